@@ -1,0 +1,151 @@
+//! Chunks and where they lie.
+
+use std::fmt;
+
+/// Raw bytes in a quantum at most.
+pub const QUANTUM_BYTES_MAX: usize = 1 << 20;
+/// Files up to this many bytes are one chunk; no chunk but a file's last is shorter.
+pub const CHUNK_BYTES_MIN: usize = 128 << 10;
+/// What content-defined cutting aims at, in bytes.
+pub const CHUNK_BYTES_MEAN: usize = 256 << 10;
+/// No chunk is longer, in bytes.
+pub const CHUNK_BYTES_MAX: usize = 1 << 20;
+/// The largest index of a chunk in its pack.
+pub const CHUNK_INDEX_MAX: u32 = (1 << 24) - 1;
+
+const _: () = assert!(CHUNK_BYTES_MAX <= QUANTUM_BYTES_MAX, "a quantum holds any chunk");
+
+/// BLAKE3 of a chunk, keyed with its domain's key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ChunkDigest(pub [u8; 32]);
+
+impl ChunkDigest {
+    /// The part that indexes and caches keep.
+    pub fn prefix(&self) -> [u8; 16] {
+        let mut prefix = [0; 16];
+        prefix.copy_from_slice(&self.0[..16]);
+        prefix
+    }
+}
+
+impl fmt::Display for ChunkDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..16].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// Where a chunk lies: the number of its pack and its index there. The places of one pack are
+/// consecutive numbers.
+///
+/// Invariant: the pack number is below 2^39.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Place(u64);
+
+impl Place {
+    pub fn new(pack: super::PackNumber, index: u32) -> Self {
+        assert!(pack.0 < 1 << 39, "pack numbers are below 2^39");
+        assert!(index <= CHUNK_INDEX_MAX, "a pack holds at most 2^24 chunks");
+        Self(pack.0 << 24 | u64::from(index))
+    }
+
+    /// The place that `code` stands for in pages, indexes and messages.
+    pub fn from_code(code: u64) -> Option<Self> {
+        (code < 1 << 63).then_some(Self(code))
+    }
+
+    pub fn code(self) -> u64 {
+        self.0
+    }
+
+    pub fn pack(self) -> super::PackNumber {
+        super::PackNumber(self.0 >> 24)
+    }
+
+    pub fn index(self) -> u32 {
+        u32::try_from(self.0 & u64::from(CHUNK_INDEX_MAX)).expect("masked to 24 bits")
+    }
+}
+
+/// Where a chunk lies as a client can say it before its data is committed: in a quantum that it sent
+/// in this session, or among the grants that it presents with the message.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum SessionPlace {
+    /// The chunk `index` of the session's quantum number `quantum`.
+    Sent { quantum: u64, index: u32 },
+    /// The grant number `grant` of the message.
+    Granted { grant: u32 },
+}
+
+impl SessionPlace {
+    const GRANTED: u64 = 1 << 62;
+
+    /// The place that `code` stands for in messages.
+    pub fn from_code(code: u64) -> Option<Self> {
+        let index = u32::try_from(code & u64::from(CHUNK_INDEX_MAX)).ok()?;
+        match code {
+            c if c < Self::GRANTED => Some(Self::Sent { quantum: c >> 24, index }),
+            c if c < Self::GRANTED + (1 << 32) => {
+                Some(Self::Granted { grant: u32::try_from(c - Self::GRANTED).ok()? })
+            }
+            _ => None,
+        }
+    }
+
+    pub fn code(self) -> u64 {
+        match self {
+            Self::Sent { quantum, index } => {
+                assert!(quantum < 1 << 38 && index <= CHUNK_INDEX_MAX, "sessions are shorter");
+                quantum << 24 | u64::from(index)
+            }
+            Self::Granted { grant } => Self::GRANTED + u64::from(grant),
+        }
+    }
+}
+
+/// A run of chunks at consecutive places.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChunkRange<P = Place> {
+    pub first: P,
+    pub count: u32,
+}
+
+/// A part of a file's content. The lengths of chunks are in the tables of their packs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent<P = Place> {
+    Chunks(ChunkRange<P>),
+    /// So many bytes that read as zeros and take no space.
+    Hole {
+        bytes: u64,
+    },
+}
+
+/// Proof that the server granted a node a chunk's place.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct GrantMac(pub [u8; 8]);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PackNumber;
+
+    #[test]
+    fn places_survive_their_code() {
+        let place = Place::new(PackNumber((1 << 39) - 1), CHUNK_INDEX_MAX);
+        assert_eq!(Place::from_code(place.code()), Some(place));
+        assert_eq!((place.pack(), place.index()), (PackNumber((1 << 39) - 1), CHUNK_INDEX_MAX));
+        assert_eq!(Place::from_code(1 << 63), None);
+    }
+
+    #[test]
+    fn session_places_survive_their_code() {
+        for place in [
+            SessionPlace::Sent { quantum: 0, index: 0 },
+            SessionPlace::Sent { quantum: (1 << 38) - 1, index: CHUNK_INDEX_MAX },
+            SessionPlace::Granted { grant: 0 },
+            SessionPlace::Granted { grant: u32::MAX },
+        ] {
+            assert_eq!(SessionPlace::from_code(place.code()), Some(place));
+        }
+        assert_eq!(SessionPlace::from_code(u64::MAX), None);
+    }
+}

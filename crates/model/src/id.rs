@@ -1,0 +1,92 @@
+//! Identities. Each is a type of its own, so that none can be passed for another.
+
+use std::fmt;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number!(
+    /// A registered node. Never reused.
+    NodeId(u32)
+);
+number!(
+    /// A filespace of one node. Never reused.
+    FilespaceId(u32)
+);
+number!(
+    /// A policy domain, which is also the scope of deduplication.
+    DomainId(u32)
+);
+number!(
+    /// A management class.
+    ClassId(u16)
+);
+number!(
+    /// A session of a node; the numbers of one server only grow.
+    SessionId(u64)
+);
+number!(
+    /// A pack, numbered in order of creation from 1. At most 2^39 - 1, so that it fits a place.
+    PackNumber(u64)
+);
+
+/// The registered name of a node: 1 to 64 of letters, digits, `.`, `-`, `_`, starting with a letter
+/// or digit.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeName(String);
+
+/// Why a string cannot name a node.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a node name has 1 to 64 letters, digits, '.', '-' or '_' and starts with a letter or digit"
+)]
+pub struct NodeNameError;
+
+impl NodeName {
+    /// Parses `name`.
+    pub fn new(name: &str) -> Result<Self, NodeNameError> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let starts_well = name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);
+        if starts_well && name.len() <= 64 && name.bytes().all(allowed) {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(NodeNameError)
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_names_are_plain() {
+        for good in ["a", "web-01.example.org", "9_x", &"n".repeat(64)] {
+            assert_eq!(NodeName::new(good).map(|n| n.to_string()), Ok((*good).to_owned()));
+        }
+        for bad in ["", "-a", ".a", "a b", "a/b", "\u{e9}", &"n".repeat(65)] {
+            assert_eq!(NodeName::new(bad), Err(NodeNameError));
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The nouns of Holdfast: what every other crate talks about, without any I/O.
+//!
+//! Names and paths are bytes throughout. Within a filespace a directory is named by its *directory
+//! path*, which starts and ends with `/`; an object is its directory path plus its name. The root of
+//! a filespace is itself an object: directory path empty, name `/`.
+
+mod chunk;
+mod id;
+mod object;
+mod path;
+mod time;
+
+pub use chunk::{
+    CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN, CHUNK_INDEX_MAX, ChunkDigest, ChunkRange,
+    Extent, GrantMac, Place, QUANTUM_BYTES_MAX, SessionPlace,
+};
+pub use id::{ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, SessionId};
+pub use object::{Attributes, Kind, Object, Payload, Stat, Version, Xattr};
+pub use path::{DirPath, Name, NameError, escaped};
+pub use time::{ServerTime, Timestamp};
+
+/// Objects in one directory page at most; larger directories have several pages.
+pub const PAGE_OBJECTS_MAX: usize = 512;
+
+/// A 128-bit keyed digest over what the client compares of one directory page. Opaque to the server.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DirectoryDigest(pub [u8; 16]);
+
+/// A 64-bit keyed hash of a directory path within its filespace.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PathHash(pub [u8; 8]);

@@ -1,0 +1,89 @@
+//! Objects and their versions.
+
+use std::sync::Arc;
+
+use crate::{ClassId, Extent, Name, Place, ServerTime, Timestamp};
+
+/// What an object is. Sockets are never backed up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    File,
+    Directory,
+    Symlink,
+    Fifo,
+    CharDevice,
+    BlockDevice,
+}
+
+/// What one `stat` says of an object: all that a directory digest covers beside the name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stat {
+    pub kind: Kind,
+    /// Permission bits with setuid, setgid and sticky: 12 bits.
+    pub mode: u16,
+    pub uid: u32,
+    pub gid: u32,
+    /// Bytes, as the file system reports it: for directories too.
+    pub size: u64,
+    pub mtime: Timestamp,
+    pub ctime: Timestamp,
+    pub inode: u64,
+    /// Whether several names led to the inode: then names that share it are one hard-link group.
+    pub linked: bool,
+    /// Major and minor of a device node, as `makedev` packs them; 0 for everything else.
+    pub device: u64,
+}
+
+/// One extended attribute. POSIX ACLs are the attributes `system.posix_acl_access` and
+/// `system.posix_acl_default`, as the kernel encodes them.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Xattr {
+    pub name: Vec<u8>,
+    pub value: Vec<u8>,
+}
+
+/// What must be asked for beside `stat`: read only where ctime moved or the object is new.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Attributes {
+    /// Sorted by name.
+    pub xattrs: Vec<Xattr>,
+    /// Inode flags that a user may set (`FS_IOC_GETFLAGS`, masked); 0 where there are none.
+    pub flags: u32,
+}
+
+/// What an object holds, by its kind.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Payload<P = Place> {
+    /// Directories, FIFOs, devices and empty files.
+    Nothing,
+    /// A file's content from offset 0 to its size, without gaps.
+    Extents(Vec<Extent<P>>),
+    /// Where a symbolic link points.
+    Target(Vec<u8>),
+}
+
+/// One stored state of a named thing in a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Object<P = Place> {
+    pub name: Name,
+    pub stat: Stat,
+    pub attributes: Arc<Attributes>,
+    pub class: ClassId,
+    /// When the server committed this state; what a client sends here is not used.
+    pub inserted: ServerTime,
+    pub payload: Payload<P>,
+}
+
+/// An object's stored state with its time of life: active while `deactivated` is `None`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Version {
+    pub object: Object,
+    pub deactivated: Option<ServerTime>,
+}
+
+impl Version {
+    /// Whether this was the object's state at `time`.
+    pub fn stood_at(&self, time: ServerTime) -> bool {
+        self.object.inserted <= time && self.deactivated.is_none_or(|end| end > time)
+    }
+}

@@ -1,0 +1,202 @@
+//! Names and directory paths: bytes, never text.
+
+use std::fmt::Write as _;
+
+/// The last part of an object's path: any bytes but `/` and NUL, 1 to 255 of them. The root of a
+/// filespace alone is named `/`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Name(Vec<u8>);
+
+/// Why bytes cannot be a name or a directory path.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// The peer or the disk gave bytes that no file system would.
+    #[error("a name is 1 to 255 bytes without '/' and NUL, and not '.' or '..'")]
+    Name,
+    /// A directory path that does not start and end with `/`, or has an impossible part.
+    #[error("a directory path starts and ends with '/' and consists of names")]
+    DirPath,
+}
+
+impl Name {
+    /// Longest name in bytes. Linux file systems allow 255.
+    pub const BYTES_MAX: usize = 255;
+
+    /// Parses `bytes`.
+    pub fn new(bytes: &[u8]) -> Result<Self, NameError> {
+        if is_name(bytes) || bytes == b"/" { Ok(Self(bytes.to_vec())) } else { Err(NameError::Name) }
+    }
+
+    /// The name of the object that is the root of a filespace.
+    pub fn root() -> Self {
+        Self(b"/".to_vec())
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn is_name(bytes: &[u8]) -> bool {
+    !bytes.is_empty()
+        && bytes.len() <= Name::BYTES_MAX
+        && !bytes.iter().any(|&byte| byte == b'/' || byte == 0)
+        && bytes != b"."
+        && bytes != b".."
+}
+
+/// The path of a directory within its filespace: `/`, `/usr/`, `/usr/share/`. Empty for the
+/// directory that holds the filespace's root object.
+///
+/// In byte order a subtree is one range: all that starts with its directory path.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DirPath(Vec<u8>);
+
+impl DirPath {
+    /// Parses `bytes`.
+    pub fn new(bytes: &[u8]) -> Result<Self, NameError> {
+        let well_formed = match bytes {
+            b"" | b"/" => true,
+            [b'/', parts @ .., b'/'] => parts.split(|&byte| byte == b'/').all(is_name),
+            _ => false,
+        };
+        if well_formed { Ok(Self(bytes.to_vec())) } else { Err(NameError::DirPath) }
+    }
+
+    /// The directory path of the filespace's root directory.
+    pub fn root() -> Self {
+        Self(b"/".to_vec())
+    }
+
+    /// The place of the root object itself.
+    pub fn above_root() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The directory path of the directory `name` in this directory.
+    pub fn child(&self, name: &Name) -> Self {
+        let mut bytes = Vec::with_capacity(self.0.len() + name.0.len() + 1);
+        bytes.extend_from_slice(&self.0);
+        bytes.extend_from_slice(&name.0);
+        if name.0 != b"/" {
+            bytes.push(b'/');
+        }
+        Self(bytes)
+    }
+
+    /// Splits into the directory that holds this directory and its name there; `None` above the root.
+    pub fn parent(&self) -> Option<(Self, Name)> {
+        match self.0.as_slice() {
+            b"" => None,
+            b"/" => Some((Self::above_root(), Name::root())),
+            path => {
+                let end = path.len() - 1;
+                let start = path[..end].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+                Some((Self(path[..start].to_vec()), Name(path[start..end].to_vec())))
+            }
+        }
+    }
+
+    /// The path of the object `name` in this directory, for people and for patterns.
+    pub fn join(&self, name: &Name) -> Vec<u8> {
+        [self.0.as_slice(), name.0.as_slice()].concat()
+    }
+
+    /// Whether `other` is this directory or lies below it.
+    pub fn contains(&self, other: &Self) -> bool {
+        other.0.starts_with(&self.0)
+    }
+
+    /// The first directory path after this directory's subtree in byte order; `None` when the subtree
+    /// is everything.
+    pub fn end_of_subtree(&self) -> Option<Vec<u8>> {
+        let (last, rest) = self.0.split_last()?;
+        let mut end = rest.to_vec();
+        end.push(last + 1);
+        Some(end)
+    }
+
+    /// How many directories lie between the root and this one: 0 for the root.
+    pub fn depth(&self) -> usize {
+        self.0.iter().filter(|&&byte| byte == b'/').count().saturating_sub(1)
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// `bytes` for people: valid UTF-8 as it is, but for control characters and the backslash; every
+/// other byte as `\xNN`.
+pub fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for part in bytes.utf8_chunks() {
+        for character in part.valid().chars() {
+            match character {
+                '\\' => text.push_str("\\\\"),
+                c if c.is_control() => {
+                    let mut utf8 = [0; 4];
+                    c.encode_utf8(&mut utf8).bytes().for_each(|byte| push_hex(&mut text, byte));
+                }
+                c => text.push(c),
+            }
+        }
+        part.invalid().iter().for_each(|&byte| push_hex(&mut text, byte));
+    }
+    text
+}
+
+fn push_hex(text: &mut String, byte: u8) {
+    write!(text, "\\x{byte:02X}").expect("writing to a String cannot fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_any_bytes_but_slash_and_nul() {
+        for good in [&b"a"[..], b"\xff\xfe", b"new\nline", b"-", b"...", &[b'x'; 255]] {
+            assert!(Name::new(good).is_ok());
+        }
+        for bad in [&b""[..], b".", b"..", b"a/b", b"a\0", &[b'x'; 256]] {
+            assert_eq!(Name::new(bad), Err(NameError::Name));
+        }
+    }
+
+    #[test]
+    fn directory_paths_take_apart_and_join() {
+        let share = DirPath::new(b"/usr/share/").expect("well formed");
+        let (usr, name) = share.parent().expect("below the root");
+        assert_eq!((usr.as_bytes(), name.as_bytes()), (&b"/usr/"[..], &b"share"[..]));
+        assert_eq!(usr.child(&name), share);
+        let (above, root) = DirPath::root().parent().expect("the root is an object");
+        assert_eq!(above.child(&root), DirPath::root());
+        assert_eq!(above.join(&root), b"/");
+        assert_eq!(above.parent(), None);
+        assert_eq!((DirPath::root().depth(), usr.depth(), share.depth()), (0, 1, 2));
+        for bad in [&b"usr/"[..], b"/usr", b"//", b"/a//b/", b"/../", b"/a\0/"] {
+            assert_eq!(DirPath::new(bad), Err(NameError::DirPath));
+        }
+    }
+
+    #[test]
+    fn a_subtree_is_one_range_of_bytes() {
+        let dir = DirPath::new(b"/a/b/").expect("well formed");
+        let end = dir.end_of_subtree().expect("not everything");
+        for (other, inside) in
+            [(&b"/a/b/"[..], true), (b"/a/b/\xff/", true), (b"/a/b-x/", false), (b"/a/b0/", false)]
+        {
+            let other = DirPath::new(other).expect("well formed");
+            assert_eq!(dir.contains(&other), inside);
+            let in_range = other.as_bytes() >= dir.as_bytes() && other.as_bytes() < &end[..];
+            assert_eq!(in_range, inside);
+        }
+    }
+
+    #[test]
+    fn escaped_names_are_unambiguous() {
+        assert_eq!(escaped(b"plain \xc3\xa9"), "plain \u{e9}");
+        assert_eq!(escaped(b"a\nb\\c\xff"), "a\\x0Ab\\\\c\\xFF");
+    }
+}

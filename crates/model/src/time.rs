@@ -1,0 +1,29 @@
+//! Two kinds of time that must not be mixed: the server's clock, which policy trusts, and the file
+//! times of a node, which are data.
+
+/// A file time as the node's kernel gave it. Orders by time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Timestamp {
+    /// Seconds since 1970, negative before.
+    pub secs: i64,
+    /// 0..=999_999_999, counted forward from `secs`.
+    pub nanos: u32,
+}
+
+/// A moment by the server's clock, in microseconds since 1970 (UTC).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ServerTime(pub i64);
+
+impl ServerTime {
+    /// Later than every moment that a server will see.
+    pub const MAX: Self = Self(i64::MAX);
+
+    pub fn from_secs(secs: i64) -> Self {
+        Self(secs.saturating_mul(1_000_000))
+    }
+
+    /// Whole seconds since 1970.
+    pub fn secs(self) -> i64 {
+        self.0.div_euclid(1_000_000)
+    }
+}
