@@ -1,1 +1,13 @@
-//! .
+//! Data: cutting it into chunks, naming chunks by digest, and making quanta of them.
+//!
+//! Small files are one chunk each; larger ones are cut where their content says so, so that an edit
+//! moves few cuts. Chunks are collected into quanta, and each quantum is coded alone: any number of
+//! threads can make or open them, in any order.
+
+mod cut;
+mod digest;
+mod quantum;
+
+pub use cut::cut;
+pub use digest::{ContentHasher, DomainKey};
+pub use quantum::{Compressor, Decompressor, RawQuantum, recode};

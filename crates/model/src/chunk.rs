@@ -48,15 +48,6 @@ impl Place {
         Self(pack.0 << 24 | u64::from(index))
     }
 
-    /// The place that `code` stands for in pages, indexes and messages.
-    pub fn from_code(code: u64) -> Option<Self> {
-        (code < 1 << 63).then_some(Self(code))
-    }
-
-    pub fn code(self) -> u64 {
-        self.0
-    }
-
     pub fn pack(self) -> super::PackNumber {
         super::PackNumber(self.0 >> 24)
     }
@@ -78,9 +69,10 @@ pub enum SessionPlace {
 
 impl SessionPlace {
     const GRANTED: u64 = 1 << 62;
+}
 
-    /// The place that `code` stands for in messages.
-    pub fn from_code(code: u64) -> Option<Self> {
+impl PlaceCode for SessionPlace {
+    fn from_code(code: u64) -> Option<Self> {
         let index = u32::try_from(code & u64::from(CHUNK_INDEX_MAX)).ok()?;
         match code {
             c if c < Self::GRANTED => Some(Self::Sent { quantum: c >> 24, index }),
@@ -91,7 +83,7 @@ impl SessionPlace {
         }
     }
 
-    pub fn code(self) -> u64 {
+    fn code(self) -> u64 {
         match self {
             Self::Sent { quantum, index } => {
                 assert!(quantum < 1 << 38 && index <= CHUNK_INDEX_MAX, "sessions are shorter");
@@ -99,6 +91,24 @@ impl SessionPlace {
             }
             Self::Granted { grant } => Self::GRANTED + u64::from(grant),
         }
+    }
+}
+
+/// What pages and messages write for the place of a chunk: a number that grows by one from each chunk
+/// to its neighbour.
+pub trait PlaceCode: Copy + Eq {
+    /// The place that `code` stands for.
+    fn from_code(code: u64) -> Option<Self>;
+    fn code(self) -> u64;
+}
+
+impl PlaceCode for Place {
+    fn from_code(code: u64) -> Option<Self> {
+        (code < 1 << 63).then_some(Self(code))
+    }
+
+    fn code(self) -> u64 {
+        self.0
     }
 }
 

@@ -12,9 +12,11 @@ mod time;
 
 pub use chunk::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN, CHUNK_INDEX_MAX, ChunkDigest, ChunkRange,
-    Extent, GrantMac, Place, QUANTUM_BYTES_MAX, SessionPlace,
+    Extent, GrantMac, Place, PlaceCode, QUANTUM_BYTES_MAX, SessionPlace,
 };
-pub use id::{ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, SessionId};
+pub use id::{
+    ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, SessionId,
+};
 pub use object::{Attributes, Kind, Object, Payload, Stat, Version, Xattr};
 pub use path::{DirPath, Name, NameError, escaped};
 pub use time::{ServerTime, Timestamp};

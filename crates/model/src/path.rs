@@ -24,7 +24,11 @@ impl Name {
 
     /// Parses `bytes`.
     pub fn new(bytes: &[u8]) -> Result<Self, NameError> {
-        if is_name(bytes) || bytes == b"/" { Ok(Self(bytes.to_vec())) } else { Err(NameError::Name) }
+        if is_name(bytes) || bytes == b"/" {
+            Ok(Self(bytes.to_vec()))
+        } else {
+            Err(NameError::Name)
+        }
     }
 
     /// The name of the object that is the root of a filespace.
@@ -91,7 +95,8 @@ impl DirPath {
             b"/" => Some((Self::above_root(), Name::root())),
             path => {
                 let end = path.len() - 1;
-                let start = path[..end].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+                let start =
+                    path[..end].iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
                 Some((Self(path[..start].to_vec()), Name(path[start..end].to_vec())))
             }
         }

@@ -1,0 +1,309 @@
+//! The columns that every object has.
+
+use std::sync::Arc;
+
+use model::{
+    Attributes, ClassId, Kind, Name, Object, Payload, PlaceCode, ServerTime, Stat, Timestamp, Xattr,
+};
+
+use crate::{Damaged, Reader, Writer};
+
+const NANOS_PER_SECOND: u32 = 1_000_000_000;
+
+pub(super) fn encode<P: PlaceCode>(writer: &mut Writer, objects: &[Object<P>]) {
+    encode_names(writer, objects);
+    encode_owners(writer, objects);
+    encode_attributes(writer, objects);
+    encode_linked(writer, objects);
+    objects.iter().for_each(|object| writer.varint(object.stat.size));
+    encode_times(writer, objects);
+    let inodes = objects.iter().map(|object| object.stat.inode.cast_signed());
+    encode_differences(writer, inodes);
+    encode_differences(writer, objects.iter().map(|object| object.inserted.0));
+    for object in objects.iter().filter(|object| is_device(object.stat.kind)) {
+        writer.varint(object.stat.device);
+    }
+    for object in objects {
+        if let Payload::Target(target) = &object.payload {
+            writer.string(target);
+        }
+    }
+}
+
+fn is_device(kind: Kind) -> bool {
+    matches!(kind, Kind::CharDevice | Kind::BlockDevice)
+}
+
+fn encode_names<P>(writer: &mut Writer, objects: &[Object<P>]) {
+    let mut before: &[u8] = &[];
+    let shared: Vec<usize> = objects
+        .iter()
+        .map(|object| {
+            let name = object.name.as_bytes();
+            let shared = name.iter().zip(before).take_while(|(a, b)| a == b).count();
+            before = name;
+            shared
+        })
+        .collect();
+    shared.iter().for_each(|&shared| writer.varint(shared as u64));
+    for (object, shared) in objects.iter().zip(&shared) {
+        writer.varint((object.name.as_bytes().len() - shared) as u64);
+    }
+    for (object, &shared) in objects.iter().zip(&shared) {
+        writer.raw(&object.name.as_bytes()[shared..]);
+    }
+}
+
+/// Writes the distinct `items` in order of appearance, then, unless there is but one, which of them
+/// each object has.
+fn encode_dictionary<T: PartialEq>(
+    writer: &mut Writer,
+    items: impl Iterator<Item = T>,
+    encode_item: impl Fn(&mut Writer, &T),
+) {
+    let mut dictionary: Vec<T> = Vec::new();
+    let mut last = 0;
+    let indexes: Vec<usize> = items
+        .map(|item| {
+            if dictionary.get(last) != Some(&item) {
+                let found = dictionary.iter().position(|known| *known == item);
+                last = found.unwrap_or(dictionary.len());
+                if found.is_none() {
+                    dictionary.push(item);
+                }
+            }
+            last
+        })
+        .collect();
+    writer.varint(dictionary.len() as u64);
+    dictionary.iter().for_each(|item| encode_item(writer, item));
+    if dictionary.len() > 1 {
+        indexes.iter().for_each(|&index| writer.varint(index as u64));
+    }
+}
+
+fn encode_owners<P>(writer: &mut Writer, objects: &[Object<P>]) {
+    let owners = objects.iter().map(|object| {
+        let stat = &object.stat;
+        (stat.kind, stat.mode, stat.uid, stat.gid, object.class)
+    });
+    encode_dictionary(writer, owners, |writer, &(kind, mode, uid, gid, class)| {
+        writer.u8(kind_code(kind));
+        writer.varint(u64::from(mode));
+        writer.varint(u64::from(uid));
+        writer.varint(u64::from(gid));
+        writer.varint(u64::from(class.0));
+    });
+}
+
+fn encode_attributes<P>(writer: &mut Writer, objects: &[Object<P>]) {
+    let attributes = objects.iter().map(|object| &*object.attributes);
+    encode_dictionary(writer, attributes, |writer, attributes| {
+        writer.varint(u64::from(attributes.flags));
+        writer.varint(attributes.xattrs.len() as u64);
+        for xattr in &attributes.xattrs {
+            writer.string(&xattr.name);
+            writer.string(&xattr.value);
+        }
+    });
+}
+
+fn encode_linked<P>(writer: &mut Writer, objects: &[Object<P>]) {
+    for eight in objects.chunks(8) {
+        let bits = eight.iter().enumerate();
+        writer.u8(bits.fold(0, |byte, (at, object)| byte | u8::from(object.stat.linked) << at));
+    }
+}
+
+fn encode_times<P>(writer: &mut Writer, objects: &[Object<P>]) {
+    encode_differences(writer, objects.iter().map(|object| object.stat.mtime.secs));
+    objects
+        .iter()
+        .for_each(|object| writer.varint(u64::from(object.stat.mtime.nanos)));
+    encode_differences(writer, objects.iter().map(|object| object.stat.ctime.secs));
+    encode_differences(writer, objects.iter().map(|object| i64::from(object.stat.ctime.nanos)));
+}
+
+fn encode_differences(writer: &mut Writer, values: impl Iterator<Item = i64>) {
+    let mut before = 0_i64;
+    for value in values {
+        writer.signed(value.wrapping_sub(before));
+        before = value;
+    }
+}
+
+/// Decodes `count` objects; files of a size have no extents yet.
+pub(super) fn decode<P: PlaceCode>(
+    reader: &mut Reader<'_>,
+    count: usize,
+) -> Result<Vec<Object<P>>, Damaged> {
+    let names = decode_names(reader, count)?;
+    let owners = decode_dictionary(reader, count, decode_owner)?;
+    let attributes =
+        decode_dictionary(reader, count, |reader| decode_attributes(reader).map(Arc::new))?;
+    let linked = reader.raw(count.div_ceil(8))?;
+    let sizes = (0..count).map(|_| reader.varint()).collect::<Result<Vec<_>, _>>()?;
+    let mtimes = decode_mtimes(reader, count)?;
+    let ctimes = decode_ctimes(reader, count)?;
+    let inodes = decode_differences(reader, count)?;
+    let inserted = decode_differences(reader, count)?;
+    let mut objects = Vec::with_capacity(count);
+    for (at, name) in names.into_iter().enumerate() {
+        let Owner { kind, mode, uid, gid, class } = owners[at];
+        let device = if is_device(kind) { reader.varint()? } else { 0 };
+        let stat = Stat {
+            kind,
+            mode,
+            uid,
+            gid,
+            size: sizes[at],
+            mtime: mtimes[at],
+            ctime: ctimes[at],
+            inode: inodes[at].cast_unsigned(),
+            linked: linked[at / 8] >> (at % 8) & 1 == 1,
+            device,
+        };
+        objects.push(Object {
+            name,
+            stat,
+            attributes: Arc::clone(&attributes[at]),
+            class,
+            inserted: ServerTime(inserted[at]),
+            payload: Payload::Nothing,
+        });
+    }
+    for object in objects.iter_mut().filter(|object| object.stat.kind == Kind::Symlink) {
+        object.payload = Payload::Target(reader.string()?.to_vec());
+    }
+    Ok(objects)
+}
+
+fn decode_names(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Name>, Damaged> {
+    let mut lengths =
+        || (0..count).map(|_| reader.number::<usize>()).collect::<Result<Vec<_>, _>>();
+    let (shared, suffixes) = (lengths()?, lengths()?);
+    let mut name: Vec<u8> = Vec::new();
+    let mut names: Vec<Name> = Vec::with_capacity(count);
+    for (shared, suffix) in shared.into_iter().zip(suffixes) {
+        if shared > name.len() {
+            return Err(reader.damaged("a name shares more than there is"));
+        }
+        name.truncate(shared);
+        name.extend_from_slice(reader.raw(suffix)?);
+        let parsed = Name::new(&name).map_err(|_| reader.damaged("a name is impossible"))?;
+        if names.last().is_some_and(|before| *before >= parsed) {
+            return Err(reader.damaged("names are not in order"));
+        }
+        names.push(parsed);
+    }
+    Ok(names)
+}
+
+/// Reads a dictionary and expands it to one item an object.
+fn decode_dictionary<T: Clone>(
+    reader: &mut Reader<'_>,
+    count: usize,
+    decode_item: impl Fn(&mut Reader<'_>) -> Result<T, Damaged>,
+) -> Result<Vec<T>, Damaged> {
+    let item_count = reader.count()?;
+    let items = (0..item_count).map(|_| decode_item(reader)).collect::<Result<Vec<_>, _>>()?;
+    if let [only] = items.as_slice() {
+        return Ok(vec![only.clone(); count]);
+    }
+    let pick = |_| {
+        let index = reader.number::<usize>()?;
+        items
+            .get(index)
+            .cloned()
+            .ok_or_else(|| reader.damaged("no such dictionary entry"))
+    };
+    (0..count).map(pick).collect()
+}
+
+#[derive(Clone, Copy)]
+struct Owner {
+    kind: Kind,
+    mode: u16,
+    uid: u32,
+    gid: u32,
+    class: ClassId,
+}
+
+fn decode_owner(reader: &mut Reader<'_>) -> Result<Owner, Damaged> {
+    let kind = kind_of(reader.u8()?).ok_or_else(|| reader.damaged("unknown kind of object"))?;
+    let mode = reader.number::<u16>()?;
+    if mode > 0o7777 {
+        return Err(reader.damaged("a mode has more than 12 bits"));
+    }
+    let (uid, gid) = (reader.number()?, reader.number()?);
+    Ok(Owner { kind, mode, uid, gid, class: ClassId(reader.number()?) })
+}
+
+fn decode_attributes(reader: &mut Reader<'_>) -> Result<Attributes, Damaged> {
+    let flags = reader.number::<u32>()?;
+    let count = reader.count()?;
+    let xattr = |_| {
+        let name = reader.string()?.to_vec();
+        Ok(Xattr { name, value: reader.string()?.to_vec() })
+    };
+    Ok(Attributes { flags, xattrs: (0..count).map(xattr).collect::<Result<_, _>>()? })
+}
+
+fn decode_mtimes(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Timestamp>, Damaged> {
+    let secs = decode_differences(reader, count)?;
+    let nanos = (0..count).map(|_| reader.number::<u32>()).collect::<Result<Vec<_>, _>>()?;
+    secs.into_iter()
+        .zip(nanos)
+        .map(|(secs, nanos)| timestamp(reader, secs, nanos))
+        .collect()
+}
+
+fn decode_ctimes(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Timestamp>, Damaged> {
+    let secs = decode_differences(reader, count)?;
+    let nanos = decode_differences(reader, count)?;
+    let whole = |(secs, nanos)| {
+        let nanos = u32::try_from(nanos).map_err(|_| reader.damaged("nanoseconds out of range"))?;
+        timestamp(reader, secs, nanos)
+    };
+    secs.into_iter().zip(nanos).map(whole).collect()
+}
+
+fn timestamp(reader: &Reader<'_>, secs: i64, nanos: u32) -> Result<Timestamp, Damaged> {
+    if nanos < NANOS_PER_SECOND {
+        Ok(Timestamp { secs, nanos })
+    } else {
+        Err(reader.damaged("nanoseconds out of range"))
+    }
+}
+
+fn decode_differences(reader: &mut Reader<'_>, count: usize) -> Result<Vec<i64>, Damaged> {
+    let mut before = 0_i64;
+    let next = |_| {
+        before = before.wrapping_add(reader.signed()?);
+        Ok(before)
+    };
+    (0..count).map(next).collect()
+}
+
+fn kind_code(kind: Kind) -> u8 {
+    match kind {
+        Kind::File => 0,
+        Kind::Directory => 1,
+        Kind::Symlink => 2,
+        Kind::Fifo => 3,
+        Kind::CharDevice => 4,
+        Kind::BlockDevice => 5,
+    }
+}
+
+fn kind_of(code: u8) -> Option<Kind> {
+    let kinds = [
+        Kind::File,
+        Kind::Directory,
+        Kind::Symlink,
+        Kind::Fifo,
+        Kind::CharDevice,
+        Kind::BlockDevice,
+    ];
+    kinds.get(usize::from(code)).copied()
+}

@@ -1,0 +1,122 @@
+//! The column of contents: where the chunks of each file of a size lie.
+//!
+//! Neighbours in a directory are usually neighbours in a pack, so each run of chunks is told relative
+//! to the end of the run before it, which costs one byte for a small file. Per file: the number of
+//! its extents, where 0 stands for the one extent `next`, a single chunk. Per extent a varint:
+//!
+//! | lowest 2 bits | rest | follows | extent |
+//! |---|---|---|---|
+//! | 0 next | chunk count | | chunks right behind the run before |
+//! | 1 far | chunk count | signed difference | chunks that far from the end of the run before |
+//! | 2 hole | 0 | bytes | zeros |
+
+use model::{ChunkRange, Extent, Kind, Object, Payload, PlaceCode};
+
+use crate::{Damaged, Reader, Writer};
+
+const NEXT: u64 = 0;
+const FAR: u64 = 1;
+const HOLE: u64 = 2;
+
+fn has_extents<P>(object: &Object<P>) -> bool {
+    object.stat.kind == Kind::File && object.stat.size > 0
+}
+
+pub(super) fn encode<P: PlaceCode>(writer: &mut Writer, objects: &[Object<P>]) {
+    let mut next = 0_u64;
+    for object in objects {
+        match &object.payload {
+            Payload::Extents(extents) => {
+                assert!(has_extents(object) && !extents.is_empty(), "only files of a size");
+                encode_file(writer, extents, &mut next);
+            }
+            Payload::Nothing | Payload::Target(_) => {
+                assert!(!has_extents(object), "a file of a size has extents");
+                let target = matches!(object.payload, Payload::Target(_));
+                assert_eq!(target, object.stat.kind == Kind::Symlink, "symlinks have targets");
+            }
+        }
+    }
+}
+
+fn encode_file<P: PlaceCode>(writer: &mut Writer, extents: &[Extent<P>], next: &mut u64) {
+    if let [Extent::Chunks(ChunkRange { first, count: 1 })] = extents
+        && first.code() == *next
+    {
+        writer.varint(0);
+        *next = next.wrapping_add(1);
+        return;
+    }
+    writer.varint(extents.len() as u64);
+    for extent in extents {
+        match extent {
+            Extent::Hole { bytes } => {
+                writer.varint(HOLE);
+                writer.varint(*bytes);
+            }
+            Extent::Chunks(ChunkRange { first, count }) => {
+                let far = first.code() != *next;
+                writer.varint(u64::from(*count) << 2 | if far { FAR } else { NEXT });
+                if far {
+                    writer.signed(first.code().wrapping_sub(*next).cast_signed());
+                }
+                *next = first.code().wrapping_add(u64::from(*count));
+            }
+        }
+    }
+}
+
+/// Reads the extents of those `objects` that have some into them.
+pub(super) fn decode<P: PlaceCode>(
+    reader: &mut Reader<'_>,
+    mut objects: Vec<Object<P>>,
+) -> Result<Vec<Object<P>>, Damaged> {
+    let mut next = 0_u64;
+    for object in objects.iter_mut().filter(|object| has_extents(object)) {
+        object.payload = Payload::Extents(decode_file(reader, &mut next)?);
+    }
+    Ok(objects)
+}
+
+fn decode_file<P: PlaceCode>(
+    reader: &mut Reader<'_>,
+    next: &mut u64,
+) -> Result<Vec<Extent<P>>, Damaged> {
+    let extent_count = reader.count()?;
+    if extent_count == 0 {
+        return Ok(vec![chunks(reader, next, 1)?]);
+    }
+    (0..extent_count).map(|_| decode_extent(reader, next)).collect()
+}
+
+fn decode_extent<P: PlaceCode>(
+    reader: &mut Reader<'_>,
+    next: &mut u64,
+) -> Result<Extent<P>, Damaged> {
+    let tag = reader.varint()?;
+    match tag & 3 {
+        NEXT => chunks(reader, next, tag >> 2),
+        FAR => {
+            *next = next.wrapping_add(reader.signed()?.cast_unsigned());
+            chunks(reader, next, tag >> 2)
+        }
+        HOLE => Ok(Extent::Hole { bytes: reader.varint()? }),
+        _ => Err(reader.damaged("unknown kind of extent")),
+    }
+}
+
+fn chunks<P: PlaceCode>(
+    reader: &Reader<'_>,
+    next: &mut u64,
+    count: u64,
+) -> Result<Extent<P>, Damaged> {
+    let first = P::from_code(*next).ok_or_else(|| reader.damaged("an impossible place"))?;
+    let last = next.checked_add(count).and_then(|end| P::from_code(end - u64::from(count > 0)));
+    match u32::try_from(count) {
+        Ok(count @ 1..) if last.is_some() => {
+            *next += u64::from(count);
+            Ok(Extent::Chunks(ChunkRange { first, count }))
+        }
+        _ => Err(reader.damaged("an impossible run of chunks")),
+    }
+}

@@ -1,0 +1,192 @@
+//! A quantum: up to 1 MiB of consecutive chunks as one independent, self-checking record, the same on
+//! the wire and in a pack.
+//!
+//! ```text
+//! offset  bytes  field
+//!      0      4  magic "HFQ1"
+//!      4      1  codec: 0 stored, 1 zstd
+//!      5      3  zero
+//!      8      4  raw bytes: the chunks together, 1..=2^20
+//!     12      4  payload bytes
+//!     16      4  chunk count, at least 1
+//!     20      4  table bytes
+//!     24      8  xxh3-64 of bytes 0..24, table and payload
+//!     32      -  table: the length of each chunk, a varint each
+//!      -      -  payload: the chunks in order, coded
+//! ```
+//!
+//! The record holds no digests: they can be computed from it, so a pack that lost its footer is still
+//! whole.
+
+use model::QUANTUM_BYTES_MAX;
+
+use crate::{Damaged, Reader, Writer};
+
+const MAGIC: [u8; 4] = *b"HFQ1";
+
+/// Bytes of the fixed part of a record.
+pub const HEADER_BYTES: usize = 32;
+
+/// No record is longer: an incompressible quantum of one-byte chunks.
+pub const RECORD_BYTES_MAX: usize = HEADER_BYTES + 2 * QUANTUM_BYTES_MAX;
+
+/// How a payload is coded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Codec {
+    Stored,
+    Zstd,
+}
+
+/// The fixed part of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    pub codec: Codec,
+    pub raw_bytes: u32,
+    pub payload_bytes: u32,
+    pub chunk_count: u32,
+    table_bytes: u32,
+    checksum: u64,
+}
+
+impl Header {
+    /// Parses the first [`HEADER_BYTES`] of a record; more bytes may follow.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+        let mut reader = Reader::new(bytes, "quantum");
+        if reader.array()? != MAGIC {
+            return Err(Damaged::quantum("no magic number"));
+        }
+        let codec = match reader.u32()? {
+            0 => Codec::Stored,
+            1 => Codec::Zstd,
+            _ => return Err(Damaged::quantum("unknown codec")),
+        };
+        let header = Self {
+            codec,
+            raw_bytes: reader.u32()?,
+            payload_bytes: reader.u32()?,
+            chunk_count: reader.u32()?,
+            table_bytes: reader.u32()?,
+            checksum: reader.u64()?,
+        };
+        let limit = QUANTUM_BYTES_MAX as u64;
+        let sane = (1..=limit).contains(&u64::from(header.raw_bytes))
+            && (1..=limit).contains(&u64::from(header.payload_bytes))
+            && (1..=header.raw_bytes).contains(&header.chunk_count)
+            && u64::from(header.table_bytes) <= limit;
+        if sane { Ok(header) } else { Err(Damaged::quantum("a size is out of range")) }
+    }
+
+    /// Bytes of the whole record.
+    pub fn record_bytes(&self) -> usize {
+        HEADER_BYTES + self.table_bytes as usize + self.payload_bytes as usize
+    }
+}
+
+/// A record taken apart, its checksum verified.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Record<'a> {
+    pub codec: Codec,
+    /// Bytes of each chunk, in order; none is 0.
+    pub lengths: Vec<u32>,
+    /// The chunks, coded.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// Parses exactly one record.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Damaged> {
+        let header = Header::decode(bytes)?;
+        if bytes.len() != header.record_bytes() {
+            return Err(Damaged::quantum("its length differs from its header"));
+        }
+        let (head, body) = bytes.split_at(HEADER_BYTES);
+        if checksum(&head[..24], body) != header.checksum {
+            return Err(Damaged::quantum("checksum differs"));
+        }
+        let (table, payload) = body.split_at(header.table_bytes as usize);
+        let lengths = decode_lengths(table, &header)?;
+        Ok(Self { codec: header.codec, lengths, payload })
+    }
+
+    /// Bytes of the chunks together.
+    pub fn raw_bytes(&self) -> usize {
+        self.lengths.iter().map(|&length| length as usize).sum()
+    }
+}
+
+fn decode_lengths(table: &[u8], header: &Header) -> Result<Vec<u32>, Damaged> {
+    let mut reader = Reader::new(table, "quantum");
+    if header.chunk_count as usize > table.len() {
+        return Err(Damaged::quantum("more chunks than its table holds"));
+    }
+    let lengths = (0..header.chunk_count)
+        .map(|_| reader.number::<u32>())
+        .collect::<Result<Vec<_>, _>>()?;
+    reader.end()?;
+    let sum: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
+    if sum != u64::from(header.raw_bytes) || lengths.contains(&0) {
+        return Err(Damaged::quantum("chunk lengths do not add up"));
+    }
+    Ok(lengths)
+}
+
+/// Makes the record of chunks of `lengths` bytes whose coded form is `payload`.
+pub fn encode(codec: Codec, lengths: &[u32], payload: &[u8]) -> Vec<u8> {
+    let mut table = Writer::new();
+    lengths.iter().for_each(|&length| table.varint(u64::from(length)));
+    let table = table.finish();
+    let raw_bytes: u32 = lengths.iter().sum();
+    assert!(raw_bytes as usize <= QUANTUM_BYTES_MAX, "a quantum holds at most 1 MiB");
+    assert!(!lengths.contains(&0) && !lengths.is_empty(), "no chunk is empty");
+
+    let mut record = Vec::with_capacity(HEADER_BYTES + table.len() + payload.len());
+    record.extend_from_slice(&MAGIC);
+    record.extend_from_slice(&u32::from(codec == Codec::Zstd).to_le_bytes());
+    record.extend_from_slice(&raw_bytes.to_le_bytes());
+    for length in [payload.len(), lengths.len(), table.len()] {
+        let length = u32::try_from(length).expect("bounded by the quantum");
+        record.extend_from_slice(&length.to_le_bytes());
+    }
+    record.extend_from_slice(&[0; 8]);
+    record.extend_from_slice(&table);
+    record.extend_from_slice(payload);
+    let (head, body) = record.split_at(HEADER_BYTES);
+    let checksum = checksum(&head[..24], body);
+    record[24..32].copy_from_slice(&checksum.to_le_bytes());
+    debug_assert!(Record::decode(&record).is_ok_and(|r| r.lengths == lengths));
+    record
+}
+
+fn checksum(head: &[u8], body: &[u8]) -> u64 {
+    let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+    hasher.update(head);
+    hasher.update(body);
+    hasher.digest()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_survive() {
+        let bytes = encode(Codec::Stored, &[3, 200, 1], &[7; 204]);
+        let record = Record::decode(&bytes).expect("just encoded");
+        assert_eq!(record.lengths, [3, 200, 1]);
+        assert_eq!((record.codec, record.payload), (Codec::Stored, &[7; 204][..]));
+        assert_eq!(Header::decode(&bytes).expect("same").record_bytes(), bytes.len());
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let bytes = encode(Codec::Zstd, &[5, 6], b"not really zstd");
+        for at in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[at / 8] ^= 1 << (at % 8);
+            assert!(Record::decode(&damaged).is_err(), "bit {at}");
+        }
+        for end in 0..bytes.len() {
+            assert!(Record::decode(&bytes[..end]).is_err(), "cut at {end}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Golden files: bytes that an earlier release wrote must decode for ever, and encoding the same
+//! values must give the same bytes for as long as the version stays.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use format::{pack, page, quantum};
+use model::{
+    Attributes, ChunkDigest, ChunkRange, ClassId, DomainId, Extent, Kind, Name, Object, PackNumber,
+    Payload, Place, ServerTime, Stat, Timestamp, Xattr,
+};
+
+/// Compares with `testdata/format-v1/NAME`; `HOLDFAST_GOLDEN=write` makes files that do not exist.
+#[track_caller]
+fn check(name: &str, bytes: &[u8]) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata/format-v1").join(name);
+    if std::env::var_os("HOLDFAST_GOLDEN").is_some_and(|value| value == "write") {
+        let mut options = std::fs::OpenOptions::new();
+        let made = options.write(true).create_new(true).open(&path);
+        if let Ok(mut file) = made {
+            std::io::Write::write_all(&mut file, bytes).expect("golden file");
+        }
+    }
+    let golden = std::fs::read(&path).expect("golden file");
+    assert!(golden == bytes, "{name} differs from what version 1 writes");
+}
+
+fn object(name: &[u8], kind: Kind, size: u64, payload: Payload) -> Object {
+    Object {
+        name: Name::new(name).expect("a name"),
+        stat: Stat {
+            kind,
+            mode: 0o4755,
+            uid: 1000,
+            gid: 100,
+            size,
+            mtime: Timestamp { secs: -5, nanos: 999_999_999 },
+            ctime: Timestamp { secs: 1_760_000_000, nanos: 123_456_789 },
+            inode: 0xdead_beef,
+            linked: kind == Kind::File,
+            device: if kind == Kind::CharDevice { 0x0501 } else { 0 },
+        },
+        attributes: Arc::new(Attributes {
+            xattrs: vec![Xattr { name: b"user.a".to_vec(), value: b"\0\xff".to_vec() }],
+            flags: 0x40,
+        }),
+        class: ClassId(1),
+        inserted: ServerTime(1_760_000_000_000_001),
+        payload,
+    }
+}
+
+fn objects() -> Vec<Object> {
+    let run = |pack, index, count| {
+        Extent::Chunks(ChunkRange { first: Place::new(PackNumber(pack), index), count })
+    };
+    vec![
+        object(b"-dash\nnewline", Kind::Fifo, 0, Payload::Nothing),
+        object(b"dir", Kind::Directory, 4096, Payload::Nothing),
+        object(b"empty", Kind::File, 0, Payload::Nothing),
+        object(b"file-a", Kind::File, 10, Payload::Extents(vec![run(1, 0, 1)])),
+        object(b"file-b", Kind::File, 10, Payload::Extents(vec![run(1, 1, 1)])),
+        object(
+            b"file-sparse",
+            Kind::File,
+            1 << 40,
+            Payload::Extents(vec![Extent::Hole { bytes: 4096 }, run(9, 7, 3), run(2, 0, 1)]),
+        ),
+        object(b"link", Kind::Symlink, 6, Payload::Target(b"../x\xff".to_vec())),
+        object(b"tty", Kind::CharDevice, 0, Payload::Nothing),
+        object(b"\xfe\xff", Kind::BlockDevice, 0, Payload::Nothing),
+    ]
+}
+
+#[test]
+fn pages() {
+    let bytes = page::encode(&objects());
+    check("page", &bytes);
+    assert_eq!(page::decode::<Place>(&bytes), Ok(objects()));
+}
+
+#[test]
+fn quanta() {
+    check("quantum-stored", &quantum::encode(quantum::Codec::Stored, &[3, 2], b"abcde"));
+}
+
+#[test]
+fn packs() {
+    let header = pack::Header { pack: PackNumber(42), domain: DomainId(1) };
+    check("pack-header", &header.encode());
+    let mut table = pack::Table::new(header.pack, header.domain);
+    table.push(41, &[3, 2], &[ChunkDigest([1; 32]), ChunkDigest([2; 32])]);
+    table.push(1000, &[70_000], &[ChunkDigest([3; 32])]);
+    check("pack-footer", &table.encode_footer());
+}

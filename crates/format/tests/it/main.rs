@@ -1,0 +1,4 @@
+//! Pages survive encoding whatever they hold; damaged ones are refused; golden files still decode.
+
+mod golden;
+mod pages;

@@ -1,0 +1,139 @@
+//! Property tests of directory pages.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use format::page;
+use model::{
+    Attributes, ChunkRange, ClassId, Extent, Kind, Name, Object, PackNumber, Payload, Place,
+    ServerTime, Stat, Timestamp, Xattr,
+};
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        5 => Just(Kind::File),
+        1 => Just(Kind::Directory),
+        1 => Just(Kind::Symlink),
+        1 => Just(Kind::Fifo),
+        1 => Just(Kind::CharDevice),
+        1 => Just(Kind::BlockDevice),
+    ]
+}
+
+fn timestamp() -> impl Strategy<Value = Timestamp> {
+    (any::<i64>(), 0..1_000_000_000_u32).prop_map(|(secs, nanos)| Timestamp { secs, nanos })
+}
+
+fn extent() -> impl Strategy<Value = Extent> {
+    prop_oneof![
+        (0..1_u64 << 30, 0..1000_u32, 1..50_u32).prop_map(|(pack, index, count)| {
+            Extent::Chunks(ChunkRange { first: Place::new(PackNumber(pack), index), count })
+        }),
+        any::<u64>().prop_map(|bytes| Extent::Hole { bytes }),
+    ]
+}
+
+fn attributes() -> impl Strategy<Value = Arc<Attributes>> {
+    let xattr = (vec(any::<u8>(), 1..20), vec(any::<u8>(), 0..60))
+        .prop_map(|(name, value)| Xattr { name, value });
+    (vec(xattr, 0..3), any::<u32>())
+        .prop_map(|(xattrs, flags)| Arc::new(Attributes { xattrs, flags }))
+}
+
+type Unnamed = (Stat, Arc<Attributes>, u16, i64, Payload);
+
+fn unnamed() -> impl Strategy<Value = Unnamed> {
+    let stat = (
+        (kind(), 0..0o10000_u16, 0..5_u32, any::<u32>()),
+        (prop_oneof![Just(0), any::<u64>()], timestamp(), timestamp()),
+        (any::<u64>(), any::<bool>(), any::<u64>()),
+    );
+    let rest = (attributes(), 0..3_u16, any::<i64>(), vec(extent(), 1..4), vec(any::<u8>(), 0..99));
+    (stat, rest).prop_map(|(stat, (attributes, class, inserted, extents, target))| {
+        let ((kind, mode, uid, gid), (size, mtime, ctime), (inode, linked, device)) = stat;
+        let device = if matches!(kind, Kind::CharDevice | Kind::BlockDevice) { device } else { 0 };
+        let stat = Stat { kind, mode, uid, gid, size, mtime, ctime, inode, linked, device };
+        let payload = match kind {
+            Kind::File if size > 0 => Payload::Extents(extents),
+            Kind::Symlink => Payload::Target(target),
+            _ => Payload::Nothing,
+        };
+        (stat, attributes, class, inserted, payload)
+    })
+}
+
+fn name() -> impl Strategy<Value = Vec<u8>> {
+    vec(any::<u8>(), 1..30).prop_filter("names", |bytes| Name::new(bytes).is_ok())
+}
+
+fn objects(unnamed: BTreeMap<Vec<u8>, Unnamed>) -> Vec<Object> {
+    let named = |(name, (stat, attributes, class, inserted, payload)): (Vec<u8>, Unnamed)| Object {
+        name: Name::new(&name).expect("filtered"),
+        stat,
+        attributes,
+        class: ClassId(class),
+        inserted: ServerTime(inserted),
+        payload,
+    };
+    unnamed.into_iter().map(named).collect()
+}
+
+proptest! {
+    #[test]
+    fn pages_survive(unnamed in btree_map(name(), unnamed(), 0..40)) {
+        let objects = objects(unnamed);
+        prop_assert_eq!(page::decode::<Place>(&page::encode(&objects)), Ok(objects));
+    }
+
+    #[test]
+    fn flipped_bits_are_noticed(
+        unnamed in btree_map(name(), unnamed(), 0..10),
+        at in any::<prop::sample::Index>(),
+        bit in 0..8_u8,
+    ) {
+        let mut bytes = page::encode(&objects(unnamed));
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        prop_assert!(page::decode::<Place>(&bytes).is_err());
+    }
+
+    #[test]
+    fn nonsense_is_refused_without_panic(body in vec(any::<u8>(), 0..200)) {
+        // A true checksum leads the decoder into the body.
+        let mut bytes = vec![1, 0];
+        bytes.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(&body).to_le_bytes()[..4]);
+        bytes.extend_from_slice(&body);
+        let _nothing_to_promise = page::decode::<Place>(&bytes);
+    }
+}
+
+#[test]
+fn a_page_of_neighbours_takes_few_bytes_an_object() {
+    let object = |index: u32| Object {
+        name: Name::new(format!("module_{index:03}.c").as_bytes()).expect("plain"),
+        stat: Stat {
+            kind: Kind::File,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            size: 3000 + u64::from(index * 7919 % 9000),
+            mtime: Timestamp { secs: 1_700_000_000, nanos: 0 },
+            ctime: Timestamp { secs: 1_760_000_000, nanos: 50_000_000 + index * 70_000 },
+            inode: 4_000_000 + u64::from(index),
+            linked: false,
+            device: 0,
+        },
+        attributes: Arc::default(),
+        class: ClassId(1),
+        inserted: ServerTime(1_760_000_000_000_000),
+        payload: Payload::Extents(vec![Extent::Chunks(ChunkRange {
+            first: Place::new(PackNumber(3), index),
+            count: 1,
+        })]),
+    };
+    let objects: Vec<Object> = (0..300).map(object).collect();
+    let bytes_per_object = page::encode(&objects).len() / objects.len();
+    assert!(bytes_per_object < 8, "{bytes_per_object} bytes an object");
+}
