@@ -1,1 +1,163 @@
-//! .
+//! The durable truth: who the nodes are, what their filespaces hold, which packs there are.
+//!
+//! [`Catalog`] is the seam between Holdfast and its database; [`sqlite`] is the embedded engine. What
+//! the bulk rows mean is decided above: here a directory page is a key, a digest and a body of bytes.
+//! [`change`] is the pure half of a backup's commit: how a page becomes the next page.
+//!
+//! Invariants:
+//! 1. A batch of writes is visible to readers, and durable, as a whole or not at all.
+//! 2. A page row and its digest row are written by the same batch.
+//! 3. Numbers of nodes, filespaces and packs are never given twice.
+
+pub mod change;
+mod rows;
+pub mod sqlite;
+
+pub use rows::{
+    Certificate, Filespace, Node, PackRow, PackState, PageDigest, PageKey, PageRow, PageSpan,
+    SessionRow, TokenRow, VersionRow, Write, path_hash,
+};
+
+use model::{DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, ServerTime};
+
+/// Why the catalogue did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// What was named is not there.
+    #[error("{what} is not known")]
+    NotFound { what: &'static str },
+    /// What was to be made is there already.
+    #[error("{what} exists already")]
+    Exists { what: &'static str },
+    /// The token does not open anything: used, expired or never given.
+    #[error("the token is {0}")]
+    Token(&'static str),
+    /// Free space on the catalogue's disk, then try again.
+    #[error("no space left for the catalogue")]
+    NoSpace,
+    /// The database is not readable as a catalogue: restore it from its backup.
+    #[error("the catalogue is damaged: {0}")]
+    Damaged(String),
+    /// Anything else the database says; trying again may help.
+    #[error("the catalogue's database failed")]
+    Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The operations that Holdfast needs of its database.
+///
+/// Methods block; every one may be called from any thread. Writes return when they survive a power
+/// cut. Readers see all batches that were committed before they were called.
+pub trait Catalog: Send + Sync {
+    /// Registers a node in the domain named `domain`. Fails with `Exists` for a known name and
+    /// `NotFound` for an unknown domain.
+    fn add_node(&self, name: &NodeName, domain: &str, now: ServerTime)
+    -> Result<Node, CatalogError>;
+
+    /// All nodes, by name.
+    fn nodes(&self) -> Result<Vec<Node>, CatalogError>;
+
+    /// The node that is called `name`.
+    fn node(&self, name: &NodeName) -> Result<Node, CatalogError>;
+
+    fn lock_node(&self, node: NodeId, locked: bool) -> Result<(), CatalogError>;
+
+    fn rename_node(&self, node: NodeId, name: &NodeName) -> Result<(), CatalogError>;
+
+    /// Removes a node with its certificates, tokens, filespaces and all their versions.
+    fn remove_node(&self, node: NodeId) -> Result<(), CatalogError>;
+
+    /// Stores a token of `node`; unused older ones of the node are void.
+    fn add_token(&self, token: &TokenRow) -> Result<(), CatalogError>;
+
+    /// Uses up the token with this `hash` and stores the certificate that it buys, in one batch.
+    fn redeem_token(
+        &self,
+        hash: &[u8; 32],
+        serial: &[u8],
+        expires: ServerTime,
+        now: ServerTime,
+    ) -> Result<Node, CatalogError>;
+
+    /// The node that the token with this `hash` enrols, if it can still be used.
+    fn token_node(&self, hash: &[u8; 32], now: ServerTime) -> Result<Node, CatalogError>;
+
+    /// Stores a renewed certificate.
+    fn add_certificate(&self, certificate: &Certificate) -> Result<(), CatalogError>;
+
+    /// The node that holds the certificate with this serial number.
+    fn certificate_node(&self, serial: &[u8]) -> Result<Node, CatalogError>;
+
+    /// Whether the node has ever redeemed a token.
+    fn is_enrolled(&self, node: NodeId) -> Result<bool, CatalogError>;
+
+    /// A node's filespaces, by name.
+    fn filespaces(&self, node: NodeId) -> Result<Vec<Filespace>, CatalogError>;
+
+    /// A node's filespace by name; made when it is not there.
+    fn open_filespace(
+        &self,
+        node: NodeId,
+        name: &[u8],
+        now: ServerTime,
+    ) -> Result<Filespace, CatalogError>;
+
+    /// Calls `visit` with the digest of every page at or below `within`, in no order, until it says
+    /// `false`.
+    fn digests(
+        &self,
+        filespace: FilespaceId,
+        within: &DirPath,
+        visit: &mut dyn FnMut(&PageDigest) -> bool,
+    ) -> Result<(), CatalogError>;
+
+    /// One page.
+    fn page(&self, filespace: FilespaceId, key: &PageKey) -> Result<Option<PageRow>, CatalogError>;
+
+    /// Pages of `span` in order of directory path and first name, at most `limit`, behind `after`.
+    fn pages(
+        &self,
+        filespace: FilespaceId,
+        span: &PageSpan,
+        after: Option<&PageKey>,
+        limit: usize,
+    ) -> Result<Vec<PageRow>, CatalogError>;
+
+    /// Directories within `span` that have inactive versions, in order, at most `limit`, behind
+    /// `after`.
+    fn version_directories(
+        &self,
+        filespace: FilespaceId,
+        span: &PageSpan,
+        after: Option<&DirPath>,
+        limit: usize,
+    ) -> Result<Vec<DirPath>, CatalogError>;
+
+    /// Inactive versions of the objects in `directory`, by name, newest first.
+    fn versions(
+        &self,
+        filespace: FilespaceId,
+        directory: &DirPath,
+    ) -> Result<Vec<VersionRow>, CatalogError>;
+
+    /// Active objects at or below `directory`.
+    fn count_objects(
+        &self,
+        filespace: FilespaceId,
+        directory: &DirPath,
+    ) -> Result<u64, CatalogError>;
+
+    /// All packs, by number.
+    fn packs(&self) -> Result<Vec<PackRow>, CatalogError>;
+
+    /// The number that no pack has had yet.
+    fn next_pack(&self) -> Result<PackNumber, CatalogError>;
+
+    /// The name of a management class of the domain and whether it is the default, by class number.
+    fn classes(&self, domain: DomainId) -> Result<Vec<(model::ClassId, String, bool)>, CatalogError>;
+
+    /// Sessions that backed up `node`, newest first, at most `limit`.
+    fn sessions(&self, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError>;
+
+    /// Performs `writes` in order as one batch. Batches of several callers may share one commit.
+    fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError>;
+}

@@ -1,1 +1,28 @@
-//! .
+//! The server: sessions of nodes, administration, and the composition of catalogue, pools and index.
+//!
+//! [`init`] makes a server in a folder, [`run`] serves from it. One process serves a folder; what it
+//! needs to start again after any end is in there: configuration, keys, catalogue, packs. Nodes come
+//! in over TLS with the certificate that the server gave them; administrators over a socket in the
+//! folder, guarded by its permissions.
+
+mod admin;
+mod authority;
+mod backup;
+mod config;
+mod core;
+mod enrol;
+mod node;
+mod refusal;
+mod resolve;
+mod restore;
+mod run;
+mod secrets;
+mod select;
+mod store;
+mod tls;
+
+pub use config::{Config, ConfigError, InitError, init};
+pub use run::{Ready, RunError, run};
+
+/// The administration socket's name in the server's folder.
+pub const ADMIN_SOCKET: &str = "admin.sock";

@@ -4,10 +4,12 @@
 mod grant;
 mod rows;
 mod token;
+mod trust;
 
 pub use grant::{GRANT_BYTES, Grant, decode_grants, encode_grant};
 pub use rows::{DigestRow, decode_digest_rows, encode_digest_row};
 pub use token::{Token, TokenError};
+pub use trust::fingerprint;
 
 /// Generated messages and services; see `proto/holdfast.proto`.
 pub mod proto {

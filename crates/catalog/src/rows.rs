@@ -1,0 +1,158 @@
+//! What the catalogue's tables hold.
+
+use model::{
+    DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, PathHash,
+    ServerTime,
+};
+
+/// A registered node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    pub id: NodeId,
+    pub name: NodeName,
+    pub domain: DomainId,
+    pub domain_name: String,
+    pub locked: bool,
+    pub registered: ServerTime,
+}
+
+/// A token as the server keeps it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TokenRow {
+    /// BLAKE3 of the token's secret.
+    pub hash: [u8; 32],
+    pub node: NodeId,
+    pub expires: ServerTime,
+}
+
+/// A certificate that the server issued.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Certificate {
+    pub serial: Vec<u8>,
+    pub node: NodeId,
+    pub expires: ServerTime,
+}
+
+/// A node's filespace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Filespace {
+    pub id: FilespaceId,
+    pub node: NodeId,
+    /// Its mount point on the node.
+    pub name: Vec<u8>,
+    /// When a backup last looked at all that it was asked to.
+    pub last_backup: Option<ServerTime>,
+}
+
+/// What names a page: its directory and its first name, empty for a directory's first page.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PageKey {
+    pub directory: DirPath,
+    pub first: Vec<u8>,
+}
+
+impl PageKey {
+    /// The first page of `directory`.
+    pub fn first_of(directory: DirPath) -> Self {
+        Self { directory, first: Vec::new() }
+    }
+}
+
+/// A directory page as stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageRow {
+    pub key: PageKey,
+    pub object_count: u32,
+    pub digest: Option<DirectoryDigest>,
+    /// See `format::page`.
+    pub body: Vec<u8>,
+}
+
+/// The narrow row of a page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageDigest {
+    pub hash: PathHash,
+    pub first: Vec<u8>,
+    pub digest: Option<DirectoryDigest>,
+}
+
+/// A range of directories.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PageSpan {
+    Directory(DirPath),
+    Subtree(DirPath),
+}
+
+impl PageSpan {
+    /// The lowest directory path, and the first one behind the span if there is any.
+    pub fn bounds(&self) -> (&[u8], Option<Vec<u8>>) {
+        match self {
+            Self::Directory(path) => {
+                let mut end = path.as_bytes().to_vec();
+                end.push(0);
+                (path.as_bytes(), Some(end))
+            }
+            Self::Subtree(path) => (path.as_bytes(), path.end_of_subtree()),
+        }
+    }
+}
+
+/// An inactive version.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VersionRow {
+    pub directory: DirPath,
+    pub name: Name,
+    pub inserted: ServerTime,
+    pub deactivated: ServerTime,
+    /// A page of this one object.
+    pub body: Vec<u8>,
+}
+
+/// Whether a pack takes more quanta.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PackState {
+    Open,
+    Sealed,
+}
+
+/// A pack as the catalogue knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PackRow {
+    pub number: PackNumber,
+    pub domain: DomainId,
+    pub state: PackState,
+    pub bytes: u64,
+}
+
+/// A finished backup.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionRow {
+    pub node: NodeId,
+    pub filespace: FilespaceId,
+    pub started: ServerTime,
+    pub ended: ServerTime,
+    /// Whether everything was looked at.
+    pub complete: bool,
+    /// The client's report, as it sent it.
+    pub report: String,
+}
+
+/// One write of a batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Write {
+    /// Makes or replaces a page and its digest.
+    PutPage { filespace: FilespaceId, page: PageRow },
+    /// Removes a page, if it is there, and its digest.
+    RemovePage { filespace: FilespaceId, key: PageKey },
+    AddVersion { filespace: FilespaceId, version: VersionRow },
+    /// Makes or replaces a pack's row.
+    PutPack(PackRow),
+    /// Records a finished backup and, when it was complete, the filespace's date.
+    AddSession(SessionRow),
+}
+
+/// The hash by which digests travel without their paths. A collision costs a look at the page: the
+/// digest itself covers the path.
+pub fn path_hash(directory: &DirPath) -> PathHash {
+    PathHash(xxhash_rust::xxh3::xxh3_64(directory.as_bytes()).to_le_bytes())
+}

@@ -1,0 +1,145 @@
+//! The writes of a batch.
+
+use model::FilespaceId;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{CatalogError, database};
+use crate::{PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write, path_hash};
+
+/// Bits of a page's number that count within its filespace.
+const PAGE_COUNT_BITS: u32 = 36;
+
+/// The page numbers of a filespace: from, and up to but not including.
+pub(super) fn page_numbers(filespace: FilespaceId) -> (i64, i64) {
+    let low = i64::from(filespace.0) << PAGE_COUNT_BITS;
+    (low, low + (1 << PAGE_COUNT_BITS))
+}
+
+pub(super) fn perform(connection: &Connection, writes: &[Write]) -> Result<(), CatalogError> {
+    for write in writes {
+        match write {
+            Write::PutPage { filespace, page } => put_page(connection, *filespace, page),
+            Write::RemovePage { filespace, key } => remove_page(connection, *filespace, key),
+            Write::AddVersion { filespace, version } => {
+                add_version(connection, *filespace, version)
+            }
+            Write::PutPack(pack) => put_pack(connection, pack),
+            Write::AddSession(session) => add_session(connection, session),
+        }?;
+    }
+    Ok(())
+}
+
+fn execute(
+    connection: &Connection,
+    sql: &str,
+    parameters: &[&dyn rusqlite::ToSql],
+) -> Result<usize, CatalogError> {
+    let mut statement = connection.prepare_cached(sql).map_err(database)?;
+    statement.execute(parameters).map_err(database)
+}
+
+fn page_number(
+    connection: &Connection,
+    filespace: FilespaceId,
+    key: &PageKey,
+) -> Result<Option<i64>, CatalogError> {
+    let select = "SELECT page FROM directory WHERE filespace = ? AND path = ? AND first = ?";
+    let mut statement = connection.prepare_cached(select).map_err(database)?;
+    let parameters = params![filespace.0, key.directory.as_bytes(), key.first];
+    statement.query_row(parameters, |row| row.get(0)).optional().map_err(database)
+}
+
+fn next_page_number(connection: &Connection, filespace: FilespaceId) -> Result<i64, CatalogError> {
+    let (low, high) = page_numbers(filespace);
+    let select = "SELECT max(id) FROM page WHERE id >= ? AND id < ?";
+    let mut statement = connection.prepare_cached(select).map_err(database)?;
+    let last: Option<i64> = statement.query_row([low, high], |row| row.get(0)).map_err(database)?;
+    let next = last.map_or(low, |last| last + 1);
+    if next < high {
+        Ok(next)
+    } else {
+        Err(super::failed("the filespace has used up its page numbers"))
+    }
+}
+
+fn put_page(
+    connection: &Connection,
+    filespace: FilespaceId,
+    page: &PageRow,
+) -> Result<(), CatalogError> {
+    let number = match page_number(connection, filespace, &page.key)? {
+        Some(number) => number,
+        None => next_page_number(connection, filespace)?,
+    };
+    let PageKey { directory, first } = &page.key;
+    let put = "INSERT INTO directory VALUES(?, ?, ?, ?, ?)
+               ON CONFLICT DO UPDATE SET objects = excluded.objects";
+    execute(
+        connection,
+        put,
+        &[&filespace.0, &directory.as_bytes(), first, &number, &page.object_count],
+    )?;
+    let put = "INSERT INTO page VALUES(?, ?) ON CONFLICT DO UPDATE SET body = excluded.body";
+    execute(connection, put, &[&number, &page.body])?;
+    let put = "INSERT INTO digest VALUES(?, ?, ?, ?)
+               ON CONFLICT DO UPDATE SET digest = excluded.digest";
+    let digest = page.digest.as_ref().map(|digest| digest.0.as_slice());
+    let first = (!first.is_empty()).then_some(first);
+    execute(connection, put, &[&number, &path_hash(directory).0.as_slice(), &digest, &first])?;
+    Ok(())
+}
+
+fn remove_page(
+    connection: &Connection,
+    filespace: FilespaceId,
+    key: &PageKey,
+) -> Result<(), CatalogError> {
+    let Some(number) = page_number(connection, filespace, key)? else { return Ok(()) };
+    let delete = "DELETE FROM directory WHERE filespace = ? AND path = ? AND first = ?";
+    execute(connection, delete, &[&filespace.0, &key.directory.as_bytes(), &key.first])?;
+    execute(connection, "DELETE FROM page WHERE id = ?", &[&number])?;
+    execute(connection, "DELETE FROM digest WHERE id = ?", &[&number])?;
+    Ok(())
+}
+
+fn add_version(
+    connection: &Connection,
+    filespace: FilespaceId,
+    version: &VersionRow,
+) -> Result<(), CatalogError> {
+    // The same object deactivated twice in a microsecond is the same state.
+    let insert = "INSERT OR REPLACE INTO version VALUES(?, ?, ?, ?, ?, ?)";
+    let VersionRow { directory, name, inserted, deactivated, body } = version;
+    let (directory, name) = (directory.as_bytes(), name.as_bytes());
+    execute(
+        connection,
+        insert,
+        &[&filespace.0, &directory, &name, &deactivated.0, &inserted.0, body],
+    )?;
+    Ok(())
+}
+
+fn put_pack(connection: &Connection, pack: &PackRow) -> Result<(), CatalogError> {
+    let put = "INSERT INTO pack VALUES(?, ?, ?, ?)
+               ON CONFLICT DO UPDATE SET sealed = excluded.sealed, bytes = excluded.bytes";
+    let sealed = pack.state == PackState::Sealed;
+    execute(connection, put, &[&pack.number.0, &pack.domain.0, &sealed, &pack.bytes])?;
+    Ok(())
+}
+
+fn add_session(connection: &Connection, session: &SessionRow) -> Result<(), CatalogError> {
+    let insert = "INSERT INTO session(node, filespace, started, ended, complete, report)
+                  VALUES(?, ?, ?, ?, ?, ?)";
+    let SessionRow { node, filespace, started, ended, complete, report } = session;
+    execute(
+        connection,
+        insert,
+        &[&node.0, &filespace.0, &started.0, &ended.0, complete, report],
+    )?;
+    if *complete {
+        let update = "UPDATE filespace SET last_backup = ? WHERE id = ?";
+        execute(connection, update, &[&started.0, &filespace.0])?;
+    }
+    Ok(())
+}

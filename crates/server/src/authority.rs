@@ -1,0 +1,148 @@
+//! The server's certificate authority: one CA a server, which certifies the server itself and its
+//! nodes. Clients know the CA by the fingerprint in their enrolment token.
+
+use std::path::Path;
+
+use model::{NodeName, ServerTime};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SerialNumber,
+};
+use rustls_pki_types::{CertificateDer, CertificateSigningRequestDer};
+
+/// How long the CA itself lives, in days.
+const CA_DAYS: i64 = 30 * 365;
+/// How long certificates of nodes and of the server live, in days. Nodes renew in the last third.
+const LEAF_DAYS: i64 = 90;
+/// Clocks may disagree by so many days.
+const SKEW_DAYS: i64 = 1;
+
+/// The files of the authority in the server's folder.
+pub(crate) const CA_CERTIFICATE: &str = "ca.pem";
+pub(crate) const CA_KEY: &str = "ca.key";
+
+/// Why a certificate could not be made or read.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthorityError {
+    #[error("cannot read {0}")]
+    Read(&'static str, #[source] std::io::Error),
+    #[error("cannot make or parse a certificate")]
+    Certificate(#[from] rcgen::Error),
+    #[error("the CA's certificate is damaged")]
+    Damaged,
+}
+
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    ca_pem: String,
+    ca_der: CertificateDer<'static>,
+}
+
+/// A certificate for a node, as the catalogue and the node want it.
+pub(crate) struct Issued {
+    pub(crate) serial: Vec<u8>,
+    pub(crate) expires: ServerTime,
+    /// Leaf, then CA.
+    pub(crate) chain_pem: String,
+}
+
+/// What the server presents itself with.
+pub(crate) struct Identity {
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    /// PKCS#8.
+    pub(crate) key: Vec<u8>,
+}
+
+/// Makes a CA: certificate and key, in PEM.
+pub(crate) fn make_ca(now: ServerTime) -> Result<(String, String), AuthorityError> {
+    let key = KeyPair::generate()?;
+    let mut params = named("Holdfast CA", now, CA_DAYS)?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+}
+
+fn named(name: &str, now: ServerTime, days: i64) -> Result<CertificateParams, AuthorityError> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.serial_number = Some(SerialNumber::from_slice(&serial()));
+    params.not_before = moment(now.secs() - SKEW_DAYS * 86_400);
+    params.not_after = moment(now.secs() + days * 86_400);
+    Ok(params)
+}
+
+/// 128 random bits; the top one clear, because serial numbers are positive and of one length.
+fn serial() -> [u8; 16] {
+    let mut serial = sys::entropy::bytes::<16>();
+    serial[0] = serial[0] & 0x7f | 0x40;
+    serial
+}
+
+fn moment(secs: i64) -> time::OffsetDateTime {
+    time::OffsetDateTime::from_unix_timestamp(secs).unwrap_or(time::OffsetDateTime::UNIX_EPOCH)
+}
+
+impl Authority {
+    /// Loads the authority of the server in `folder`.
+    pub(crate) fn load(folder: &Path) -> Result<Self, AuthorityError> {
+        let read = |name| {
+            std::fs::read_to_string(folder.join(name))
+                .map_err(|error| AuthorityError::Read(name, error))
+        };
+        let (ca_pem, key_pem) = (read(CA_CERTIFICATE)?, read(CA_KEY)?);
+        let ca_der = first_der(&ca_pem).ok_or(AuthorityError::Damaged)?;
+        let issuer = Issuer::from_ca_cert_pem(&ca_pem, KeyPair::from_pem(&key_pem)?)?;
+        Ok(Self { issuer, ca_pem, ca_der })
+    }
+
+    pub(crate) fn ca(&self) -> &CertificateDer<'static> {
+        &self.ca_der
+    }
+
+    /// SHA-256 of the CA certificate.
+    pub(crate) fn fingerprint(&self) -> [u8; 32] {
+        wire::fingerprint(&self.ca_der)
+    }
+
+    /// A fresh key and certificate for the server itself. It lives as long as the process does, at
+    /// most: nobody pins it.
+    pub(crate) fn identity(&self, now: ServerTime) -> Result<Identity, AuthorityError> {
+        let key = KeyPair::generate()?;
+        let mut params = named("Holdfast server", now, CA_DAYS)?;
+        let server_name = wire::SERVER_NAME.try_into()?;
+        params.subject_alt_names = vec![rcgen::SanType::DnsName(server_name)];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        let leaf = params.signed_by(&key, &self.issuer)?;
+        let chain = vec![leaf.der().clone(), self.ca_der.clone()];
+        Ok(Identity { chain, key: key.serialize_der() })
+    }
+
+    /// Certifies the key in `signing_request` as `node`'s. Whatever else the request says is ignored.
+    pub(crate) fn issue(
+        &self,
+        node: &NodeName,
+        signing_request: &[u8],
+        now: ServerTime,
+    ) -> Result<Issued, AuthorityError> {
+        let request = CertificateSigningRequestDer::from(signing_request.to_vec());
+        let request = CertificateSigningRequestParams::from_der(&request)?;
+        let mut params = named(node.as_str(), now, LEAF_DAYS)?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        let serial = serial();
+        params.serial_number = Some(SerialNumber::from_slice(&serial));
+        let leaf = params.signed_by(&request.public_key, &self.issuer)?;
+        Ok(Issued {
+            serial: serial.to_vec(),
+            expires: ServerTime::from_secs(now.secs() + LEAF_DAYS * 86_400),
+            chain_pem: format!("{}{}", leaf.pem(), self.ca_pem),
+        })
+    }
+}
+
+fn first_der(pem: &str) -> Option<CertificateDer<'static>> {
+    use rustls_pki_types::pem::PemObject as _;
+    CertificateDer::from_pem_slice(pem.as_bytes()).ok()
+}

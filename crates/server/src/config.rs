@@ -1,0 +1,134 @@
+//! Making a server, and its configuration file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::authority::{self, AuthorityError};
+use crate::secrets::MASTER_BYTES;
+
+pub(crate) const CONFIG_FILE: &str = "server.toml";
+pub(crate) const MASTER_KEY: &str = "master.key";
+pub(crate) const CATALOG_FILE: &str = "catalog.sqlite";
+const POOL_FOLDER: &str = "pool";
+
+/// `server.toml`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Address and port that nodes connect to.
+    pub listen: String,
+    /// `file:///…`: the folder of the primary pool.
+    pub pool: String,
+    /// `sqlite:`: the catalogue lies in the server's folder.
+    pub catalog: String,
+}
+
+/// Why `server.toml` cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{path} cannot be read; is this a server's folder? 'holdfast server init' makes one")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{path} is not valid")]
+    Syntax { path: PathBuf, source: Box<toml::de::Error> },
+    #[error("{url} is not a pool that this version can use; give a file:///FOLDER")]
+    Pool { url: String },
+    #[error("{url} is not a catalogue that this version can use; give sqlite:")]
+    Catalog { url: String },
+}
+
+/// Why no server could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    #[error("{folder} is not empty; choose a new folder for the server")]
+    NotEmpty { folder: PathBuf },
+    #[error("cannot make the server in {folder}")]
+    Folder { folder: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    #[error("cannot make the catalogue")]
+    Catalog(#[source] catalog::CatalogError),
+}
+
+impl Config {
+    pub(crate) fn load(folder: &Path) -> Result<Self, ConfigError> {
+        let path = folder.join(CONFIG_FILE);
+        let text = std::fs::read_to_string(&path)
+            .map_err(|source| ConfigError::Read { path: path.clone(), source })?;
+        let config: Self = toml::from_str(&text)
+            .map_err(|source| ConfigError::Syntax { path, source: Box::new(source) })?;
+        config.check_catalog()?;
+        Ok(config)
+    }
+
+    fn check_catalog(&self) -> Result<(), ConfigError> {
+        if self.catalog == "sqlite:" {
+            Ok(())
+        } else {
+            Err(ConfigError::Catalog { url: self.catalog.clone() })
+        }
+    }
+
+    /// The folder of the pool.
+    pub(crate) fn pool_folder(&self) -> Result<PathBuf, ConfigError> {
+        match self.pool.strip_prefix("file://") {
+            Some(path) if path.starts_with('/') => Ok(PathBuf::from(path)),
+            _ => Err(ConfigError::Pool { url: self.pool.clone() }),
+        }
+    }
+}
+
+/// Makes a server in `folder`, which must be empty or absent.
+///
+/// The configuration is written last: a folder without it is no server, whatever else is there.
+pub fn init(
+    folder: &Path,
+    listen: &str,
+    pool: Option<&str>,
+    catalog: Option<&str>,
+) -> Result<Config, InitError> {
+    let failed = |source| InitError::Folder { folder: folder.to_owned(), source };
+    let absolute = std::path::absolute(folder).map_err(failed)?;
+    let default_pool = || format!("file://{}", absolute.join(POOL_FOLDER).display());
+    let config = Config {
+        listen: listen.to_owned(),
+        pool: pool.map_or_else(default_pool, str::to_owned),
+        catalog: catalog.unwrap_or("sqlite:").to_owned(),
+    };
+    let pool_folder = config.pool_folder()?;
+    config.check_catalog()?;
+    make_empty(folder)?;
+    std::fs::create_dir_all(&pool_folder).map_err(failed)?;
+    let (ca_pem, ca_key) = authority::make_ca(sys::clock::now())?;
+    let master = sys::entropy::bytes::<MASTER_BYTES>();
+    let write = |name: &str, bytes: &[u8], mode| {
+        sys::durable::write(&folder.join(name), bytes, mode).map_err(failed)
+    };
+    write(authority::CA_KEY, ca_key.as_bytes(), 0o600)?;
+    write(authority::CA_CERTIFICATE, ca_pem.as_bytes(), 0o644)?;
+    write(MASTER_KEY, &master, 0o600)?;
+    catalog::sqlite::Sqlite::open(&folder.join(CATALOG_FILE)).map_err(InitError::Catalog)?;
+    let text = toml::to_string(&config).map_err(|error| failed(io::Error::other(error)))?;
+    write(CONFIG_FILE, text.as_bytes(), 0o600)?;
+    Ok(config)
+}
+
+fn make_empty(folder: &Path) -> Result<(), InitError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let failed = |source| InitError::Folder { folder: folder.to_owned(), source };
+    match std::fs::read_dir(folder) {
+        Ok(mut entries) => {
+            if entries.next().is_some() {
+                return Err(InitError::NotEmpty { folder: folder.to_owned() });
+            }
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}

@@ -1,0 +1,61 @@
+//! What a session is told when something does not go: eight kinds, as gRPC codes.
+//!
+//! | kind | code | the client |
+//! |---|---|---|
+//! | retry | `UNAVAILABLE` | connects again and goes on |
+//! | busy | `ABORTED` | waits and tries again |
+//! | refused | `PERMISSION_DENIED`, `UNAUTHENTICATED` | gives up |
+//! | not found | `NOT_FOUND` | gives up |
+//! | no space | `RESOURCE_EXHAUSTED` | gives up, the administrator acts |
+//! | damaged | `DATA_LOSS` | reports it |
+//! | usage | `INVALID_ARGUMENT`, `ALREADY_EXISTS` | gives up |
+//! | bug | `INTERNAL` | reports it |
+
+use catalog::CatalogError;
+use pool::{AppendError, ReadError};
+use tonic::Status;
+
+/// `error` with its sources, once each.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
+
+pub(crate) fn catalog(error: &CatalogError) -> Status {
+    let text = chain(error);
+    match error {
+        CatalogError::NotFound { .. } => Status::not_found(text),
+        CatalogError::Exists { .. } => Status::already_exists(text),
+        CatalogError::Token(_) => Status::permission_denied(text),
+        CatalogError::NoSpace => Status::resource_exhausted(text),
+        CatalogError::Damaged(_) => Status::data_loss(text),
+        CatalogError::Database(_) => Status::internal(text),
+    }
+}
+
+pub(crate) fn append(error: &AppendError) -> Status {
+    let text = chain(error);
+    match error {
+        AppendError::Full { .. } => Status::resource_exhausted(text),
+        AppendError::Failed { .. } => Status::unavailable(text),
+    }
+}
+
+pub(crate) fn read(error: &ReadError) -> Status {
+    Status::data_loss(chain(error))
+}
+
+/// A message that no correct client sends.
+pub(crate) fn malformed(what: &str) -> Status {
+    Status::invalid_argument(format!("malformed message: {what}"))
+}
+
+/// A thread of the server panicked; its message is in the log.
+pub(crate) fn panicked() -> Status {
+    Status::internal("the server failed at this request; see its log")
+}

@@ -1,0 +1,135 @@
+//! TLS: version 1.3 only, a certificate asked of every client, and who the client turned out to be.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use rustls_pki_types::PrivatePkcs8KeyDer;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tonic::transport::server::Connected;
+
+use crate::authority::Authority;
+
+/// A client that has not finished its handshake by then is dropped.
+const HANDSHAKE_SECS: u64 = 15;
+/// Connections that wait to be served at most.
+const WAITING_MAX: usize = 64;
+
+/// Who is at the other end.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    /// The serial number of its certificate; `None` for a client that has none yet.
+    pub(crate) serial: Option<Vec<u8>>,
+}
+
+/// A served connection.
+pub(crate) struct Connection(TlsStream<TcpStream>);
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        let (_, session) = self.0.get_ref();
+        let leaf = session.peer_certificates().and_then(|chain| chain.first());
+        Peer { serial: leaf.and_then(|leaf| serial(leaf)) }
+    }
+}
+
+fn serial(leaf: &[u8]) -> Option<Vec<u8>> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(leaf).ok()?;
+    Some(certificate.raw_serial().to_vec())
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+/// The server's side of TLS.
+pub(crate) fn acceptor(authority: &Authority) -> Result<TlsAcceptor, crate::RunError> {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.ca().clone())?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider))
+        .allow_unauthenticated()
+        .build()?;
+    let identity = authority.identity(sys::clock::now())?;
+    let key = PrivatePkcs8KeyDer::from(identity.key);
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(identity.chain, key.into())?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Accepts connections for ever; those that finish their handshake come out of the channel.
+pub(crate) fn accept(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+) -> mpsc::Receiver<io::Result<Connection>> {
+    let (sender, receiver) = mpsc::channel(WAITING_MAX);
+    tokio::spawn(async move {
+        while !sender.is_closed() {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    tokio::spawn(handshake(stream, acceptor.clone(), sender.clone()));
+                }
+                // Out of file descriptors, or a connection that died in the queue.
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    });
+    receiver
+}
+
+async fn handshake(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    sender: mpsc::Sender<io::Result<Connection>>,
+) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot switch off Nagle's algorithm");
+    }
+    let limit = Duration::from_secs(HANDSHAKE_SECS);
+    match tokio::time::timeout(limit, acceptor.accept(stream)).await {
+        // A server that is stopping has nobody to hand the connection to.
+        Ok(Ok(stream)) => drop(sender.send(Ok(Connection(stream))).await),
+        Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
+        Err(_) => tracing::debug!("a handshake took too long"),
+    }
+}
