@@ -1,1 +1,8 @@
-//! .
+//! The rules, without any I/O: what belongs to a backup, how long versions are kept, and when a
+//! backup must not believe what it sees.
+//!
+//! Every function here decides from its arguments alone; nothing reads a clock, a file or the
+//! environment. What can be decided wrongly can so be tested without a server.
+
+pub mod expiry_guard;
+
