@@ -4,5 +4,7 @@
 //! Every function here decides from its arguments alone; nothing reads a clock, a file or the
 //! environment. What can be decided wrongly can so be tested without a server.
 
+mod class;
 pub mod expiry_guard;
 
+pub use class::{BackupCopyGroup, Limit, ManagementClass, PolicyDomain, STANDARD};
