@@ -6,5 +6,7 @@
 
 mod class;
 pub mod expiry_guard;
+mod pattern;
 
 pub use class::{BackupCopyGroup, Limit, ManagementClass, PolicyDomain, STANDARD};
+pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
