@@ -7,6 +7,8 @@
 mod class;
 pub mod expiry_guard;
 mod pattern;
+mod selection;
 
 pub use class::{BackupCopyGroup, Limit, ManagementClass, PolicyDomain, STANDARD};
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
+pub use selection::{Selection, Source, Statement, Verdict};
