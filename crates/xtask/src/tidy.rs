@@ -7,13 +7,17 @@
 //! Deliberately absent: the length of functions and all else that clippy measures, and the meaning
 //! of code. The checks read text, so a declaration made by a macro is out of their sight.
 
+mod code;
 mod finding;
+mod names;
 mod ratchet;
 mod text;
 mod tree;
+mod words;
 
 use std::io;
 
+use code::Split;
 pub(crate) use finding::Finding;
 use ratchet::Ratchet;
 use tree::SourceFile;
@@ -39,10 +43,16 @@ fn of_one_file(file: &SourceFile) -> Vec<Finding> {
     let (path, text) = (file.path.as_str(), file.text.as_str());
     let mut found = text::machine_paths(path, text);
     if path.ends_with(".rs") {
+        let split = Split::new(text);
         found.extend(text::header(path, text));
         found.extend(text::file_lines(path, text));
         found.extend(text::columns(path, text));
         found.extend(text::blanks(path, text));
+        found.extend(names::file_name(path));
+        found.extend(names::type_names(path, &split.code));
+        found.extend(words::check(path, &split));
+    } else {
+        found.extend(words::known_faults(path, text));
     }
     if [".rs", ".toml", ".proto"].iter().any(|end| path.ends_with(end)) {
         found.extend(text::ascii(path, text));
@@ -68,7 +78,7 @@ mod tests {
     #[test]
     fn findings_come_by_file_and_line() {
         let files = [
-            file("crates/b/src/lib.rs", "//! B.\n\nfn f() {\t}\n\tstruct A;\n"),
+            file("crates/b/src/lib.rs", "//! B.\n\nfn f() {\t}\nstruct BlobJob;\n"),
             file("crates/a/src/lib.rs", "fn f() {}\n"),
         ];
         let found: Vec<_> = findings(&files).into_iter().map(|f| (f.path, f.line)).collect();
