@@ -9,6 +9,9 @@
 
 mod code;
 mod finding;
+mod layers;
+mod manifest;
+mod modules;
 mod names;
 mod ratchet;
 mod text;
@@ -30,6 +33,7 @@ pub(crate) fn findings_of_the_tree() -> io::Result<Vec<Finding>> {
 /// Checks `files` against each other and the ratchet among them; sorted by file and line.
 fn findings(files: &[SourceFile]) -> Vec<Finding> {
     let mut found: Vec<Finding> = files.iter().flat_map(of_one_file).collect();
+    found.extend(modules::check(files));
     let ratchet_text = files.iter().find(|file| file.path == ratchet::PATH);
     let mut left = match Ratchet::parse(ratchet_text.map_or("", |file| &file.text)) {
         Ok(ratchet) => ratchet.apply(found),
@@ -56,6 +60,9 @@ fn of_one_file(file: &SourceFile) -> Vec<Finding> {
     }
     if [".rs", ".toml", ".proto"].iter().any(|end| path.ends_with(end)) {
         found.extend(text::ascii(path, text));
+    }
+    if path.starts_with("crates/") && path.ends_with("/Cargo.toml") {
+        found.extend(manifest::check(path, text));
     }
     found
 }
