@@ -1,1 +1,14 @@
-//! .
+//! The rules, without any I/O: what belongs to a backup, how long versions are kept, and when a
+//! backup must not believe what it sees.
+//!
+//! Every function here decides from its arguments alone; nothing reads a clock, a file or the
+//! environment. What can be decided wrongly can so be tested without a server.
+
+mod class;
+pub mod expiry_guard;
+mod pattern;
+mod selection;
+
+pub use class::{BackupCopyGroup, Limit, ManagementClass, PolicyDomain, STANDARD};
+pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
+pub use selection::{Selection, Source, Statement, Verdict};

@@ -1,0 +1,50 @@
+# The commands of a contributor; "make" alone explains them.
+
+# Outside the tree, so that several work trees share what they have built.
+CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/holdfast/target
+export CARGO_TARGET_DIR
+# rustup puts cargo there, and not every shell looks there.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+PREFIX ?= /usr/local
+PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
+
+.PHONY: help test demo build install bench bench-tree rust packages-build packages-test
+
+help:
+	@echo "make test                 check format, lints and tidiness, run all tests"
+	@echo "make demo [DIR=...]       back up a real tree, change it, restore it, compare"
+	@echo "make build                build the program for use"
+	@echo "make install [PREFIX=...] build and install it; PREFIX is $(PREFIX)"
+	@echo "make bench DIR=...        time backup and restore of the tree DIR"
+	@echo "What is built lies in $(CARGO_TARGET_DIR)."
+
+test: rust packages-test
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo build --workspace --locked
+	cargo test --workspace --locked
+
+demo: build
+	./demo/run.sh $(if $(DIR),"$(DIR)")
+
+build: rust packages-build
+	cargo build --release --locked -p holdfast
+
+install: build
+	install -D -m 755 "$(PROGRAM)" "$(DESTDIR)$(PREFIX)/bin/holdfast"
+
+bench: bench-tree build
+	cargo run --release --locked -p bench -- "$(DIR)" $(ARGS)
+
+bench-tree:
+	@[ -n "$(DIR)" ] || { echo "make bench: name the tree, as in DIR=/usr/share" >&2; exit 2; }
+
+rust:
+	@command -v cargo >/dev/null || { echo "make: cargo is missing: install Rust 1.95 or newer" >&2; exit 1; }
+
+packages-build:
+	@./.ci/packages build
+
+packages-test:
+	@./.ci/packages test

@@ -1,0 +1,46 @@
+//! The guard against mass expiry: an unmounted disk is not a deletion.
+//!
+//! A backup deactivates what it does not find. When the greater part of what was backed up
+//! is missing at once, the likelier reason is a missing mount, so the run stops and asks.
+
+/// Fewer missing objects than this are always believed: small folders are emptied every day.
+pub const GUARDED_COUNT_MIN: u64 = 20;
+
+/// Whether a backup must refuse to deactivate `deleted` objects while `kept` of those backed up
+/// before are still there. Objects that are new in this run count on neither side.
+pub fn refuses(deleted: u64, kept: u64) -> bool {
+    deleted >= GUARDED_COUNT_MIN && deleted > kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_deletions_are_believed() {
+        assert!(!refuses(0, 0));
+        assert!(!refuses(GUARDED_COUNT_MIN - 1, 0));
+        assert!(refuses(GUARDED_COUNT_MIN, 0));
+    }
+
+    #[test]
+    fn half_may_go_and_one_more_may_not() {
+        assert!(!refuses(500, 500));
+        assert!(refuses(501, 500));
+        assert!(!refuses(500, 501));
+    }
+
+    #[test]
+    fn the_minimum_and_the_half_hold_together() {
+        assert!(!refuses(GUARDED_COUNT_MIN, GUARDED_COUNT_MIN));
+        assert!(refuses(GUARDED_COUNT_MIN, GUARDED_COUNT_MIN - 1));
+        assert!(!refuses(GUARDED_COUNT_MIN - 1, GUARDED_COUNT_MIN - 2));
+    }
+
+    #[test]
+    fn an_emptied_filespace_is_refused_at_any_size() {
+        assert!(refuses(u64::MAX, 0));
+        assert!(refuses(u64::MAX, u64::MAX - 1));
+        assert!(!refuses(u64::MAX, u64::MAX));
+    }
+}

@@ -1,0 +1,277 @@
+//! Patterns over paths, with TSM's wildcards.
+//!
+//! ```text
+//!   *        any run of characters, empty ones too, within one component
+//!   ?        one character
+//!   [a-cx]   one character of the class
+//!   \c       the character c itself, also within a class
+//!   ...      as a whole component: any number of directories, none too
+//!   dir/     a slash at the end: directories only
+//! ```
+//!
+//! Paths are bytes. A character is one UTF-8 character where the bytes are valid, else one byte, so
+//! that `?` takes one letter of any script and no name is out of reach.
+//!
+//! 1. A pattern with a slash other than at its end is absolute and matches whole paths: `/a/*` does
+//!    not match `/a/b/c`.
+//! 2. A pattern without one matches the last component at any depth: `*.o` means `/.../*.o`. TSM
+//!    has no such form; it is there for `--exclude`.
+//! 3. Matching costs at most the length of the pattern times the length of the path, whatever
+//!    either contains, and allocates nothing.
+//!
+//! Names that begin with a dot are not special. Dots within a component (`a...b`) are plain, and
+//! `**` is `*`. Negated classes are deliberately absent: TSM has none, and `[!a]` is refused rather
+//! than read as `!` or `a`.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// Bytes in a pattern at most.
+pub const PATTERN_BYTES_MAX: usize = 4096;
+
+/// Stands for any number of directories.
+const DIRECTORIES: &[u8] = b"...";
+/// What a byte that is not part of a valid character is added to; beyond every character's number.
+const STRAY: u32 = 0x11_0000;
+
+/// A parsed pattern.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pattern {
+    text: Vec<u8>,
+    /// What the components above the last must be.
+    directories: Vec<Element<Name>>,
+    /// What the last component must be.
+    last: Name,
+    directories_only: bool,
+}
+
+/// Why bytes are not a pattern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PatternError {
+    #[error("the pattern names nothing")]
+    Empty,
+    #[error("the pattern is longer than {PATTERN_BYTES_MAX} bytes")]
+    TooLong,
+    #[error("a pattern of several components starts with '/', or with '/.../' for any depth")]
+    Relative,
+    #[error("'...' stands for directories only: end with '/.../*' for all that is in them")]
+    EndsInDirectories,
+    #[error("a class is written '[abc]' or '[a-z]', and the character '[' alone '\\['")]
+    Class,
+    #[error("'\\' stands before the character it is for; alone it is written '\\\\'")]
+    Escape,
+}
+
+/// One element of a sequence: any run of items, or one item that fits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Element<T> {
+    Run,
+    One(T),
+}
+
+type Name = Vec<Element<Character>>;
+type Class = Vec<RangeInclusive<u32>>;
+
+/// What one character must be, by number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Character {
+    Any,
+    Exactly(u32),
+    Class(Class),
+}
+
+impl Pattern {
+    /// Parses `text`.
+    pub fn parse(text: &[u8]) -> Result<Self, PatternError> {
+        if text.len() > PATTERN_BYTES_MAX {
+            return Err(PatternError::TooLong);
+        }
+        let (inner, directories_only) = match text {
+            [inner @ .., b'/'] => (inner, true),
+            inner => (inner, false),
+        };
+        let mut components = inner.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
+        let last = components.next_back().ok_or(PatternError::Empty)?;
+        if last == DIRECTORIES {
+            return Err(PatternError::EndsInDirectories);
+        }
+        let directories = if !inner.contains(&b'/') {
+            vec![Element::Run]
+        } else if inner.starts_with(b"/") {
+            components.map(parse_directory).collect::<Result<_, _>>()?
+        } else {
+            return Err(PatternError::Relative);
+        };
+        Ok(Self { text: text.to_vec(), directories, last: parse_name(last)?, directories_only })
+    }
+
+    /// Whether `path`, absolute and with or without a slash at its end, matches. The root of all
+    /// paths, `/`, has no component and matches no pattern.
+    pub fn matches(&self, path: &[u8]) -> bool {
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        let Some(slash) = path.iter().rposition(|&byte| byte == b'/') else { return false };
+        let (directories, name) = (&path[..slash], &path[slash + 1..]);
+        // The last component first: it is what tells most paths apart.
+        name_matches(&self.last, name)
+            && sequence_matches(&self.directories, directories, take_component, |pattern, name| {
+                name_matches(pattern, name)
+            })
+    }
+
+    /// Whether the pattern ended with a slash. [`Self::matches`] cannot know what a path leads to;
+    /// the caller asks this too.
+    pub fn directories_only(&self) -> bool {
+        self.directories_only
+    }
+
+    /// The pattern as it was written.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&model::escaped(&self.text))
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pattern({self})")
+    }
+}
+
+fn parse_directory(text: &[u8]) -> Result<Element<Name>, PatternError> {
+    if text == DIRECTORIES { Ok(Element::Run) } else { parse_name(text).map(Element::One) }
+}
+
+fn parse_name(text: &[u8]) -> Result<Name, PatternError> {
+    let mut name = Vec::new();
+    let mut rest = text;
+    while let Some((character, after)) = take_character(rest) {
+        let (element, after) = match u8::try_from(character) {
+            Ok(b'*') => (Element::Run, after),
+            Ok(b'?') => (Element::One(Character::Any), after),
+            Ok(b'[') => {
+                let (class, after) = parse_class(after)?;
+                (Element::One(Character::Class(class)), after)
+            }
+            Ok(b'\\') => {
+                let (escaped, after) = take_character(after).ok_or(PatternError::Escape)?;
+                (Element::One(Character::Exactly(escaped)), after)
+            }
+            _ => (Element::One(Character::Exactly(character)), after),
+        };
+        name.push(element);
+        rest = after;
+    }
+    Ok(name)
+}
+
+/// Parses what follows a `[`, up to and with the `]`.
+fn parse_class(text: &[u8]) -> Result<(Class, &[u8]), PatternError> {
+    if matches!(text.first(), Some(b'!' | b'^')) {
+        return Err(PatternError::Class);
+    }
+    let mut class = Vec::new();
+    let mut rest = text;
+    loop {
+        if let Some(after) = rest.strip_prefix(b"]") {
+            return if class.is_empty() { Err(PatternError::Class) } else { Ok((class, after)) };
+        }
+        let (first, after) = take_member(rest)?;
+        // A '-' just before the ']' is a member, not a range.
+        let (last, after) = match after {
+            [b'-', end @ ..] if !end.starts_with(b"]") => take_member(end)?,
+            _ => (first, after),
+        };
+        if last < first {
+            return Err(PatternError::Class);
+        }
+        class.push(first..=last);
+        rest = after;
+    }
+}
+
+fn take_member(text: &[u8]) -> Result<(u32, &[u8]), PatternError> {
+    let text = text.strip_prefix(b"\\").unwrap_or(text);
+    take_character(text).ok_or(PatternError::Class)
+}
+
+fn name_matches(pattern: &[Element<Character>], name: &[u8]) -> bool {
+    sequence_matches(pattern, name, take_character, |wanted, character| match wanted {
+        Character::Any => true,
+        Character::Exactly(number) => *number == character,
+        Character::Class(ranges) => ranges.iter().any(|range| range.contains(&character)),
+    })
+}
+
+/// Splits the first item off a text, if there is one.
+type Take<'t, I> = fn(&'t [u8]) -> Option<(I, &'t [u8])>;
+
+/// Whether the items that `take` splits off `text` fit `elements` one by one, with any number of
+/// items at each run.
+///
+/// Only the last run met is ever tried with more items: if the elements before it fit with fewer
+/// items, whatever follows can still be found further on. So each item is compared at most once
+/// with each element.
+fn sequence_matches<'t, T, I: Copy>(
+    elements: &[Element<T>],
+    text: &'t [u8],
+    take: Take<'t, I>,
+    fits: impl Fn(&T, I) -> bool,
+) -> bool {
+    let (mut pending, mut rest) = (elements, text);
+    let mut last_run: Option<(&[Element<T>], &[u8])> = None;
+    loop {
+        match (pending, take(rest)) {
+            ([Element::Run], _) | ([], None) => return true,
+            ([Element::Run, after @ ..], _) => {
+                pending = after;
+                last_run = Some((after, rest));
+                continue;
+            }
+            ([Element::One(wanted), after @ ..], Some((item, tail))) if fits(wanted, item) => {
+                (pending, rest) = (after, tail);
+                continue;
+            }
+            // More items at the run leave fewer for what is missing already.
+            ([Element::One(_), ..], None) => return false,
+            _ => {}
+        }
+        let Some((after, start)) = last_run else { return false };
+        let Some((_, start)) = take(start) else { return false };
+        last_run = Some((after, start));
+        (pending, rest) = (after, start);
+    }
+}
+
+/// Splits the first component off; slashes before it do not count.
+fn take_component(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let start = path.iter().position(|&byte| byte != b'/')?;
+    let path = &path[start..];
+    let end = path.iter().position(|&byte| byte == b'/').unwrap_or(path.len());
+    Some(path.split_at(end))
+}
+
+/// Splits the first character off, as its number; a byte that begins no valid character counts as
+/// one and has a number beyond theirs.
+fn take_character(text: &[u8]) -> Option<(u32, &[u8])> {
+    let (&first, rest) = text.split_first()?;
+    let length = match first {
+        0..=0x7f => return Some((u32::from(first), rest)),
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => 1,
+    };
+    let valid = text.get(..length).and_then(|bytes| str::from_utf8(bytes).ok());
+    match valid.and_then(|valid| valid.chars().next()) {
+        Some(character) => Some((u32::from(character), &text[length..])),
+        None => Some((STRAY + u32::from(first), rest)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! Checks of names: of files, and of the types that a file declares.
+
+use super::finding::{Finding, Rule};
+
+/// Names that say that code has no home yet.
+const REFUSED_FILES: [&str; 10] = [
+    "common", "helper", "helpers", "manager", "managers", "misc", "types", "util", "utils",
+    "utility",
+];
+/// Last words of type names that say nothing.
+const REFUSED_SUFFIXES: [&str; 8] =
+    ["Data", "Helper", "Impl", "Info", "Manager", "Service", "Util", "Utils"];
+/// Words that the glossary has better ones for, and those.
+const REFUSED_WORDS: [(&str, &str); 3] = [
+    ("Blob", "Chunk, Quantum or Pack"),
+    ("Job", "Process, Session or Schedule"),
+    ("Snapshot", "Version or what it is a state of"),
+];
+const DECLARING: [&str; 4] = ["struct", "enum", "trait", "type"];
+
+/// Checks the names of a source file and of the folders that it lies in; of `pool_helpers` the last
+/// word counts.
+pub(crate) fn file_name(path: &str) -> Option<Finding> {
+    let parts = path.strip_suffix(".rs")?.split('/');
+    let last_word = |part: &'_ str| part.rsplit('_').next().unwrap_or("").to_owned();
+    let refused = parts.map(last_word).find(|word| REFUSED_FILES.contains(&word.as_str()))?;
+    let message = format!("'{refused}' names no thing, name the file for the noun that it holds");
+    Some(Finding::new(path, 1, Rule::FileName, message))
+}
+
+/// Checks the types that `code` declares; aliases within an `impl` or a trait have their names from
+/// elsewhere and do not count.
+pub(crate) fn type_names(path: &str, code: &str) -> Vec<Finding> {
+    let declared = code.lines().enumerate().filter_map(|(index, line)| {
+        let message = complaint(declared_type(line)?)?;
+        Some(Finding::new(path, index + 1, Rule::TypeName, message))
+    });
+    declared.collect()
+}
+
+fn declared_type(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace();
+    let keyword = words.find(|word| DECLARING.contains(word))?;
+    if keyword == "type" && line.starts_with(' ') {
+        return None;
+    }
+    let name = words.next()?;
+    let end = name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
+    (end > 0).then_some(&name[..end])
+}
+
+fn complaint(name: &str) -> Option<String> {
+    let words = camel_case_words(name);
+    let last = words.last()?;
+    if REFUSED_SUFFIXES.contains(last) {
+        return Some(format!("'{name}': the word '{last}' says nothing, find the noun"));
+    }
+    let (word, better) = REFUSED_WORDS.iter().find(|(word, _)| words.contains(word))?;
+    Some(format!("'{name}': '{word}' is not in the glossary, write {better}"))
+}
+
+fn camel_case_words(name: &str) -> Vec<&str> {
+    let starts = name.char_indices().filter(|(_, c)| c.is_uppercase()).map(|(at, _)| at);
+    let mut bounds: Vec<usize> = starts.chain([0, name.len()]).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    bounds.windows(2).map(|pair| &name[pair[0]..pair[1]]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_file(path: &str, refused: bool) {
+        assert_eq!(file_name(path).is_some(), refused, "{path}");
+    }
+
+    #[test]
+    fn files_are_named_for_nouns() {
+        check_file("crates/a/src/pack.rs", false);
+        check_file("crates/a/src/utils.rs", true);
+        check_file("crates/a/src/pool_manager.rs", true);
+        check_file("crates/a/src/common/mod.rs", true);
+        check_file("crates/a/src/manage.rs", false);
+        check_file("docs/utils.md", false);
+    }
+
+    #[track_caller]
+    fn check_type(line: &str, refused: bool) {
+        assert_eq!(!type_names("a.rs", line).is_empty(), refused, "{line}");
+    }
+
+    #[test]
+    fn types_have_no_empty_suffix() {
+        check_type("pub struct PoolManager {", true);
+        check_type("pub(crate) enum NodeInfo<T> {", true);
+        check_type("trait Service: Send {", true);
+        check_type("type CatalogImpl = X;", true);
+        check_type("struct Simple(u32);", false);
+        check_type("struct InfoLine;", false);
+        check_type("struct Metadata;", false);
+    }
+
+    #[test]
+    fn types_take_their_words_from_the_glossary() {
+        check_type("struct BlobStore;", true);
+        check_type("enum BackupJob {", true);
+        check_type("struct Snapshot;", true);
+        check_type("struct Jobless;", false);
+    }
+
+    #[test]
+    fn only_declarations_count() {
+        check_type("impl PoolManager {", false);
+        check_type("    type Service = X;", false);
+        check_type("let x = SnapshotImpl::new();", false);
+        check_type("pub struct $name(pub $inner);", false);
+    }
+}

@@ -1,0 +1,162 @@
+//! The ratchet: what is allowed for now, file by file, in numbers that may only shrink.
+//!
+//! ```text
+//!   ["crates/pool/src/pack.rs"]
+//!   file-lines = 912
+//!   columns = 3
+//! ```
+//!
+//! Up to its number a rule is silent for the file; above it all its findings are said. A number
+//! above the findings is itself a finding, so that what was mended stays mended.
+
+use std::collections::BTreeMap;
+
+use toml::{Table, Value};
+
+use super::finding::{Finding, Rule};
+
+/// Where the ratchet lies in the tree.
+pub(crate) const PATH: &str = "crates/xtask/ratchet.toml";
+
+/// The allowed amounts by file and rule.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Ratchet {
+    allowed: BTreeMap<(String, Rule), Allowed>,
+}
+
+#[derive(PartialEq, Eq, Debug)]
+struct Allowed {
+    amount: u64,
+    /// Where the ratchet says so.
+    line: usize,
+}
+
+impl Ratchet {
+    /// Parses the ratchet; an error is the finding to report.
+    pub(crate) fn parse(text: &str) -> Result<Self, Finding> {
+        let broken = |line, message: &str| Finding::new(PATH, line, Rule::Ratchet, message);
+        let table: Table =
+            text.parse().map_err(|_| broken(1, "this is no TOML, see ratchet.rs"))?;
+        let mut allowed = BTreeMap::new();
+        for (path, rules) in &table {
+            let header = line_from(text, 0, &format!("[\"{path}\"]"));
+            let rules = rules
+                .as_table()
+                .ok_or_else(|| broken(header, "not a table, write '[\"FILE\"]' and 'RULE = N'"))?;
+            for (name, amount) in rules {
+                let line = line_from(text, header, name);
+                let rule = Rule::from_name(name)
+                    .ok_or_else(|| broken(line, "unknown rule, see finding.rs for their names"))?;
+                let amount = amount_of(amount)
+                    .ok_or_else(|| broken(line, "not a number from 1, write 'RULE = N'"))?;
+                allowed.insert((path.clone(), rule), Allowed { amount, line });
+            }
+        }
+        Ok(Self { allowed })
+    }
+
+    /// Takes out of `found` what is allowed, and adds what is allowed without need.
+    pub(crate) fn apply(&self, found: Vec<Finding>) -> Vec<Finding> {
+        let mut amounts: BTreeMap<(String, Rule), u64> = BTreeMap::new();
+        for finding in &found {
+            *amounts.entry((finding.path.clone(), finding.rule)).or_default() += finding.amount;
+        }
+        let exceeds = |finding: &Finding| {
+            let key = (finding.path.clone(), finding.rule);
+            self.allowed.get(&key).is_none_or(|allowed| amounts[&key] > allowed.amount)
+        };
+        let mut left: Vec<Finding> = found.into_iter().filter(exceeds).collect();
+        for ((path, rule), allowed) in &self.allowed {
+            let amount = amounts.get(&(path.clone(), *rule)).copied().unwrap_or(0);
+            if amount < allowed.amount {
+                left.push(slack(path, *rule, allowed, amount));
+            }
+        }
+        left
+    }
+}
+
+fn slack(path: &str, rule: Rule, allowed: &Allowed, amount: u64) -> Finding {
+    let name = rule.name();
+    let message = match amount {
+        0 => format!("{path} has no finding of {name}, remove the line"),
+        _ => format!("{path} has {amount} of {name}, not {}: lower it to {amount}", allowed.amount),
+    };
+    Finding::new(PATH, allowed.line, Rule::Ratchet, message)
+}
+
+fn amount_of(value: &Value) -> Option<u64> {
+    let amount = u64::try_from(value.as_integer()?).ok()?;
+    (amount > 0).then_some(amount)
+}
+
+/// The number of the first line after the line `after` that starts with `start`, or `after`.
+fn line_from(text: &str, after: usize, start: &str) -> usize {
+    let place = text.lines().skip(after).position(|line| line.trim_start().starts_with(start));
+    place.map_or(after.max(1), |index| after + index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(line: usize, rule: Rule) -> Finding {
+        Finding::new("a.rs", line, rule, "wrong")
+    }
+
+    /// `expected` are the lines with the rules of what is left.
+    #[track_caller]
+    fn check(ratchet: &str, found: Vec<Finding>, expected: &[(usize, Rule)]) {
+        let left = Ratchet::parse(ratchet).expect("parses").apply(found);
+        let left: Vec<_> = left.iter().map(|finding| (finding.line, finding.rule)).collect();
+        assert_eq!(left, expected, "{ratchet}");
+    }
+
+    #[test]
+    fn what_is_allowed_is_silent() {
+        let found = vec![finding(1, Rule::Columns), finding(2, Rule::Columns)];
+        check("[\"a.rs\"]\ncolumns = 2\n", found, &[]);
+    }
+
+    #[test]
+    fn above_the_number_everything_is_said() {
+        let found = vec![finding(1, Rule::Columns), finding(2, Rule::Columns)];
+        let expected = [(1, Rule::Columns), (2, Rule::Columns)];
+        check("[\"a.rs\"]\ncolumns = 1\n", found.clone(), &expected);
+        check("[\"b.rs\"]\n", found.clone(), &expected);
+        check("", found, &expected);
+    }
+
+    #[test]
+    fn the_lines_of_a_file_count_as_they_are() {
+        let long = Finding { amount: 912, ..finding(801, Rule::FileLines) };
+        check("[\"a.rs\"]\nfile-lines = 912\n", vec![long.clone()], &[]);
+        check("[\"a.rs\"]\nfile-lines = 911\n", vec![long], &[(801, Rule::FileLines)]);
+    }
+
+    #[test]
+    fn a_number_without_need_is_to_be_lowered() {
+        let ratchet = Ratchet::parse("[\"a.rs\"]\nheader = 1\ncolumns = 3\n").expect("parses");
+        let left = ratchet.apply(vec![finding(9, Rule::Columns)]);
+        let said: Vec<_> = left.iter().map(ToString::to_string).collect();
+        let expected = [
+            "crates/xtask/ratchet.toml:3: a.rs has 1 of columns, not 3: lower it to 1 [ratchet]",
+            "crates/xtask/ratchet.toml:2: a.rs has no finding of header, remove the line [ratchet]",
+        ];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        for (text, line) in [
+            ("[", 1),
+            ("a = 1\n", 1),
+            ("\n[\"a.rs\"]\nnovel = 1\n", 3),
+            ("[\"a.rs\"]\ncolumns = 0\n", 2),
+            ("[\"a.rs\"]\ncolumns = \"1\"\n", 2),
+        ] {
+            let broken = Ratchet::parse(text).expect_err("is broken");
+            assert_eq!((broken.line, broken.rule), (line, Rule::Ratchet), "{text}");
+        }
+    }
+}
