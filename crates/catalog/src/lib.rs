@@ -10,6 +10,7 @@
 //! 3. Numbers of nodes, filespaces and packs are never given twice.
 
 pub mod change;
+pub mod index;
 mod rows;
 pub mod sqlite;
 
