@@ -9,7 +9,7 @@ mod trust;
 pub use grant::{GRANT_BYTES, Grant, decode_grants, encode_grant};
 pub use rows::{DigestRow, decode_digest_rows, encode_digest_row};
 pub use token::{Token, TokenError};
-pub use trust::fingerprint;
+pub use trust::{fingerprint, quantum_check};
 
 /// Generated messages and services; see `proto/holdfast.proto`.
 pub mod proto {

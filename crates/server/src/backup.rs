@@ -1,0 +1,388 @@
+//! A backup session: one stream, in order.
+//!
+//! ```text
+//!   client                         receive                      commit
+//!   Open        ------------->  claim the filespace
+//!   Quantum     ------------->  store (several at once)
+//!   Changes     ------------->  collect
+//!   Commit n    ------------->  hand over  ------------->  resolve, apply, sync, commit
+//!               <----------------------------------------  Committed n
+//! ```
+//!
+//! Receiving goes on while a transaction commits; transactions commit one after the other, so a
+//! change always meets the page that the one before it left.
+//!
+//! Crash rule: a transaction is in the catalogue as a whole or not at all. Below a directory that is
+//! gone, pages go in batches before the directory itself does; a crash between leaves a directory
+//! that the next backup finds gone again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use catalog::change::{apply, deactivate};
+use catalog::{Filespace, Node, PageKey, PageRow, PageSpan, SessionRow, Write};
+use format::page;
+use model::{DirPath, Kind, Object, PlaceCode as _, ServerTime};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
+use tonic::{Status, Streaming};
+use wire::proto;
+
+use crate::core::{Claim, Core};
+use crate::refusal::{self, malformed};
+use crate::resolve::{Quanta, Resolved, resolve};
+use crate::store::{Stored, store};
+
+/// Quanta of one session that are being stored at once at most.
+const STORING_MAX: usize = 4;
+/// Transactions of one session that wait to be committed at most; then the client is not read from.
+const WAITING_MAX: usize = 4;
+/// A change may refer to quanta of so many transactions before its own.
+const TRANSACTIONS_KEPT: usize = 64;
+/// Changes in one transaction at most.
+const CHANGES_MAX: usize = 100_000;
+/// Pages of a subtree that is gone which are removed in one batch.
+const SUBTREE_PAGES: usize = 64;
+
+pub(crate) type Replies = mpsc::Sender<Result<proto::FromServer, Status>>;
+type Storing = JoinHandle<Result<Stored, Status>>;
+
+/// What the client closed with a commit.
+struct Transaction {
+    number: u64,
+    quanta: Vec<(u64, Storing)>,
+    changes: Vec<proto::PageChange>,
+}
+
+enum Work {
+    Commit(Transaction),
+    Close(proto::CloseBackup),
+}
+
+/// Serves the stream until it ends; tells the client why if that is not by its wish.
+pub(crate) async fn serve(
+    core: Arc<Core>,
+    node: Node,
+    mut stream: Streaming<proto::ToServer>,
+    replies: Replies,
+) {
+    if let Err(status) = receive(&core, node, &mut stream, &replies).await {
+        // A client that is gone does not want to know.
+        drop(replies.send(Err(status)).await);
+    }
+}
+
+async fn receive(
+    core: &Arc<Core>,
+    node: Node,
+    stream: &mut Streaming<proto::ToServer>,
+    replies: &Replies,
+) -> Result<(), Status> {
+    let open = match next(stream).await? {
+        Some(proto::to_server::Message::Open(open)) => open,
+        Some(_) => return Err(malformed("a backup begins with open")),
+        None => return Ok(()),
+    };
+    let (session, opened) = open_session(core, node, &open).await?;
+    send(replies, proto::from_server::Message::Opened(opened)).await?;
+    let (work, waiting) = mpsc::channel(WAITING_MAX);
+    let committer = tokio::task::spawn_blocking({
+        let replies = replies.clone();
+        move || session.run(waiting, &replies)
+    });
+    let received = collect(core, stream, &work).await;
+    drop(work);
+    let committed = committer.await.map_err(|_| refusal::panicked())?;
+    // The committer's reason comes first: receiving fails because it stopped.
+    committed.and(received)
+}
+
+async fn next(
+    stream: &mut Streaming<proto::ToServer>,
+) -> Result<Option<proto::to_server::Message>, Status> {
+    match stream.message().await? {
+        Some(proto::ToServer { message: Some(message) }) => Ok(Some(message)),
+        Some(proto::ToServer { message: None }) => Err(malformed("an empty message")),
+        None => Ok(None),
+    }
+}
+
+async fn send(replies: &Replies, message: proto::from_server::Message) -> Result<(), Status> {
+    let reply = proto::FromServer { message: Some(message) };
+    replies.send(Ok(reply)).await.map_err(|_| Status::cancelled("the client is gone"))
+}
+
+async fn open_session(
+    core: &Arc<Core>,
+    node: Node,
+    open: &proto::OpenBackup,
+) -> Result<(Session, proto::Opened), Status> {
+    let core = Arc::clone(core);
+    let name = open.filespace.clone();
+    let opening = move || {
+        let now = sys::clock::now();
+        let failed = |error| refusal::catalog(&error);
+        let filespace = core.catalog.open_filespace(node.id, &name, now).map_err(failed)?;
+        let claim = core.claim(filespace.id)?;
+        let root = PageKey::first_of(DirPath::above_root());
+        let is_new = core.catalog.page(filespace.id, &root).map_err(failed)?.is_none();
+        let opened = proto::Opened { session: core.next_session().0, is_new, directories: 0 };
+        let session = Session {
+            core,
+            node,
+            filespace,
+            started: now,
+            quanta: Quanta::new(),
+            kept: std::collections::VecDeque::new(),
+            _claim: claim,
+        };
+        Ok((session, opened))
+    };
+    tokio::task::spawn_blocking(opening).await.map_err(|_| refusal::panicked())?
+}
+
+/// Reads the stream to its end, handing over each transaction as it is closed.
+async fn collect(
+    core: &Arc<Core>,
+    stream: &mut Streaming<proto::ToServer>,
+    work: &mpsc::Sender<Work>,
+) -> Result<(), Status> {
+    let stopped = |_| Status::aborted("the session has ended");
+    let storing = Arc::new(Semaphore::new(STORING_MAX));
+    let mut quanta = Vec::new();
+    let mut changes = Vec::new();
+    while let Some(message) = next(stream).await? {
+        match message {
+            proto::to_server::Message::Quantum(quantum) => {
+                let permit = Arc::clone(&storing).acquire_owned().await;
+                let permit = permit.map_err(|_| refusal::panicked())?;
+                let core = Arc::clone(core);
+                let number = quantum.number;
+                let task = tokio::task::spawn_blocking(move || {
+                    let stored = store(&core, &quantum);
+                    drop(permit);
+                    stored
+                });
+                quanta.push((number, task));
+            }
+            proto::to_server::Message::Changes(more) => {
+                changes.extend(more.changes);
+                if changes.len() > CHANGES_MAX {
+                    return Err(malformed("too many changes in one transaction"));
+                }
+            }
+            proto::to_server::Message::Commit(commit) => {
+                let transaction = Transaction {
+                    number: commit.number,
+                    quanta: std::mem::take(&mut quanta),
+                    changes: std::mem::take(&mut changes),
+                };
+                work.send(Work::Commit(transaction)).await.map_err(stopped)?;
+            }
+            proto::to_server::Message::Close(close) => {
+                work.send(Work::Close(close)).await.map_err(stopped)?;
+            }
+            proto::to_server::Message::Open(_) => return Err(malformed("a second open")),
+        }
+    }
+    Ok(())
+}
+
+/// The committing half.
+struct Session {
+    core: Arc<Core>,
+    node: Node,
+    filespace: Filespace,
+    started: ServerTime,
+    quanta: Quanta,
+    /// The quantum numbers of the last transactions, oldest first.
+    kept: std::collections::VecDeque<Vec<u64>>,
+    _claim: Claim,
+}
+
+/// What a transaction came to before it is durable.
+#[derive(Default)]
+struct Prepared {
+    writes: Vec<Write>,
+    /// Pages as they will be, for later changes of the same transaction.
+    pages: HashMap<PageKey, Option<PageRow>>,
+    rejected: Vec<proto::Rejected>,
+    expired_objects: u64,
+}
+
+impl Session {
+    fn run(mut self, mut waiting: mpsc::Receiver<Work>, replies: &Replies) -> Result<(), Status> {
+        while let Some(work) = waiting.blocking_recv() {
+            let message = match work {
+                Work::Commit(transaction) => {
+                    proto::from_server::Message::Committed(self.commit(transaction)?)
+                }
+                Work::Close(close) => {
+                    self.close(&close)?;
+                    proto::from_server::Message::Closed(proto::Closed {})
+                }
+            };
+            let reply = proto::FromServer { message: Some(message) };
+            if replies.blocking_send(Ok(reply)).is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, transaction: Transaction) -> Result<proto::Committed, Status> {
+        let Transaction { number, quanta, changes } = transaction;
+        let numbers = self.take_quanta(quanta)?;
+        let mut prepared = Prepared::default();
+        let now = sys::clock::now();
+        for change in &changes {
+            let resolved = resolve(&self.core, &self.node, &self.quanta, change)?;
+            self.prepare(resolved, now, &mut prepared)?;
+        }
+        self.core.commit(prepared.writes)?;
+        let grants = numbers.iter().map(|&number| self.grants(number)).collect();
+        self.forget_old_quanta(numbers);
+        let Prepared { rejected, expired_objects, .. } = prepared;
+        Ok(proto::Committed { number, grants, rejected, expired_objects })
+    }
+
+    fn take_quanta(&mut self, quanta: Vec<(u64, Storing)>) -> Result<Vec<u64>, Status> {
+        let runtime = tokio::runtime::Handle::current();
+        let mut numbers = Vec::with_capacity(quanta.len());
+        for (number, storing) in quanta {
+            let stored = runtime.block_on(storing).map_err(|_| refusal::panicked())??;
+            self.quanta.insert(number, stored);
+            numbers.push(number);
+        }
+        Ok(numbers)
+    }
+
+    fn forget_old_quanta(&mut self, numbers: Vec<u64>) {
+        self.kept.push_back(numbers);
+        if self.kept.len() > TRANSACTIONS_KEPT
+            && let Some(old) = self.kept.pop_front()
+        {
+            old.iter().for_each(|number| _ = self.quanta.remove(number));
+        }
+    }
+
+    /// What the node may present instead of these chunks from now on.
+    fn grants(&self, number: u64) -> proto::QuantumGrants {
+        let stored = &self.quanta[&number];
+        let mut grants = Vec::with_capacity(stored.places.len() * 16);
+        for (digest, place) in stored.digests.iter().zip(&stored.places) {
+            grants.extend_from_slice(&place.code().to_le_bytes());
+            grants.extend_from_slice(&self.core.secrets.grant(self.node.id, digest, *place).0);
+        }
+        proto::QuantumGrants { number, grants: Bytes::from(grants) }
+    }
+
+    fn prepare(
+        &self,
+        resolved: Resolved,
+        now: ServerTime,
+        prepared: &mut Prepared,
+    ) -> Result<(), Status> {
+        let Resolved { key, change, rejected } = resolved;
+        let current = self.current(&key, prepared)?;
+        for directory in vanishing(&key.directory, &current, &change) {
+            prepared.expired_objects += self.expire_subtree(&directory, now)?;
+        }
+        let changed = apply(&key, current, change, now)
+            .map_err(|unfit| Status::failed_precondition(unfit.to_string()))?;
+        let filespace = self.filespace.id;
+        let versions = changed.versions.into_iter();
+        prepared.writes.extend(versions.map(|version| Write::AddVersion { filespace, version }));
+        for page in changed.pages {
+            prepared.pages.insert(page.key.clone(), Some(page.clone()));
+            prepared.writes.push(Write::PutPage { filespace, page });
+        }
+        for key in changed.removed {
+            prepared.pages.insert(key.clone(), None);
+            prepared.writes.push(Write::RemovePage { filespace, key });
+        }
+        prepared.rejected.extend(rejected);
+        prepared.expired_objects += changed.expired;
+        Ok(())
+    }
+
+    /// The objects of the page as the transaction has left it so far.
+    fn current(&self, key: &PageKey, prepared: &Prepared) -> Result<Vec<Object>, Status> {
+        let row = match prepared.pages.get(key) {
+            Some(row) => row.clone(),
+            None => self
+                .core
+                .catalog
+                .page(self.filespace.id, key)
+                .map_err(|error| refusal::catalog(&error))?,
+        };
+        row.map_or(Ok(Vec::new()), |row| decode_page(&row))
+    }
+
+    /// Makes everything below `directory` inactive, in batches.
+    fn expire_subtree(&self, directory: &DirPath, now: ServerTime) -> Result<u64, Status> {
+        let span = PageSpan::Subtree(directory.clone());
+        let filespace = self.filespace.id;
+        let mut expired = 0;
+        loop {
+            let pages = self
+                .core
+                .catalog
+                .pages(filespace, &span, None, SUBTREE_PAGES)
+                .map_err(|error| refusal::catalog(&error))?;
+            if pages.is_empty() {
+                return Ok(expired);
+            }
+            let mut writes = Vec::new();
+            for page in pages {
+                for object in decode_page(&page)? {
+                    let version = deactivate(&page.key.directory, object, now);
+                    writes.push(Write::AddVersion { filespace, version });
+                    expired += 1;
+                }
+                writes.push(Write::RemovePage { filespace, key: page.key });
+            }
+            self.core.catalog.commit(writes).map_err(|error| refusal::catalog(&error))?;
+        }
+    }
+
+    fn close(&self, close: &proto::CloseBackup) -> Result<(), Status> {
+        let session = SessionRow {
+            node: self.node.id,
+            filespace: self.filespace.id,
+            started: self.started,
+            ended: sys::clock::now(),
+            complete: close.complete,
+            report: close.report_json.clone(),
+        };
+        self.core.commit(vec![Write::AddSession(session)])
+    }
+}
+
+/// Decodes a stored page.
+pub(crate) fn decode_page(row: &PageRow) -> Result<Vec<Object>, Status> {
+    page::decode(&row.body).map_err(|damage| {
+        let directory = model::escaped(row.key.directory.as_bytes());
+        Status::data_loss(format!("the catalogue's page of {directory} is damaged: {damage}"))
+    })
+}
+
+/// The directories among `current` that are no directories any more after the change.
+fn vanishing(
+    directory: &DirPath,
+    current: &[Object],
+    change: &catalog::change::Change,
+) -> Vec<DirPath> {
+    let becomes_other = |object: &&Object| {
+        let replaced = change.backed_up.iter().find(|new| new.name == object.name);
+        change.expired.contains(&object.name)
+            || replaced.is_some_and(|new| new.stat.kind != Kind::Directory)
+    };
+    current
+        .iter()
+        .filter(|object| object.stat.kind == Kind::Directory)
+        .filter(becomes_other)
+        .map(|object| directory.child(&object.name))
+        .collect()
+}

@@ -1,0 +1,225 @@
+//! What all sessions share.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use catalog::index::ChunkIndex;
+use catalog::{Catalog, Node, PackRow, PackState, Write};
+use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, SessionId};
+use pool::{Known, Pool};
+use tonic::{Request, Status};
+
+use crate::authority::Authority;
+use crate::config::{CATALOG_FILE, Config, MASTER_KEY};
+use crate::refusal;
+use crate::run::RunError;
+use crate::secrets::Secrets;
+use crate::tls::Peer;
+
+/// The chunk index is made durable each time so many packs have been sealed.
+const PACKS_PER_FLUSH: u64 = 32;
+
+/// Catalogue, pool, index and keys. Shared by all sessions.
+pub(crate) struct Core {
+    pub(crate) catalog: Box<dyn Catalog>,
+    pub(crate) pool: Pool,
+    pub(crate) secrets: Secrets,
+    pub(crate) authority: Authority,
+    index: ChunkIndex,
+    sealed_since_flush: AtomicU64,
+    backing_up: Mutex<HashSet<FilespaceId>>,
+    sessions: AtomicU64,
+}
+
+/// Deduplication spans the one domain that there is.
+pub(crate) const DOMAIN: DomainId = DomainId(1);
+
+impl Core {
+    /// Opens everything in `folder`, recovering what a dead process left.
+    pub(crate) fn open(folder: &Path, config: &Config) -> Result<Self, RunError> {
+        let catalog = catalog::sqlite::Sqlite::open(&folder.join(CATALOG_FILE))?;
+        let secrets = Secrets::load(&folder.join(MASTER_KEY)).map_err(RunError::MasterKey)?;
+        let known = known_packs(&catalog)?;
+        let pool_folder = config.pool_folder()?;
+        let key = secrets.domain_key(DOMAIN);
+        let (pool, opened) =
+            Pool::open(&pool_folder, catalog.next_pack()?, &known, move |_, chunk| {
+                key.digest(chunk)
+            })
+            .map_err(|source| RunError::Pool { folder: pool_folder.clone(), source })?;
+        for (pack, error) in &opened.damaged {
+            tracing::error!(%pack, error = refusal::chain(error), "a pack is damaged");
+        }
+        let (index, recovered) = ChunkIndex::open(&folder.join("index"), Default::default())?;
+        let core = Self {
+            catalog: Box::new(catalog),
+            pool,
+            secrets,
+            authority: Authority::load(folder)?,
+            index,
+            sealed_since_flush: AtomicU64::new(0),
+            backing_up: Mutex::default(),
+            sessions: AtomicU64::new(0),
+        };
+        core.complete_index(&opened, recovered.complete_to)?;
+        core.record_packs(&opened.recovered)?;
+        Ok(core)
+    }
+
+    /// Adds to the index what it had not written when its process ended.
+    fn complete_index(&self, opened: &pool::Opened, complete: PackNumber) -> Result<(), RunError> {
+        let sealed = opened.sealed.iter().copied();
+        let recovered = opened.recovered.iter().map(|found| found.table.pack);
+        let mut last = complete;
+        for pack in sealed.chain(recovered).filter(|pack| *pack > complete) {
+            match self.pool.table(pack) {
+                Ok(table) => self.index_table(&table)?,
+                Err(error) => tracing::error!(error = refusal::chain(&error), "not indexed"),
+            }
+            last = last.max(pack);
+        }
+        if last > complete {
+            self.index.flush(last)?;
+        }
+        Ok(())
+    }
+
+    fn index_table(&self, table: &format::pack::Table) -> Result<(), RunError> {
+        let place = |index| Place::new(table.pack, index);
+        let digests = table.digests().iter().copied();
+        let entries: Vec<_> =
+            (0..).zip(digests).map(|(index, digest)| (digest, place(index))).collect();
+        Ok(self.index.insert(&entries)?)
+    }
+
+    fn record_packs(&self, recovered: &[pool::Found]) -> Result<(), RunError> {
+        let row = |found: &pool::Found| {
+            Write::PutPack(PackRow {
+                number: found.table.pack,
+                domain: found.table.domain,
+                state: PackState::Sealed,
+                bytes: found.bytes,
+            })
+        };
+        Ok(self.catalog.commit(recovered.iter().map(row).collect())?)
+    }
+
+    /// Makes all appended quanta durable and performs `writes`.
+    ///
+    /// Pool before catalogue: a page must never name bytes that a crash can take back (invariant 1
+    /// of the design). A crash between the two leaves chunks that nothing names.
+    pub(crate) fn commit(&self, mut writes: Vec<Write>) -> Result<(), Status> {
+        self.pool.sync().map_err(|error| refusal::append(&error))?;
+        let news = self.pool.take_news();
+        let sealed = news.iter().filter(|news| news.sealed).map(|news| news.pack).max();
+        writes.extend(news.into_iter().map(|news| {
+            let state = if news.sealed { PackState::Sealed } else { PackState::Open };
+            let pool::PackNews { pack, domain, bytes, .. } = news;
+            Write::PutPack(PackRow { number: pack, domain, state, bytes })
+        }));
+        self.catalog.commit(writes).map_err(|error| refusal::catalog(&error))?;
+        if let Some(pack) = sealed {
+            self.flush_index_sometimes(pack);
+        }
+        Ok(())
+    }
+
+    fn flush_index_sometimes(&self, sealed: PackNumber) {
+        if self.sealed_since_flush.fetch_add(1, Ordering::Relaxed) % PACKS_PER_FLUSH
+            == PACKS_PER_FLUSH - 1
+            && let Err(error) = self.index.flush(PackNumber(sealed.0 - 1))
+        {
+            // What is not written is added again at the next start.
+            tracing::warn!(error = refusal::chain(&error), "the chunk index was not written");
+        }
+    }
+
+    /// For an orderly stop: seals packs and writes the index.
+    pub(crate) fn close(&self) -> Result<(), Status> {
+        self.pool.seal_all().map_err(|error| refusal::append(&error))?;
+        self.commit(Vec::new())?;
+        let last = self.catalog.packs().map_err(|error| refusal::catalog(&error))?;
+        if let Some(last) = last.last()
+            && let Err(error) = self.index.flush(last.number)
+        {
+            tracing::warn!(error = refusal::chain(&error), "the chunk index was not written");
+        }
+        Ok(())
+    }
+
+    /// Where chunks of these digests lie, verified against the tables of their packs. A failing
+    /// index costs a duplicate, never an error.
+    pub(crate) fn lookup(&self, digests: &[ChunkDigest]) -> Vec<Option<Place>> {
+        let found = self.index.lookup(digests).unwrap_or_else(|error| {
+            tracing::warn!(error = refusal::chain(&error), "the chunk index cannot be read");
+            vec![None; digests.len()]
+        });
+        let holds = |place: Place, digest: &ChunkDigest| {
+            self.pool.chunk(place).is_ok_and(|(_, found)| found == *digest)
+        };
+        let verified = found.into_iter().zip(digests);
+        verified.map(|(place, digest)| place.filter(|place| holds(*place, digest))).collect()
+    }
+
+    /// Tells the index of chunks that were appended.
+    pub(crate) fn note(&self, entries: &[(ChunkDigest, Place)]) {
+        if let Err(error) = self.index.insert(entries) {
+            tracing::warn!(error = refusal::chain(&error), "the chunk index cannot be written");
+        }
+    }
+
+    /// The node whose certificate the request came with.
+    pub(crate) fn authenticate<T>(&self, request: &Request<T>) -> Result<Node, Status> {
+        let peer = request.extensions().get::<Peer>();
+        let Some(serial) = peer.and_then(|peer| peer.serial.as_deref()) else {
+            let help = "no certificate; enrol this node with 'holdfast enroll'";
+            return Err(Status::unauthenticated(help));
+        };
+        match self.catalog.certificate_node(serial) {
+            Ok(node) if node.locked => Err(Status::permission_denied(format!(
+                "node {} is locked; ask the administrator to unlock it",
+                node.name
+            ))),
+            Ok(node) => Ok(node),
+            Err(catalog::CatalogError::NotFound { .. }) => Err(Status::unauthenticated(
+                "the certificate was revoked or its node removed; enrol again with a new token",
+            )),
+            Err(error) => Err(refusal::catalog(&error)),
+        }
+    }
+
+    /// Claims a filespace for one backup; fails while another has it.
+    pub(crate) fn claim(self: &Arc<Self>, filespace: FilespaceId) -> Result<Claim, Status> {
+        let mut busy = self.backing_up.lock().unwrap_or_else(PoisonError::into_inner);
+        if !busy.insert(filespace) {
+            return Err(Status::aborted("another backup of this filespace is running"));
+        }
+        Ok(Claim { core: Arc::clone(self), filespace })
+    }
+
+    pub(crate) fn next_session(&self) -> SessionId {
+        SessionId(self.sessions.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+fn known_packs(catalog: &dyn Catalog) -> Result<BTreeMap<PackNumber, Known>, RunError> {
+    let known = |row: PackRow| {
+        (row.number, Known { sealed: row.state == PackState::Sealed, bytes: row.bytes })
+    };
+    Ok(catalog.packs()?.into_iter().map(known).collect())
+}
+
+/// A filespace that one backup has for itself until this is dropped.
+pub(crate) struct Claim {
+    core: Arc<Core>,
+    filespace: FilespaceId,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut busy = self.core.backing_up.lock().unwrap_or_else(PoisonError::into_inner);
+        busy.remove(&self.filespace);
+    }
+}

@@ -1,0 +1,404 @@
+//! What an enrolled node may ask. Every method first finds out which node asks; nothing that a node
+//! sends can name another node's data.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use catalog::{Filespace, Node, PageKey};
+use chunk::ContentHasher;
+use model::{DirPath, Extent, Object, Payload};
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+use wire::proto;
+use wire::proto::node_server::Node as NodeService;
+
+use crate::backup::{self, decode_page};
+use crate::core::Core;
+use crate::refusal::{self, malformed};
+use crate::restore;
+use crate::select::{Selection, messages};
+
+/// Messages of a stream that wait to be sent at most.
+const REPLIES_WAITING: usize = 8;
+/// Bytes of digest rows in one message.
+const ROWS_BYTES: usize = 256 << 10;
+
+pub(crate) struct NodeApi {
+    pub(crate) core: Arc<Core>,
+}
+
+type Replies<T> = mpsc::Sender<Result<T, Status>>;
+type ReplyStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// Runs `work` on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Status> + Send + 'static,
+) -> Result<T, Status> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| refusal::panicked())?
+}
+
+/// Runs `work` on a thread that may block; what it sends is the stream.
+fn streaming<T: Send + 'static>(
+    work: impl FnOnce(&Replies<T>) -> Result<(), Status> + Send + 'static,
+) -> ReplyStream<T> {
+    let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
+    tokio::task::spawn_blocking(move || {
+        if let Err(status) = work(&replies) {
+            // A client that is gone does not want to know.
+            drop(replies.blocking_send(Err(status)));
+        }
+    });
+    Box::pin(ReceiverStream::new(receiver))
+}
+
+fn gone<T>(_: T) -> Status {
+    Status::cancelled("the client is gone")
+}
+
+fn filespace(core: &Core, node: &Node, name: &[u8]) -> Result<Filespace, Status> {
+    find_filespace(core, node, name)?.ok_or_else(|| {
+        let name = model::escaped(name);
+        Status::not_found(format!("node {} has no filespace {name}", node.name))
+    })
+}
+
+fn find_filespace(core: &Core, node: &Node, name: &[u8]) -> Result<Option<Filespace>, Status> {
+    let all = core.catalog.filespaces(node.id).map_err(|error| refusal::catalog(&error))?;
+    Ok(all.into_iter().find(|filespace| filespace.name == name))
+}
+
+fn directory(bytes: &[u8]) -> Result<DirPath, Status> {
+    DirPath::new(bytes).map_err(|error| malformed(&error.to_string()))
+}
+
+#[tonic::async_trait]
+impl NodeService for NodeApi {
+    async fn hello(
+        &self,
+        request: Request<proto::HelloRequest>,
+    ) -> Result<Response<proto::HelloReply>, Status> {
+        let core = Arc::clone(&self.core);
+        blocking(move || {
+            let node = core.authenticate(&request)?;
+            hello(&core, &node)
+        })
+        .await
+        .map(Response::new)
+    }
+
+    async fn renew(
+        &self,
+        request: Request<proto::RenewRequest>,
+    ) -> Result<Response<proto::Certificate>, Status> {
+        let core = Arc::clone(&self.core);
+        blocking(move || {
+            let node = core.authenticate(&request)?;
+            renew(&core, &node, &request.into_inner().signing_request)
+        })
+        .await
+        .map(Response::new)
+    }
+
+    async fn filespaces(
+        &self,
+        request: Request<proto::FilespacesRequest>,
+    ) -> Result<Response<proto::FilespacesReply>, Status> {
+        let core = Arc::clone(&self.core);
+        blocking(move || {
+            let node = core.authenticate(&request)?;
+            Ok(proto::FilespacesReply { filespaces: describe_filespaces(&core, &node)? })
+        })
+        .await
+        .map(Response::new)
+    }
+
+    type DigestsStream = ReplyStream<proto::Rows>;
+
+    async fn digests(
+        &self,
+        request: Request<proto::DigestsRequest>,
+    ) -> Result<Response<Self::DigestsStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let stream = streaming(move |replies| {
+            let node = core.authenticate(&request)?;
+            send_digests(&core, &node, &request.into_inner(), replies)
+        });
+        Ok(Response::new(stream))
+    }
+
+    type PagesStream = ReplyStream<proto::PagesReply>;
+
+    async fn pages(
+        &self,
+        request: Request<Streaming<proto::PagesRequest>>,
+    ) -> Result<Response<Self::PagesStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let node = core.authenticate(&request)?;
+        let questions = forward(request.into_inner());
+        let stream = streaming(move |replies| answer_pages(&core, &node, questions, replies));
+        Ok(Response::new(stream))
+    }
+
+    async fn count_subtrees(
+        &self,
+        request: Request<proto::CountSubtreesRequest>,
+    ) -> Result<Response<proto::CountSubtreesReply>, Status> {
+        let core = Arc::clone(&self.core);
+        blocking(move || {
+            let node = core.authenticate(&request)?;
+            let request = request.into_inner();
+            let filespace = filespace(&core, &node, &request.filespace)?;
+            let count = |path: &Bytes| {
+                let directory = directory(path)?;
+                core.catalog
+                    .count_objects(filespace.id, &directory)
+                    .map_err(|error| refusal::catalog(&error))
+            };
+            let objects = request.directories.iter().map(count).collect::<Result<_, _>>()?;
+            Ok(proto::CountSubtreesReply { objects })
+        })
+        .await
+        .map(Response::new)
+    }
+
+    type BackupStream = ReplyStream<proto::FromServer>;
+
+    async fn backup(
+        &self,
+        request: Request<Streaming<proto::ToServer>>,
+    ) -> Result<Response<Self::BackupStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let node = core.authenticate(&request)?;
+        let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
+        tokio::spawn(backup::serve(core, node, request.into_inner(), replies));
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    type ListStream = ReplyStream<proto::VersionsReply>;
+
+    async fn list(
+        &self,
+        request: Request<proto::ListRequest>,
+    ) -> Result<Response<Self::ListStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let stream = streaming(move |replies| {
+            let node = core.authenticate(&request)?;
+            let selection = request.into_inner().selection.unwrap_or_default();
+            send_list(&core, &node, &selection, replies)
+        });
+        Ok(Response::new(stream))
+    }
+
+    type RestoreStream = ReplyStream<proto::RestoreReply>;
+
+    async fn restore(
+        &self,
+        request: Request<Streaming<proto::RestoreRequest>>,
+    ) -> Result<Response<Self::RestoreStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let node = core.authenticate(&request)?;
+        let mut requests = request.into_inner();
+        let message = requests.message().await?.and_then(|request| request.message);
+        let Some(proto::restore_request::Message::Start(start)) = message else {
+            return Err(malformed("a restore begins with a selection"));
+        };
+        let answers = forward_wanted(requests);
+        let stream = streaming(move |replies| {
+            let filespace = filespace(&core, &node, &start.filespace)?;
+            let selection = Selection::parse(&start, filespace.id)?;
+            restore::serve(&core, &selection, answers, replies)
+        });
+        Ok(Response::new(stream))
+    }
+}
+
+fn hello(core: &Core, node: &Node) -> Result<proto::HelloReply, Status> {
+    let classes = core.catalog.classes(node.domain).map_err(|error| refusal::catalog(&error))?;
+    let default = classes.iter().find(|(_, _, is_default)| *is_default);
+    Ok(proto::HelloReply {
+        node: node.name.to_string(),
+        server_version: env!("CARGO_PKG_VERSION").to_owned(),
+        now: sys::clock::now().0,
+        domain_key: core.secrets.domain_key(node.domain).as_bytes().to_vec().into(),
+        digest_key: core.secrets.digest_key(node.id).to_vec().into(),
+        default_class: default.map(|(_, name, _)| name.clone()).unwrap_or_default(),
+        classes: classes.iter().map(|(id, name, _)| (u32::from(id.0), name.clone())).collect(),
+    })
+}
+
+fn renew(core: &Core, node: &Node, signing_request: &[u8]) -> Result<proto::Certificate, Status> {
+    let issued = core
+        .authority
+        .issue(&node.name, signing_request, sys::clock::now())
+        .map_err(|error| malformed(&refusal::chain(&error)))?;
+    let certificate =
+        catalog::Certificate { serial: issued.serial, node: node.id, expires: issued.expires };
+    core.catalog.add_certificate(&certificate).map_err(|error| refusal::catalog(&error))?;
+    Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
+}
+
+/// A node's filespaces with their sizes.
+pub(crate) fn describe_filespaces(
+    core: &Core,
+    node: &Node,
+) -> Result<Vec<proto::Filespace>, Status> {
+    let failed = |error| refusal::catalog(&error);
+    let describe = |filespace: Filespace| {
+        let everything = DirPath::above_root();
+        let objects = core.catalog.count_objects(filespace.id, &everything).map_err(failed)?;
+        Ok(proto::Filespace {
+            name: filespace.name.into(),
+            active_objects: objects,
+            last_backup: filespace.last_backup.map_or(0, |time| time.0),
+        })
+    };
+    core.catalog.filespaces(node.id).map_err(failed)?.into_iter().map(describe).collect()
+}
+
+fn send_digests(
+    core: &Core,
+    node: &Node,
+    request: &proto::DigestsRequest,
+    replies: &Replies<proto::Rows>,
+) -> Result<(), Status> {
+    let within = directory(&request.directory)?;
+    let Some(filespace) = find_filespace(core, node, &request.filespace)? else { return Ok(()) };
+    let mut rows = Vec::with_capacity(ROWS_BYTES + 512);
+    let mut sent = Ok(());
+    core.catalog
+        .digests(filespace.id, &within, &mut |digest| {
+            let row = wire::DigestRow {
+                hash: digest.hash,
+                digest: digest.digest,
+                first: &digest.first,
+            };
+            wire::encode_digest_row(&mut rows, &row);
+            if rows.len() >= ROWS_BYTES {
+                let full = std::mem::replace(&mut rows, Vec::with_capacity(ROWS_BYTES + 512));
+                sent = replies.blocking_send(Ok(proto::Rows { rows: full.into() })).map_err(gone);
+            }
+            sent.is_ok()
+        })
+        .map_err(|error| refusal::catalog(&error))?;
+    sent?;
+    replies.blocking_send(Ok(proto::Rows { rows: rows.into() })).map_err(gone)
+}
+
+/// Lets a blocking thread read the stream.
+fn forward(mut requests: Streaming<proto::PagesRequest>) -> mpsc::Receiver<proto::PagesRequest> {
+    let (sender, receiver) = mpsc::channel(REPLIES_WAITING);
+    tokio::spawn(async move {
+        while let Ok(Some(request)) = requests.message().await {
+            if sender.send(request).await.is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+fn forward_wanted(mut requests: Streaming<proto::RestoreRequest>) -> restore::Answers {
+    let (sender, receiver) = mpsc::channel(REPLIES_WAITING);
+    tokio::spawn(async move {
+        while let Ok(Some(request)) = requests.message().await {
+            let Some(proto::restore_request::Message::Wanted(wanted)) = request.message else {
+                break;
+            };
+            if sender.send(wanted).await.is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+fn answer_pages(
+    core: &Core,
+    node: &Node,
+    mut questions: mpsc::Receiver<proto::PagesRequest>,
+    replies: &Replies<proto::PagesReply>,
+) -> Result<(), Status> {
+    let mut known: Option<Filespace> = None;
+    while let Some(question) = questions.blocking_recv() {
+        let same = known.take().filter(|filespace| filespace.name == question.filespace[..]);
+        let filespace = match same {
+            Some(filespace) => filespace,
+            None => filespace(core, node, &question.filespace)?,
+        };
+        let key = PageKey {
+            directory: directory(&question.directory)?,
+            first: question.first.to_vec(),
+        };
+        let row =
+            core.catalog.page(filespace.id, &key).map_err(|error| refusal::catalog(&error))?;
+        let reply = match row {
+            None => proto::PagesReply::default(),
+            Some(row) if question.contents_of.is_empty() => {
+                proto::PagesReply { page: row.body.into(), contents: Bytes::new() }
+            }
+            Some(row) => proto::PagesReply {
+                page: Bytes::new(),
+                contents: contents(core, &decode_page(&row)?, &question.contents_of),
+            },
+        };
+        known = Some(filespace);
+        replies.blocking_send(Ok(reply)).map_err(gone)?;
+    }
+    Ok(())
+}
+
+/// The content digests of those of `objects` that are called `names`.
+fn contents(core: &Core, objects: &[Object], names: &[Bytes]) -> Bytes {
+    let digest = |name: &Bytes| {
+        let found = objects.binary_search_by(|object| object.name.as_bytes().cmp(name));
+        found.ok().and_then(|at| content(core, &objects[at])).unwrap_or([0; 16])
+    };
+    names.iter().flat_map(digest).collect()
+}
+
+fn content(core: &Core, object: &Object) -> Option<[u8; 16]> {
+    let Payload::Extents(extents) = &object.payload else { return None };
+    let mut hasher = ContentHasher::new();
+    for extent in extents {
+        match extent {
+            Extent::Hole { bytes } => hasher.hole(*bytes),
+            Extent::Chunks(range) => {
+                let table = core.pool.table(range.first.pack()).ok()?;
+                for offset in 0..range.count {
+                    let (_, digest) = table.chunk(range.first.index().checked_add(offset)?)?;
+                    hasher.chunk(&digest);
+                }
+            }
+        }
+    }
+    Some(hasher.finish())
+}
+
+fn send_list(
+    core: &Core,
+    node: &Node,
+    selection: &proto::Selection,
+    replies: &Replies<proto::VersionsReply>,
+) -> Result<(), Status> {
+    let filespace = filespace(core, node, &selection.filespace)?;
+    let selection = Selection::parse(selection, filespace.id)?;
+    selection.walk(&*core.catalog, |found| {
+        let describe = |(directory, versions): (DirPath, Vec<model::Version>)| {
+            let deactivated = versions.iter().map(|version| version.deactivated);
+            let deactivated = deactivated.map(|time| time.map_or(0, |time| time.0)).collect();
+            let objects: Vec<Object> =
+                versions.into_iter().map(|version| version.object).collect();
+            proto::DirectoryVersions {
+                directory: Bytes::copy_from_slice(directory.as_bytes()),
+                page: format::page::encode(&objects).into(),
+                deactivated,
+                chunk_lengths: Bytes::new(),
+            }
+        };
+        let directories = messages(found).into_iter().map(describe).collect();
+        replies.blocking_send(Ok(proto::VersionsReply { directories })).map_err(gone)
+    })
+}

@@ -1,0 +1,209 @@
+//! From what a client says of a page to what the catalogue takes: session places become places,
+//! grants are checked, sizes add up. One bad object leaves the change, it does not sink it.
+
+use std::collections::BTreeMap;
+
+use catalog::change::Change;
+use catalog::{Node, PageKey};
+use format::page;
+use model::{
+    ChunkRange, DirPath, DirectoryDigest, Extent, Name, Object, Payload, Place, SessionPlace,
+};
+use tonic::Status;
+use wire::{Grant, proto};
+
+use crate::core::Core;
+use crate::refusal::malformed;
+use crate::store::Stored;
+
+/// Quanta of the session by their numbers.
+pub(crate) type Quanta = BTreeMap<u64, Stored>;
+
+/// A change that can be applied, and the objects that had to leave it.
+pub(crate) struct Resolved {
+    pub(crate) key: PageKey,
+    pub(crate) change: Change,
+    pub(crate) rejected: Vec<proto::Rejected>,
+}
+
+/// Why one object cannot be taken.
+enum Reject {
+    /// The client is to send the data: a grant does not hold, or a quantum is not there.
+    SendData,
+    /// The object is not what it says it is.
+    Size,
+}
+
+/// Takes the message apart and resolves its places.
+pub(crate) fn resolve(
+    core: &Core,
+    node: &Node,
+    quanta: &Quanta,
+    message: &proto::PageChange,
+) -> Result<Resolved, Status> {
+    let directory =
+        DirPath::new(&message.directory).map_err(|error| malformed(&error.to_string()))?;
+    let key = PageKey { directory, first: message.first.to_vec() };
+    let grants =
+        wire::decode_grants(&message.grants).ok_or_else(|| malformed("grants that are not whole"))?;
+    let resolver = Resolver { core, node, quanta, grants };
+    let (backed_up, rejected) = resolver.objects(&message.directory, &message.backed_up)?;
+    let change = Change {
+        backed_up,
+        updated: updates(&message.updated)?,
+        expired: names(&message.expired)?,
+        pages: pages(&message.pages, rejected.is_empty())?,
+    };
+    Ok(Resolved { key, change, rejected })
+}
+
+fn names(names: &[bytes::Bytes]) -> Result<Vec<Name>, Status> {
+    let parse = |name: &bytes::Bytes| Name::new(name).map_err(|e| malformed(&e.to_string()));
+    names.iter().map(parse).collect()
+}
+
+/// The pages with their digests. A page that lacks an object must be examined next time.
+fn pages(
+    keys: &[proto::PageKey],
+    is_whole: bool,
+) -> Result<Vec<(Vec<u8>, Option<DirectoryDigest>)>, Status> {
+    let parse = |key: &proto::PageKey| {
+        let digest = match &key.digest[..] {
+            [] => None,
+            bytes => {
+                let digest = <[u8; 16]>::try_from(bytes);
+                let digest = digest.map_err(|_| malformed("a digest has 16 bytes"))?;
+                is_whole.then_some(DirectoryDigest(digest))
+            }
+        };
+        Ok((key.first.to_vec(), digest))
+    };
+    keys.iter().map(parse).collect()
+}
+
+fn updates(bytes: &[u8]) -> Result<Vec<Object>, Status> {
+    if bytes.is_empty() {
+        return Ok(Vec::new());
+    }
+    page::decode(bytes).map_err(|damage| malformed(&damage.to_string()))
+}
+
+struct Resolver<'a> {
+    core: &'a Core,
+    node: &'a Node,
+    quanta: &'a Quanta,
+    grants: Vec<Grant>,
+}
+
+impl Resolver<'_> {
+    fn objects(
+        &self,
+        directory: &[u8],
+        bytes: &[u8],
+    ) -> Result<(Vec<Object>, Vec<proto::Rejected>), Status> {
+        let mut resolved = Vec::new();
+        let mut rejected = Vec::new();
+        if bytes.is_empty() {
+            return Ok((resolved, rejected));
+        }
+        let objects = page::decode::<SessionPlace>(bytes);
+        for object in objects.map_err(|damage| malformed(&damage.to_string()))? {
+            match self.payload(object.stat.size, &object.payload) {
+                Ok(payload) => resolved.push(with_payload(object, payload)),
+                Err(reject) => rejected.push(rejection(directory, &object.name, &reject)),
+            }
+        }
+        Ok((resolved, rejected))
+    }
+
+    fn payload(&self, size: u64, payload: &Payload<SessionPlace>) -> Result<Payload, Reject> {
+        let extents = match payload {
+            Payload::Nothing => return Ok(Payload::Nothing),
+            Payload::Target(target) => return Ok(Payload::Target(target.clone())),
+            Payload::Extents(extents) => extents,
+        };
+        let mut resolved: Vec<Extent> = Vec::new();
+        let mut bytes = 0_u64;
+        for extent in extents {
+            match extent {
+                Extent::Hole { bytes: hole } => {
+                    bytes = bytes.checked_add(*hole).ok_or(Reject::Size)?;
+                    resolved.push(Extent::Hole { bytes: *hole });
+                }
+                Extent::Chunks(range) => {
+                    for place in session_places(range) {
+                        let (place, length) = self.place(place.ok_or(Reject::SendData)?)?;
+                        bytes = bytes.checked_add(u64::from(length)).ok_or(Reject::Size)?;
+                        push_chunk(&mut resolved, place);
+                    }
+                }
+            }
+        }
+        if bytes == size { Ok(Payload::Extents(resolved)) } else { Err(Reject::Size) }
+    }
+
+    /// Where the chunk lies, and its length.
+    fn place(&self, place: SessionPlace) -> Result<(Place, u32), Reject> {
+        match place {
+            SessionPlace::Sent { quantum, index } => {
+                let stored = self.quanta.get(&quantum).ok_or(Reject::SendData)?;
+                let place = stored.places.get(index as usize).ok_or(Reject::SendData)?;
+                Ok((*place, stored.lengths[index as usize]))
+            }
+            SessionPlace::Granted { grant } => {
+                let grant = self.grants.get(grant as usize).ok_or(Reject::SendData)?;
+                self.check(grant).ok_or(Reject::SendData)
+            }
+        }
+    }
+
+    /// A grant holds when the server made it for this node and the chunk is still there.
+    fn check(&self, grant: &Grant) -> Option<(Place, u32)> {
+        let mac = self.core.secrets.grant(self.node.id, &grant.digest, grant.place);
+        if mac != grant.mac {
+            return None;
+        }
+        let (length, digest) = self.core.pool.chunk(grant.place).ok()?;
+        (digest == grant.digest).then_some((grant.place, length))
+    }
+}
+
+/// The places of a run, one by one.
+fn session_places(
+    range: &ChunkRange<SessionPlace>,
+) -> impl Iterator<Item = Option<SessionPlace>> {
+    use model::PlaceCode as _;
+    let first = range.first.code();
+    (0..u64::from(range.count)).map(move |offset| SessionPlace::from_code(first + offset))
+}
+
+/// Adds a chunk, to the last run where it is its neighbour.
+fn push_chunk(extents: &mut Vec<Extent>, place: Place) {
+    use model::PlaceCode as _;
+    if let Some(Extent::Chunks(range)) = extents.last_mut()
+        && range.first.code() + u64::from(range.count) == place.code()
+        && range.first.pack() == place.pack()
+    {
+        range.count += 1;
+        return;
+    }
+    extents.push(Extent::Chunks(ChunkRange { first: place, count: 1 }));
+}
+
+fn with_payload(object: Object<SessionPlace>, payload: Payload) -> Object {
+    let Object { name, stat, attributes, class, inserted, .. } = object;
+    Object { name, stat, attributes, class, inserted, payload }
+}
+
+fn rejection(directory: &[u8], name: &Name, reject: &Reject) -> proto::Rejected {
+    let reason = match reject {
+        Reject::SendData => "the server does not have its data",
+        Reject::Size => "its parts do not add up to its size",
+    };
+    proto::Rejected {
+        directory: directory.to_vec().into(),
+        name: name.as_bytes().to_vec().into(),
+        reason: reason.to_owned(),
+        send_data: matches!(reject, Reject::SendData),
+    }
+}

@@ -1,0 +1,265 @@
+//! Sending versions back: windows of entries, then the data of those that the client wants, in media
+//! order.
+//!
+//! The client looks at each window and answers which files it lacks; the server is a window ahead
+//! meanwhile. A quantum goes out once a window, however many files it serves.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use format::{Writer, page};
+use model::{DirPath, Extent, Object, PackNumber, Payload, Place, PlaceCode as _, Version};
+use tokio::sync::mpsc;
+use tonic::Status;
+use wire::proto;
+
+use crate::core::Core;
+use crate::refusal;
+use crate::select::{Found, Selection, has_data, messages};
+
+/// Objects in a window at most.
+const WINDOW_OBJECTS: usize = 8192;
+/// Directories in a window at most: the client keeps each open.
+const WINDOW_DIRECTORIES: usize = 512;
+/// Raw bytes after which a window ends.
+const WINDOW_BYTES: u64 = 256 << 20;
+/// Windows that wait for the client's answer at most.
+const WINDOWS_AHEAD: usize = 2;
+/// Directories in one message at most.
+const MESSAGE_DIRECTORIES: usize = 64;
+/// Objects after which a message ends.
+const MESSAGE_OBJECTS: usize = 2048;
+
+pub(crate) type Replies = mpsc::Sender<Result<proto::RestoreReply, Status>>;
+pub(crate) type Answers = mpsc::Receiver<proto::Wanted>;
+
+/// The files of a window that have data, by position among all its objects.
+type Contents = Vec<(usize, Vec<(Place, u32)>)>;
+
+struct Window {
+    number: u64,
+    objects: usize,
+    directories: usize,
+    bytes: u64,
+    contents: Contents,
+    message: Vec<proto::DirectoryVersions>,
+    message_objects: usize,
+}
+
+impl Window {
+    fn new(number: u64) -> Self {
+        Self {
+            number,
+            objects: 0,
+            directories: 0,
+            bytes: 0,
+            contents: Vec::new(),
+            message: Vec::new(),
+            message_objects: 0,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.objects >= WINDOW_OBJECTS
+            || self.directories >= WINDOW_DIRECTORIES
+            || self.bytes >= WINDOW_BYTES
+    }
+}
+
+/// Sends everything that `selection` selects. Blocks; ends early when the client is gone.
+pub(crate) fn serve(
+    core: &Core,
+    selection: &Selection,
+    answers: Answers,
+    replies: &Replies,
+) -> Result<(), Status> {
+    let mut sender =
+        Sender { core, replies, answers, waiting: VecDeque::new(), window: Window::new(0) };
+    selection.walk(&*core.catalog, |found| sender.add(found))?;
+    sender.finish()
+}
+
+struct Sender<'a> {
+    core: &'a Core,
+    replies: &'a Replies,
+    answers: Answers,
+    /// Windows whose entries have been sent, oldest first.
+    waiting: VecDeque<(u64, Contents)>,
+    window: Window,
+}
+
+impl Sender<'_> {
+    fn add(&mut self, found: Found) -> Result<(), Status> {
+        for (directory, versions) in messages(found) {
+            self.add_page(&directory, versions)?;
+        }
+        if self.window.message.len() >= MESSAGE_DIRECTORIES
+            || self.window.message_objects >= MESSAGE_OBJECTS
+        {
+            self.send_entries()?;
+        }
+        if self.window.is_full() {
+            self.end_window(false)?;
+        }
+        Ok(())
+    }
+
+    fn add_page(&mut self, directory: &DirPath, versions: Vec<Version>) -> Result<(), Status> {
+        let mut lengths = Writer::new();
+        let mut objects = Vec::with_capacity(versions.len());
+        let mut deactivated = Vec::with_capacity(versions.len());
+        for version in versions {
+            let position = self.window.objects;
+            self.window.objects += 1;
+            self.window.bytes += version.object.stat.size.min(WINDOW_BYTES);
+            if has_data(&version.object) {
+                let chunks = self.chunks(&version.object);
+                if chunks.len() > 1 {
+                    chunks.iter().for_each(|&(_, bytes)| lengths.varint(u64::from(bytes)));
+                }
+                self.window.contents.push((position, chunks));
+            }
+            deactivated.push(version.deactivated.map_or(0, |time| time.0));
+            objects.push(version.object);
+        }
+        self.window.directories += 1;
+        self.window.message_objects += objects.len();
+        self.window.message.push(proto::DirectoryVersions {
+            directory: Bytes::copy_from_slice(directory.as_bytes()),
+            page: page::encode(&objects).into(),
+            deactivated,
+            chunk_lengths: lengths.finish().into(),
+        });
+        Ok(())
+    }
+
+    /// The places of the object's chunks with their lengths; 0 where the pack's table is lost.
+    fn chunks(&self, object: &Object) -> Vec<(Place, u32)> {
+        places(object)
+            .map(|place| (place, self.core.pool.chunk(place).map_or(0, |(bytes, _)| bytes)))
+            .collect()
+    }
+
+    fn send(&self, message: proto::restore_reply::Message) -> Result<(), Status> {
+        let reply = proto::RestoreReply { message: Some(message) };
+        self.replies.blocking_send(Ok(reply)).map_err(|_| Status::cancelled("the client is gone"))
+    }
+
+    fn send_entries(&mut self) -> Result<(), Status> {
+        let directories = std::mem::take(&mut self.window.message);
+        self.window.message_objects = 0;
+        if directories.is_empty() {
+            return Ok(());
+        }
+        self.send(proto::restore_reply::Message::Entries(proto::VersionsReply { directories }))
+    }
+
+    fn end_window(&mut self, last: bool) -> Result<(), Status> {
+        self.send_entries()?;
+        let number = self.window.number;
+        let window = std::mem::replace(&mut self.window, Window::new(number + 1));
+        let end = proto::WindowEnd { window: number, last };
+        self.send(proto::restore_reply::Message::EntriesEnd(end))?;
+        self.waiting.push_back((number, window.contents));
+        if self.waiting.len() >= WINDOWS_AHEAD { self.send_data(false) } else { Ok(()) }
+    }
+
+    fn finish(mut self) -> Result<(), Status> {
+        self.end_window(true)?;
+        while !self.waiting.is_empty() {
+            self.send_data(self.waiting.len() == 1)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for what the client wants of the oldest window, and sends it.
+    fn send_data(&mut self, last: bool) -> Result<(), Status> {
+        let Some((window, contents)) = self.waiting.pop_front() else { return Ok(()) };
+        let gone = || Status::cancelled("the client is gone");
+        let wanted = self.answers.blocking_recv().ok_or_else(gone)?;
+        if wanted.window != window {
+            return Err(refusal::malformed("an answer to another window"));
+        }
+        let is_wanted = |position: usize| {
+            let byte = wanted.bits.get(position / 8).copied().unwrap_or(0);
+            byte >> (position % 8) & 1 == 1
+        };
+        let mut places: BTreeMap<PackNumber, Vec<u32>> = BTreeMap::new();
+        for (_, chunks) in contents.iter().filter(|(position, _)| is_wanted(*position)) {
+            for (place, _) in chunks {
+                places.entry(place.pack()).or_default().push(place.index());
+            }
+        }
+        for (pack, mut indexes) in places {
+            indexes.sort_unstable();
+            indexes.dedup();
+            self.send_pack(pack, &indexes)?;
+        }
+        self.send(proto::restore_reply::Message::DataEnd(proto::WindowEnd { window, last }))
+    }
+
+    /// Sends the quanta of `pack` that hold the chunks at `indexes`, which are sorted.
+    fn send_pack(&self, pack: PackNumber, indexes: &[u32]) -> Result<(), Status> {
+        let table = match self.core.pool.table(pack) {
+            Ok(table) => table,
+            Err(error) => return self.send_damaged(pack, indexes, &refusal::chain(&error)),
+        };
+        let mut rest = indexes;
+        while let Some(&index) = rest.first() {
+            let Some(at) = table.quantum_of(index) else {
+                return self.send_damaged(pack, rest, "the pack has no such chunk");
+            };
+            let quantum = table.quanta()[at];
+            let end = quantum.first_index + quantum.chunk_count;
+            let (of_quantum, behind) = rest.split_at(rest.partition_point(|&index| index < end));
+            rest = behind;
+            match self.core.pool.read(pack, &quantum) {
+                Ok(record) => {
+                    let (from, to) = (quantum.first_index as usize, end as usize);
+                    let digests = table.digests()[from..to].iter().flat_map(|digest| digest.0);
+                    self.send(proto::restore_reply::Message::Quantum(proto::RestoredQuantum {
+                        first_place: Place::new(pack, quantum.first_index).code(),
+                        record: record.into(),
+                        digests: digests.collect::<Vec<u8>>().into(),
+                    }))?;
+                }
+                Err(error) => {
+                    tracing::error!(error = refusal::chain(&error), "a quantum is damaged");
+                    self.send_damaged(pack, of_quantum, &refusal::chain(&error))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send_damaged(
+        &self,
+        pack: PackNumber,
+        indexes: &[u32],
+        reason: &str,
+    ) -> Result<(), Status> {
+        for &index in indexes {
+            self.send(proto::restore_reply::Message::Damaged(proto::DamagedQuantum {
+                first_place: Place::new(pack, index).code(),
+                chunk_count: 1,
+                reason: reason.to_owned(),
+            }))?;
+        }
+        Ok(())
+    }
+}
+
+/// The places of an object's chunks, in order.
+pub(crate) fn places(object: &Object) -> impl Iterator<Item = Place> {
+    let extents = match &object.payload {
+        Payload::Extents(extents) => extents.as_slice(),
+        Payload::Nothing | Payload::Target(_) => &[],
+    };
+    extents.iter().flat_map(|extent| {
+        let (first, count) = match extent {
+            Extent::Chunks(range) => (range.first.code(), u64::from(range.count)),
+            Extent::Hole { .. } => (0, 0),
+        };
+        (0..count).filter_map(move |offset| Place::from_code(first + offset))
+    })
+}

@@ -1,0 +1,156 @@
+//! Running a server: open, serve, stop.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+use tonic::transport::Server;
+use wire::proto::admin_server::AdminServer;
+use wire::proto::enrolment_server::EnrolmentServer;
+use wire::proto::node_server::NodeServer;
+use wire::{CONNECTION_WINDOW_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
+
+use crate::admin::AdminApi;
+use crate::authority::AuthorityError;
+use crate::config::{CONFIG_FILE, Config, ConfigError};
+use crate::core::Core;
+use crate::enrol::EnrolmentApi;
+use crate::node::NodeApi;
+use crate::{ADMIN_SOCKET, tls};
+
+/// Sessions get so long to finish their transaction when the server stops.
+const STOP_SECS: u64 = 10;
+/// A connection is asked for a sign of life so often.
+const KEEPALIVE_SECS: u64 = 20;
+/// Concurrent streams on one connection at most.
+const STREAMS_MAX: u32 = 64;
+
+/// Why the server does not run, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("another server is running on {folder}")]
+    Locked { folder: PathBuf },
+    #[error("cannot use the folder {folder}")]
+    Folder { folder: PathBuf, source: io::Error },
+    #[error("cannot open the catalogue")]
+    Catalog(#[from] catalog::CatalogError),
+    #[error("cannot open the pool in {folder}")]
+    Pool { folder: PathBuf, source: io::Error },
+    #[error("cannot open the chunk index")]
+    Index(#[from] catalog::index::IndexError),
+    #[error("cannot read the master key")]
+    MasterKey(#[source] io::Error),
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+    #[error("cannot set up client certificates")]
+    Verifier(#[from] rustls::server::VerifierBuilderError),
+    #[error("cannot listen on {address}")]
+    Listen { address: String, source: io::Error },
+    #[error("serving failed")]
+    Serve(#[from] tonic::transport::Error),
+    #[error("the server did not stop in order: {0}")]
+    Close(String),
+}
+
+/// The server is listening.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    pub address: SocketAddr,
+}
+
+/// Serves from `folder` until `stop` becomes true; calls `ready` once nodes can connect.
+pub async fn run(
+    folder: &Path,
+    ready: impl FnOnce(Ready),
+    mut stop: watch::Receiver<bool>,
+) -> Result<(), RunError> {
+    let failed = |source| RunError::Folder { folder: folder.to_owned(), source };
+    let config = Config::load(folder)?;
+    let lock = sys::durable::Lock::try_exclusive(&folder.join(CONFIG_FILE)).map_err(failed)?;
+    let Some(_lock) = lock else { return Err(RunError::Locked { folder: folder.to_owned() }) };
+    let open_folder = folder.to_owned();
+    let open_config = config.clone();
+    let core = tokio::task::spawn_blocking(move || Core::open(&open_folder, &open_config))
+        .await
+        .map_err(|error| RunError::Close(error.to_string()))??;
+    let core = Arc::new(core);
+
+    let listen = |source| RunError::Listen { address: config.listen.clone(), source };
+    let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    let admin_listener = admin_listener(folder).map_err(failed)?;
+    let connections = tls::accept(listener, tls::acceptor(&core.authority)?);
+    ready(Ready { address });
+
+    let (mut stop_nodes, mut stop_admin) = (stop.clone(), stop.clone());
+    let nodes = node_server(&core).serve_with_incoming_shutdown(
+        ReceiverStream::new(connections),
+        async move { stopped(&mut stop_nodes).await },
+    );
+    let admin = Server::builder()
+        .add_service(AdminServer::new(AdminApi { core: Arc::clone(&core) }))
+        .serve_with_incoming_shutdown(UnixListenerStream::new(admin_listener), async move {
+            stopped(&mut stop_admin).await;
+        });
+    let both = async { tokio::try_join!(nodes, admin).map(|_| ()) };
+    let limit = async {
+        stopped(&mut stop).await;
+        tokio::time::sleep(Duration::from_secs(STOP_SECS)).await;
+    };
+    tokio::select! {
+        served = both => served?,
+        () = limit => tracing::warn!("sessions were cut off"),
+    }
+    close(&core).await
+}
+
+fn node_server(core: &Arc<Core>) -> tonic::transport::server::Router {
+    let keepalive = Duration::from_secs(KEEPALIVE_SECS);
+    let node = NodeServer::new(NodeApi { core: Arc::clone(core) })
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    Server::builder()
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(STREAMS_MAX)
+        .http2_keepalive_interval(Some(keepalive))
+        .http2_keepalive_timeout(Some(keepalive))
+        .add_service(EnrolmentServer::new(EnrolmentApi { core: Arc::clone(core) }))
+        .add_service(node)
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // Whoever could say stop is gone: then nothing else ends the server in order.
+    drop(stop.wait_for(|stop| *stop).await);
+}
+
+/// The socket lies in a folder that only its owner may enter; it is bound by a path relative to that
+/// folder, because socket paths are short.
+fn admin_listener(folder: &Path) -> io::Result<UnixListener> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = folder.join(ADMIN_SOCKET);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::from_std(sys::net::bind_unix(folder, ADMIN_SOCKET)?)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+async fn close(core: &Arc<Core>) -> Result<(), RunError> {
+    let core = Arc::clone(core);
+    let closed = tokio::task::spawn_blocking(move || core.close()).await;
+    closed
+        .map_err(|error| RunError::Close(error.to_string()))?
+        .map_err(|status| RunError::Close(status.message().to_owned()))
+}

@@ -1,0 +1,111 @@
+//! Taking in a quantum: checked, deduplicated against the domain, appended.
+
+use std::cell::RefCell;
+
+use chunk::{Compressor, Decompressor, RawQuantum, recode};
+use model::{ChunkDigest, Place};
+use tonic::Status;
+use wire::proto;
+
+use crate::core::{Core, DOMAIN};
+use crate::refusal;
+
+/// A quantum of which so many per cent are known already is made again without them; below, keeping
+/// it whole is cheaper than compressing again.
+const RECODE_PERCENT: usize = 25;
+/// The level for quanta that are made again.
+const RECODE_LEVEL: i32 = 1;
+
+/// A quantum of a session that has been taken in: where its chunks are and how long.
+pub(crate) struct Stored {
+    pub(crate) places: Vec<Place>,
+    pub(crate) lengths: Vec<u32>,
+    pub(crate) digests: Vec<ChunkDigest>,
+}
+
+thread_local! {
+    static DECOMPRESSOR: RefCell<Option<Decompressor>> = const { RefCell::new(None) };
+    static COMPRESSOR: RefCell<Option<Compressor>> = const { RefCell::new(None) };
+}
+
+/// Decompresses `record`, names its chunks by their digests, and appends those that the domain does
+/// not have.
+pub(crate) fn store(core: &Core, quantum: &proto::Quantum) -> Result<Stored, Status> {
+    let raw = open(&quantum.record)?;
+    let digests: Vec<ChunkDigest> =
+        raw.chunks().map(|chunk| core.pool.digest_of(DOMAIN, chunk)).collect();
+    if wire::quantum_check(&digests) != quantum.check[..] {
+        // The client read, digested and compressed something else than what arrived.
+        return Err(Status::data_loss("a quantum was damaged on its way; try again"));
+    }
+    let known = core.lookup(&digests);
+    let places = append(core, &quantum.record, &raw, &digests, known)?;
+    Ok(Stored { places, lengths: raw.lengths().to_vec(), digests })
+}
+
+fn open(record: &[u8]) -> Result<RawQuantum, Status> {
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = Some(Decompressor::new().map_err(|_| Status::internal("no zstd context"))?);
+        }
+        let decompressor = slot.as_mut().expect("made just above");
+        decompressor.decode(record).map_err(|damage| refusal::malformed(&damage.to_string()))
+    })
+}
+
+fn append(
+    core: &Core,
+    record: &[u8],
+    raw: &RawQuantum,
+    digests: &[ChunkDigest],
+    known: Vec<Option<Place>>,
+) -> Result<Vec<Place>, Status> {
+    let lengths = raw.lengths();
+    let known_bytes: usize = lengths
+        .iter()
+        .zip(&known)
+        .filter(|(_, place)| place.is_some())
+        .map(|(&length, _)| length as usize)
+        .sum();
+    if known.iter().all(Option::is_some) {
+        return Ok(known.into_iter().flatten().collect());
+    }
+    if known_bytes * 100 < raw.data().len() * RECODE_PERCENT {
+        return append_whole(core, record, lengths, digests);
+    }
+    let keep: Vec<bool> = known.iter().map(Option::is_none).collect();
+    let kept = recode(raw, &keep);
+    let kept_digests: Vec<ChunkDigest> =
+        digests.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(digest, _)| *digest).collect();
+    let record = compress(&kept)?;
+    let mut added = append_whole(core, &record, kept.lengths(), &kept_digests)?.into_iter();
+    let place = |known: Option<Place>| known.or_else(|| added.next());
+    Ok(known.into_iter().filter_map(place).collect())
+}
+
+fn append_whole(
+    core: &Core,
+    record: &[u8],
+    lengths: &[u32],
+    digests: &[ChunkDigest],
+) -> Result<Vec<Place>, Status> {
+    let first = core
+        .pool
+        .append(DOMAIN, record, lengths, digests)
+        .map_err(|error| refusal::append(&error))?;
+    let place = |(offset, _)| Place::new(first.pack(), first.index() + offset);
+    let places: Vec<Place> = (0_u32..).zip(digests).map(place).collect();
+    let entries: Vec<_> = digests.iter().copied().zip(places.iter().copied()).collect();
+    core.note(&entries);
+    Ok(places)
+}
+
+fn compress(quantum: &RawQuantum) -> Result<Vec<u8>, Status> {
+    COMPRESSOR.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            let made = Compressor::new(RECODE_LEVEL);
+            *slot = Some(made.map_err(|_| Status::internal("no zstd context"))?);
+        }
+        Ok(slot.as_mut().expect("made just above").encode(quantum))
+    })
+}
