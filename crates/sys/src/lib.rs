@@ -1,1 +1,19 @@
-//! .
+//! The seams to the Linux system: the one crate where `unsafe` is allowed, and the only door to the
+//! clock, to randomness and to files as a backup sees them.
+//!
+//! Invariants:
+//! 1. Objects are reached by an open directory ([`dir::Dir`]) and one name, never by a full path:
+//!    paths may be longer than `PATH_MAX`, and no component can be swapped for a symbolic link
+//!    while a backup or a restore is at work.
+//! 2. Nothing but [`dir::Dir::open`] and [`mount::filespace_root`], which take a path from a
+//!    person, follows a symbolic link.
+//! 3. A name is one component: anything with `/` in it, empty, `.` or `..` is refused.
+//! 4. Reading a source does not change it, access times included where the kernel allows that.
+//!
+//! Deliberately absent: policy, formats, the network, logging, and any environment variable.
+
+pub mod clock;
+pub mod entropy;
+#[expect(unsafe_code, reason = "getrusage has no safe binding")]
+pub mod process;
+
