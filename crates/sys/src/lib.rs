@@ -13,7 +13,10 @@
 //! Deliberately absent: policy, formats, the network, logging, and any environment variable.
 
 pub mod clock;
+pub mod durable;
 pub mod entropy;
+#[expect(unsafe_code, reason = "memory shared with a file can only be named by raw pointers")]
+pub mod map;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;
 
