@@ -12,11 +12,19 @@
 //!
 //! Deliberately absent: policy, formats, the network, logging, and any environment variable.
 
+mod attributes;
 pub mod clock;
+pub mod dir;
 pub mod durable;
 pub mod entropy;
+mod listing;
 #[expect(unsafe_code, reason = "memory shared with a file can only be named by raw pointers")]
 pub mod map;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;
+mod source;
 
+pub use attributes::FLAGS_RESTORED;
+pub use dir::{Dir, Found};
+pub use listing::{Entry, Failure, Listing};
+pub use source::{Segment, SourceFile};
