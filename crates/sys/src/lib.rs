@@ -20,6 +20,7 @@ pub mod entropy;
 mod listing;
 #[expect(unsafe_code, reason = "memory shared with a file can only be named by raw pointers")]
 pub mod map;
+pub mod mount;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;
 mod source;
