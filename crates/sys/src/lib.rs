@@ -12,6 +12,7 @@
 //!
 //! Deliberately absent: policy, formats, the network, logging, and any environment variable.
 
+mod apply;
 mod attributes;
 pub mod clock;
 pub mod dir;
@@ -24,8 +25,11 @@ pub mod mount;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;
 mod source;
+pub mod target;
 
+pub use apply::{Applied, Part, Refusal};
 pub use attributes::FLAGS_RESTORED;
 pub use dir::{Dir, Found};
 pub use listing::{Entry, Failure, Listing};
 pub use source::{Segment, SourceFile};
+pub use target::NewFile;
