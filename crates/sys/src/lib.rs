@@ -1,1 +1,35 @@
-//! .
+//! The seams to the Linux system: the one crate where `unsafe` is allowed, and the only door to the
+//! clock, to randomness and to files as a backup sees them.
+//!
+//! Invariants:
+//! 1. Objects are reached by an open directory ([`dir::Dir`]) and one name, never by a full path:
+//!    paths may be longer than `PATH_MAX`, and no component can be swapped for a symbolic link
+//!    while a backup or a restore is at work.
+//! 2. Nothing but [`dir::Dir::open`] and [`mount::filespace_root`], which take a path from a
+//!    person, follows a symbolic link.
+//! 3. A name is one component: anything with `/` in it, empty, `.` or `..` is refused.
+//! 4. Reading a source does not change it, access times included where the kernel allows that.
+//!
+//! Deliberately absent: policy, formats, the network, logging, and any environment variable.
+
+mod apply;
+mod attributes;
+pub mod clock;
+pub mod dir;
+pub mod durable;
+pub mod entropy;
+mod listing;
+#[expect(unsafe_code, reason = "memory shared with a file can only be named by raw pointers")]
+pub mod map;
+pub mod mount;
+#[expect(unsafe_code, reason = "getrusage has no safe binding")]
+pub mod process;
+mod source;
+pub mod target;
+
+pub use apply::{Applied, Part, Refusal};
+pub use attributes::FLAGS_RESTORED;
+pub use dir::{Dir, Found};
+pub use listing::{Entry, Failure, Listing};
+pub use source::{Segment, SourceFile};
+pub use target::NewFile;

@@ -1,0 +1,47 @@
+//! Time. All other crates take it from here, so that one place decides what the clock is.
+#![expect(clippy::disallowed_methods, reason = "this module is where the clock is read")]
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use model::ServerTime;
+
+/// The wall clock, in microseconds. It can jump in both directions.
+pub fn now() -> ServerTime {
+    let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+    ServerTime(match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => micros(since),
+        Err(before) => -micros(before.duration()),
+    })
+}
+
+/// A clock that never goes back, for measuring and for deadlines.
+pub fn monotonic() -> Instant {
+    Instant::now()
+}
+
+/// Waits at least `duration`.
+pub fn sleep(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wall_clock_is_in_microseconds_and_agrees_with_the_file_system() {
+        let before = now();
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let modified = file.as_file().metadata().expect("stat").modified().expect("mtime");
+        let modified = modified.duration_since(UNIX_EPOCH).expect("after 1970");
+        // File systems stamp with the tick clock, which lags by up to 10 ms.
+        assert!((before.secs() - 1..=now().secs()).contains(&(modified.as_secs() as i64)));
+    }
+
+    #[test]
+    fn sleeping_takes_at_least_the_time_asked_for() {
+        let start = monotonic();
+        sleep(Duration::from_millis(3));
+        assert!(monotonic() - start >= Duration::from_millis(3));
+    }
+}

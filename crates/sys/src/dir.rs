@@ -1,0 +1,260 @@
+//! An open directory, and what can be asked about the names in it.
+//!
+//! All that a backup touches is reached from a [`Dir`] by one name (invariants 1 and 3 of the
+//! crate). A `Dir` holds one file descriptor; users share it by `Arc` and let go of it early, since
+//! the limit of open files bounds how many live at once.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use model::{Attributes, Kind, Stat, Timestamp};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, SeekFrom, Statx, StatxFlags, StatxTimestamp};
+use rustix::io::Errno;
+
+use crate::attributes::Inode;
+use crate::listing::Listing;
+use crate::source::SourceFile;
+
+/// The longest path the kernel takes at once, with room for the terminating NUL.
+const PIECE_BYTES_MAX: usize = 4000;
+
+/// Room for most targets of symbolic links; longer ones are read again.
+const LINK_BYTES: usize = 512;
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Dir {
+    fd: OwnedFd,
+    /// Whether the descriptor's position has left the start; locked while it moves.
+    listed: Mutex<bool>,
+}
+
+/// What one `statx` says of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    pub stat: Stat,
+    /// `st_dev`: differs from the parent directory's where another file system is mounted.
+    pub device_id: u64,
+    /// Space taken on disk. Below `stat.size` the file may have holes.
+    pub allocated_bytes: u64,
+}
+
+impl Dir {
+    /// Opens the directory that `path` names, as the kernel would resolve it, symbolic links
+    /// included, but of any length. A relative path starts at the working directory.
+    pub fn open(path: &[u8]) -> io::Result<Self> {
+        let mut base: Option<OwnedFd> = None;
+        let mut rest = path;
+        while let Some((piece, after)) = split_piece(rest) {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            base = Some(rustix::fs::openat(at(base.as_ref()), piece, flags, Mode::empty())?);
+            rest = after;
+        }
+        Ok(Self::from_fd(open_quietly(at(base.as_ref()), rest, OFlags::DIRECTORY)?))
+    }
+
+    /// Opens the directory `name` in this one. A symbolic link is refused with `NotADirectory`.
+    pub fn open_dir(&self, name: &[u8]) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        Ok(Self::from_fd(open_quietly(self.as_fd(), single(name)?, flags)?))
+    }
+
+    pub(crate) fn from_fd(fd: OwnedFd) -> Self {
+        Self { fd, listed: Mutex::new(false) }
+    }
+
+    /// Replaces what `listing` holds by all names of this directory, sorted, and what `statx` says
+    /// of each. Names that vanish meanwhile are left out. Fails only if the directory cannot be
+    /// read; an object that cannot be asked is among [`Listing::failures`].
+    ///
+    /// Costs two `getdents64` for up to some 2000 names and one `statx` for each name. Calls on one
+    /// `Dir` from several threads take turns.
+    pub fn list(&self, listing: &mut Listing) -> io::Result<()> {
+        let mut listed = self.lock();
+        if *listed {
+            rustix::fs::seek(self.as_fd(), SeekFrom::Start(0))?;
+        }
+        *listed = true;
+        listing.read(self.as_fd())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        // A panic while listing leaves the position anywhere, which `true` already says.
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What `statx` says of `name`; `None` for a socket, which is no object.
+    pub fn stat(&self, name: &[u8]) -> io::Result<Option<Found>> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let statx = rustix::fs::statx(self, single(name)?, flags, StatxFlags::BASIC_STATS)?;
+        Ok(Found::new(&statx))
+    }
+
+    /// What `statx` says of this directory itself.
+    pub fn stat_self(&self) -> io::Result<Found> {
+        stat_open(self.as_fd())
+    }
+
+    /// Opens the regular file `name` for reading. Anything else is refused with `InvalidInput`, a
+    /// symbolic link with `ELOOP`.
+    ///
+    /// Never waits on a FIFO. It does open a device node if one took the file's place since it was
+    /// listed, so callers open only what they saw as a file.
+    pub fn open_file(&self, name: &[u8]) -> io::Result<SourceFile> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        SourceFile::new(open_quietly(self.as_fd(), single(name)?, flags)?)
+    }
+
+    /// Where the symbolic link `name` points, whatever its length.
+    pub fn read_link(&self, name: &[u8]) -> io::Result<Vec<u8>> {
+        let target = rustix::fs::readlinkat(self, single(name)?, Vec::with_capacity(LINK_BYTES))?;
+        Ok(target.into_bytes())
+    }
+
+    /// The extended attributes and inode flags of the object `name`, which is of `kind`.
+    ///
+    /// Attributes that the caller may not read, or that vanish meanwhile, are left out; a file
+    /// system without them has none. Needs `/proc` but for files and directories.
+    pub fn attributes(&self, name: &[u8], kind: Kind) -> io::Result<Attributes> {
+        match kind {
+            Kind::File => self.open_file(name)?.attributes(),
+            Kind::Directory => self.open_dir(name)?.own_attributes(),
+            Kind::Symlink | Kind::Fifo | Kind::CharDevice | Kind::BlockDevice => {
+                let fd = self.open_handle(name)?;
+                Ok(Attributes { xattrs: Inode::of_handle(&fd).xattrs()?, flags: 0 })
+            }
+        }
+    }
+
+    /// The extended attributes and inode flags of this directory itself.
+    pub fn own_attributes(&self) -> io::Result<Attributes> {
+        Inode::of_open(self.as_fd()).attributes()
+    }
+
+    /// A handle on whatever `name` is, symbolic links themselves included, that opens nothing.
+    pub(crate) fn open_handle(&self, name: &[u8]) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(self, single(name)?, flags, Mode::empty())?)
+    }
+
+    /// Whether this directory lies on a file system that shows the kernel's state, not data.
+    /// `devtmpfs` cannot be told from `tmpfs` and is not among them.
+    pub fn is_pseudo(&self) -> io::Result<bool> {
+        // Sign extended or not, by architecture and kernel.
+        let magic = rustix::fs::fstatfs(self)?.f_type & 0xffff_ffff;
+        Ok(PSEUDO_FILE_SYSTEMS.iter().any(|&(_, pseudo)| i64::from(pseudo) == magic))
+    }
+}
+
+impl AsFd for Dir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Found {
+    /// `None` for a socket and for types that Linux does not have yet.
+    pub(crate) fn new(statx: &Statx) -> Option<Self> {
+        let kind = match u32::from(statx.stx_mode) & libc::S_IFMT {
+            libc::S_IFREG => Kind::File,
+            libc::S_IFDIR => Kind::Directory,
+            libc::S_IFLNK => Kind::Symlink,
+            libc::S_IFIFO => Kind::Fifo,
+            libc::S_IFCHR => Kind::CharDevice,
+            libc::S_IFBLK => Kind::BlockDevice,
+            _ => return None,
+        };
+        let device = match kind {
+            Kind::CharDevice | Kind::BlockDevice => {
+                rustix::fs::makedev(statx.stx_rdev_major, statx.stx_rdev_minor)
+            }
+            _ => 0,
+        };
+        let stat = Stat {
+            kind,
+            mode: statx.stx_mode & 0o7777,
+            uid: statx.stx_uid,
+            gid: statx.stx_gid,
+            size: statx.stx_size,
+            mtime: timestamp(&statx.stx_mtime),
+            ctime: timestamp(&statx.stx_ctime),
+            inode: statx.stx_ino,
+            linked: statx.stx_nlink > 1 && kind != Kind::Directory,
+            device,
+        };
+        let device_id = rustix::fs::makedev(statx.stx_dev_major, statx.stx_dev_minor);
+        Some(Self { stat, device_id, allocated_bytes: statx.stx_blocks.saturating_mul(512) })
+    }
+}
+
+fn timestamp(time: &StatxTimestamp) -> Timestamp {
+    Timestamp { secs: time.tv_sec, nanos: time.tv_nsec }
+}
+
+pub(crate) fn stat_open(fd: BorrowedFd<'_>) -> io::Result<Found> {
+    let statx = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+    Found::new(&statx).ok_or_else(|| Errno::OPNOTSUPP.into())
+}
+
+/// Refuses what is not one component: a name with a slash would escape from its directory.
+pub(crate) fn single(name: &[u8]) -> io::Result<&[u8]> {
+    if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a name is one path component"));
+    }
+    Ok(name)
+}
+
+/// Opens for reading without touching the access time, where the kernel lets the caller do so:
+/// root and the owner.
+fn open_quietly(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
+    match rustix::fs::openat(dir, path, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => Ok(rustix::fs::openat(dir, path, flags, Mode::empty())?),
+        result => Ok(result?),
+    }
+}
+
+fn at(base: Option<&OwnedFd>) -> BorrowedFd<'_> {
+    base.map_or(CWD, AsFd::as_fd)
+}
+
+/// The start of `path` up to a slash within the kernel's limit, and the rest without its leading
+/// slashes; `None` when `path` can be given to the kernel as it is.
+fn split_piece(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    if path.len() <= PIECE_BYTES_MAX {
+        return None;
+    }
+    let end = path[..PIECE_BYTES_MAX].iter().rposition(|&byte| byte == b'/')?;
+    let rest = &path[end..];
+    let skip = rest.iter().position(|&byte| byte != b'/')?;
+    // The slash stays with the piece, which is not empty then even at the root.
+    Some((&path[..=end], &rest[skip..]))
+}
+
+/// Magic numbers of `statfs`, which the kernel keeps in `linux/magic.h` and in each file system.
+const PSEUDO_FILE_SYSTEMS: [(&str, u32); 20] = [
+    ("autofs", 0x0187),
+    ("binfmt_misc", 0x4249_4e4d),
+    ("bpf", 0xcafe_4a11),
+    ("cgroup", 0x0027_e0eb),
+    ("cgroup2", 0x6367_7270),
+    ("configfs", 0x6265_6570),
+    ("debugfs", 0x6462_6720),
+    ("devpts", 0x1cd1),
+    ("efivarfs", 0xde5e_81e4),
+    ("fusectl", 0x6573_5543),
+    ("hugetlbfs", 0x9584_58f6),
+    ("mqueue", 0x1980_0202),
+    ("nsfs", 0x6e73_6673),
+    ("proc", 0x9fa0),
+    ("pstore", 0x6165_676c),
+    ("rpc_pipefs", 0x6759_6969),
+    ("securityfs", 0x7363_6673),
+    ("selinuxfs", 0xf97c_ff8c),
+    ("sysfs", 0x6265_6572),
+    ("tracefs", 0x7472_6163),
+];
+
+#[cfg(test)]
+mod tests;

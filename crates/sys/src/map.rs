@@ -1,0 +1,90 @@
+//! A file seen as words of memory, shared by all threads: the client's cache of grants.
+//!
+//! Nothing is durable by itself and nothing is atomic beyond one word, so that content must prove
+//! itself to its reader. The file is sparse: writing to a page of it on a full file system ends the
+//! process by `SIGBUS`, as for any mapping.
+
+use std::io;
+use std::path::Path;
+use std::slice;
+use std::sync::atomic::AtomicU64;
+
+use memmap2::MmapRaw;
+
+use crate::durable::Lock;
+
+/// A file of exactly `word_count` words, mapped for reading and writing by this process alone.
+///
+/// Invariant: the mapping is `word_count * 8` bytes long, for as long as `_lock` is held.
+#[derive(Debug)]
+pub struct MappedWords {
+    map: MmapRaw,
+    word_count: usize,
+    _lock: Lock,
+}
+
+impl MappedWords {
+    /// Maps the file at `path`, made if need be. A file of another size is emptied first: then all
+    /// words are zero. `WouldBlock` means that another process has it mapped.
+    pub fn open(path: &Path, word_count: usize) -> io::Result<Self> {
+        assert!(word_count > 0, "an empty file cannot be mapped");
+        let bytes = word_count.checked_mul(size_of::<u64>()).ok_or(io::ErrorKind::InvalidInput)?;
+        let bytes = bytes as u64;
+        let lock = Lock::try_exclusive(path)?.ok_or(io::ErrorKind::WouldBlock)?;
+        if lock.file().metadata()?.len() != bytes {
+            lock.file().set_len(0)?;
+            lock.file().set_len(bytes)?;
+        }
+        let map = MmapRaw::map_raw(lock.file())?;
+        assert_eq!(map.len() as u64, bytes, "a locked file keeps its size");
+        Ok(Self { map, word_count, _lock: lock })
+    }
+
+    pub fn words(&self) -> &[AtomicU64] {
+        let first = self.map.as_mut_ptr().cast::<AtomicU64>();
+        assert!(first.is_aligned(), "mappings start at a page");
+        // SAFETY: the mapping is writable, aligned, `word_count * 8` bytes long (see the type) and
+        // lives as long as `self`. Every bit pattern is a valid AtomicU64, and all access in this
+        // process is through these atomics. The lock keeps other Holdfast processes from mapping
+        // or truncating the file; one that ignores locks could make an access end in SIGBUS.
+        unsafe { slice::from_raw_parts(first, self.word_count) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+
+    #[test]
+    fn words_live_in_the_file_until_its_size_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("words");
+        let words = MappedWords::open(&path, 1 << 20).unwrap();
+        assert!(std::fs::metadata(&path).unwrap().blocks() < 64, "made sparse");
+        words.words()[(1 << 20) - 1].store(7, Relaxed);
+        drop(words);
+        let words = MappedWords::open(&path, 1 << 20).unwrap();
+        assert_eq!(words.words()[(1 << 20) - 1].load(Relaxed), 7);
+        drop(words);
+        for word_count in [(1 << 20) + 1, 1 << 20] {
+            let words = MappedWords::open(&path, word_count).unwrap();
+            assert_eq!(words.words().len(), word_count);
+            assert!(words.words().iter().all(|word| word.load(Relaxed) == 0));
+            words.words()[5].store(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_second_holder_is_told_to_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("words");
+        let held = MappedWords::open(&path, 8).unwrap();
+        held.words()[0].store(3, Relaxed);
+        let refused = MappedWords::open(&path, 16).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(held.words()[0].load(Relaxed), 3, "the loser must not resize the file");
+    }
+}

@@ -1,0 +1,83 @@
+//! What this process is, may and has used.
+
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit};
+
+/// Raises the limit of open files as far as the process may and returns what it is then.
+pub fn raise_open_files() -> u64 {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    match rustix::process::setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum.unwrap_or(u64::MAX),
+        Err(_) => limit.current.unwrap_or(u64::MAX),
+    }
+}
+
+/// Processor time of all threads of this process, user and system.
+pub fn cpu_time() -> Duration {
+    let usage = usage();
+    duration(usage.ru_utime) + duration(usage.ru_stime)
+}
+
+/// The most memory that was resident at any time, in bytes.
+pub fn peak_memory_bytes() -> u64 {
+    u64::try_from(usage().ru_maxrss).unwrap_or(0) * 1024
+}
+
+/// Whether the effective user is root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The effective user and group.
+pub fn effective_ids() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+fn usage() -> libc::rusage {
+    let mut usage = MaybeUninit::uninit();
+    // SAFETY: the pointer is to writable memory of the right size and alignment.
+    let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    assert_eq!(status, 0, "getrusage fails only for bad arguments");
+    // SAFETY: a successful getrusage fills the whole structure.
+    unsafe { usage.assume_init() }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let micros = time.tv_sec * 1_000_000 + time.tv_usec;
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    #[test]
+    fn the_limit_of_open_files_is_the_hard_one() {
+        let raised = raise_open_files();
+        let limit = rustix::process::getrlimit(Resource::Nofile);
+        assert_eq!(limit.current.unwrap_or(u64::MAX), raised);
+        assert_eq!(limit.current, limit.maximum);
+    }
+
+    #[test]
+    fn work_costs_processor_time_and_memory() {
+        let (before, start) = (cpu_time(), clock::monotonic());
+        let memory = vec![1_u8; 32 << 20];
+        assert!(memory.iter().map(|&byte| u64::from(byte)).sum::<u64>() == 32 << 20);
+        while clock::monotonic() - start < Duration::from_millis(30) {}
+        assert!(cpu_time() - before >= Duration::from_millis(5));
+        assert!(peak_memory_bytes() >= 32 << 20);
+    }
+
+    #[test]
+    fn effective_ids_own_new_files() {
+        use std::os::unix::fs::MetadataExt as _;
+        let file = tempfile::tempfile().unwrap().metadata().unwrap();
+        assert_eq!(effective_ids().0, file.uid());
+        assert_eq!(is_root(), file.uid() == 0);
+    }
+}

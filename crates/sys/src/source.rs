@@ -1,0 +1,119 @@
+//! A regular file, open to be backed up.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+
+use model::{Attributes, Kind};
+use rustix::fs::{Advice, SeekFrom};
+use rustix::io::Errno;
+
+use crate::attributes::Inode;
+use crate::dir::{Found, stat_open};
+
+/// A regular file, open for reading.
+#[derive(Debug)]
+pub struct SourceFile {
+    file: File,
+    /// Where [`Self::read`] goes on; the descriptor's own position is never used.
+    position: u64,
+}
+
+/// A part of a file's content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Segment {
+    Data {
+        offset: u64,
+        bytes: u64,
+    },
+    /// Reads as zeros and takes no space.
+    Hole {
+        offset: u64,
+        bytes: u64,
+    },
+}
+
+impl SourceFile {
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+        let file = Self { file: fd.into(), position: 0 };
+        match file.stat() {
+            Ok(found) if found.stat.kind == Kind::File => Ok(file),
+            Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What `statx` says of the file.
+    pub fn stat(&self) -> io::Result<Found> {
+        stat_open(self.file.as_fd())
+    }
+
+    /// Reads at `offset` and returns how many bytes came; 0 at the end of the file.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        loop {
+            match self.file.read_at(buffer, offset) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Reads on after the last call and returns how many bytes came; 0 at the end of the file.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.read_at(buffer, self.position)?;
+        self.position += count as u64;
+        Ok(count)
+    }
+
+    /// The parts of the first `size` bytes, without gaps and in order; none is empty.
+    ///
+    /// A file that others change meanwhile gives some division of `size` all the same. Costs one
+    /// `lseek` a segment, so ask only where [`Found::allocated_bytes`] is below the size.
+    pub fn segments(&self, size: u64) -> io::Result<Vec<Segment>> {
+        let mut segments = Vec::new();
+        let mut offset = 0;
+        while offset < size {
+            let Some(data) = self.seek(SeekFrom::Data(offset), size)? else {
+                return Ok(vec![Segment::Data { offset: 0, bytes: size }]);
+            };
+            if data > offset {
+                segments.push(Segment::Hole { offset, bytes: data - offset });
+            }
+            if data == size {
+                break;
+            }
+            let hole = self.seek(SeekFrom::Hole(data), size)?.unwrap_or(size);
+            // A hole at `data` itself means that it was punched since: what is left is read.
+            offset = if hole > data { hole } else { size };
+            segments.push(Segment::Data { offset: data, bytes: offset - data });
+        }
+        Ok(segments)
+    }
+
+    /// Where the next data or hole starts, at most `size`; `None` if the file system cannot tell.
+    fn seek(&self, from: SeekFrom, size: u64) -> io::Result<Option<u64>> {
+        match rustix::fs::seek(&self.file, from) {
+            Ok(offset) => Ok(Some(offset.min(size))),
+            // No data behind the offset.
+            Err(Errno::NXIO) => Ok(Some(size)),
+            Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOTTY) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tells the kernel that the file will be read from start to end. Advice only.
+    pub fn advise_sequential(&self) {
+        let _advised = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
+    }
+
+    /// Tells the kernel to start reading the whole file. Advice only.
+    pub fn advise_will_need(&self) {
+        let _advised = rustix::fs::fadvise(&self.file, 0, None, Advice::WillNeed);
+    }
+
+    /// The extended attributes and inode flags; see [`crate::Dir::attributes`].
+    pub fn attributes(&self) -> io::Result<Attributes> {
+        Inode::of_open(self.file.as_fd()).attributes()
+    }
+}

@@ -1,0 +1,320 @@
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::Path;
+
+use model::{Timestamp, Xattr};
+use rustix::fs::IFlags;
+
+use super::*;
+use crate::{Refusal, process};
+
+const HOLDS: &[u8] = b"file";
+
+fn open(path: &Path) -> Arc<Dir> {
+    Arc::new(Dir::open(path.as_os_str().as_bytes()).unwrap())
+}
+
+fn create_drafted(dir: &Arc<Dir>, name: &[u8]) -> io::Result<NewFile> {
+    let draft = b".holdfast-test".to_vec();
+    let fd = create_exclusive(dir, &draft)?;
+    Ok(NewFile::new(fd, dir, name.to_vec(), Some(draft)))
+}
+
+/// A way to make a file. The second is what `create` falls back to without `O_TMPFILE`.
+type Create = fn(&Arc<Dir>, &[u8]) -> io::Result<NewFile>;
+const CREATES: [Create; 3] = [NewFile::create, create_drafted, NewFile::create_named];
+
+fn stat(kind: Kind) -> Stat {
+    let (uid, gid) = process::effective_ids();
+    Stat {
+        kind,
+        mode: 0o640,
+        uid,
+        gid,
+        size: 0,
+        mtime: Timestamp { secs: -1_000_000, nanos: 123_456_789 },
+        ctime: Timestamp::default(),
+        inode: 0,
+        linked: false,
+        device: 0,
+    }
+}
+
+fn xattr(name: &[u8], value: &[u8]) -> Xattr {
+    Xattr { name: name.to_vec(), value: value.to_vec() }
+}
+
+/// A POSIX ACL as the kernel encodes it, with one named user.
+fn acl() -> Vec<u8> {
+    const NOBODY: u32 = u32::MAX;
+    let entry = |tag: u16, rights: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    [
+        2_u32.to_le_bytes().to_vec(),
+        entry(0x01, 6, NOBODY),
+        entry(0x02, 4, 12_345),
+        entry(0x04, 4, NOBODY),
+        entry(0x10, 4, NOBODY),
+        entry(0x20, 0, NOBODY),
+    ]
+    .concat()
+}
+
+/// What the kernel refused is printed and must be a matter of rights or of the file system.
+#[track_caller]
+fn accepted(applied: Applied) -> Vec<Part> {
+    for Refusal { part, error } in &applied.refused {
+        println!("skipped: {part:?}: {error}");
+        let kinds = [ErrorKind::PermissionDenied, ErrorKind::Unsupported];
+        assert!(kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::ENOTTY));
+        assert!(*part != Part::Mode && *part != Part::Times, "{part:?} is for all");
+    }
+    if process::is_root() {
+        assert!(applied.refused.iter().all(|refusal| refusal.part != Part::Owner));
+    }
+    applied.refused.into_iter().map(|refusal| refusal.part).collect()
+}
+
+#[test]
+fn a_file_appears_whole_with_its_holes() {
+    for create in CREATES {
+        let folder = tempfile::tempdir().unwrap();
+        let file = create(&open(folder.path()), HOLDS).unwrap();
+        file.write_at(b"end", 1 << 20).unwrap();
+        file.write_at(b"start", 0).unwrap();
+        file.set_len(4 << 20).unwrap();
+        accepted(file.publish(false).unwrap());
+        let bytes = fs::read(folder.path().join("file")).unwrap();
+        assert_eq!(bytes.len(), 4 << 20);
+        assert!(bytes.starts_with(b"start\0"));
+        assert_eq!(&bytes[1 << 20..][..4], b"end\0");
+        assert!(fs::metadata(folder.path().join("file")).unwrap().blocks() * 512 < 1 << 20);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
+
+#[test]
+fn a_dropped_file_leaves_nothing() {
+    for create in CREATES {
+        let folder = tempfile::tempdir().unwrap();
+        let file = create(&open(folder.path()), HOLDS).unwrap();
+        file.write_at(b"part", 0).unwrap();
+        drop(file);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn an_existing_name_is_replaced_only_on_demand() {
+    for create in [NewFile::create, create_drafted as Create] {
+        for is_link in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let (path, outside) = (folder.path().join("file"), folder.path().join("outside"));
+            fs::write(&outside, b"outside").unwrap();
+            if is_link {
+                symlink(&outside, &path).unwrap();
+            } else {
+                fs::write(&path, b"outside").unwrap();
+            }
+            let new = || {
+                let file = create(&open(folder.path()), HOLDS).unwrap();
+                file.write_at(b"new", 0).unwrap();
+                file
+            };
+            assert_eq!(new().publish(false).unwrap_err().kind(), ErrorKind::AlreadyExists);
+            assert_eq!(fs::read(&path).unwrap(), b"outside");
+            accepted(new().publish(true).unwrap());
+            assert_eq!(fs::read(&path).unwrap(), b"new");
+            assert!(fs::symlink_metadata(&path).unwrap().is_file());
+            assert_eq!(fs::read(&outside).unwrap(), b"outside", "no link is followed");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), b"old").unwrap();
+    let refused = NewFile::create_named(&open(folder.path()), HOLDS).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(fs::read(folder.path().join("file")).unwrap(), b"old");
+}
+
+#[test]
+fn a_directory_is_not_replaced_by_a_file() {
+    for create in [NewFile::create, create_drafted as Create] {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = open(folder.path());
+        dir.make_dir(HOLDS).unwrap();
+        let refused = create(&dir, HOLDS).unwrap().publish(true).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::IsADirectory);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");
+        dir.remove(HOLDS, true).unwrap();
+        accepted(create(&dir, HOLDS).unwrap().publish(true).unwrap());
+        dir.remove(HOLDS, false).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_file_comes_back_with_all_it_had() {
+    let flags = IFlags::NODUMP | IFlags::NOATIME | IFlags::IMMUTABLE;
+    let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let attributes = Attributes {
+        xattrs: vec![
+            xattr(b"security.capability", &capability),
+            xattr(b"system.posix_acl_access", &acl()),
+            xattr(b"trusted.holdfast", b"\0binary\xff"),
+            xattr(b"user.empty", b""),
+            xattr(b"user.long", &[7; 2000]),
+        ],
+        flags: flags.bits(),
+    };
+    let mut wanted = stat(Kind::File);
+    wanted.mode = 0o6640;
+    if process::is_root() {
+        (wanted.uid, wanted.gid) = (12_345, 54_321);
+    }
+    for create in CREATES {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = open(folder.path());
+        let mut file = create(&dir, HOLDS).unwrap();
+        file.write_at(b"content", 0).unwrap();
+        let mut refused = accepted(file.apply(&wanted, &attributes, true));
+        refused.extend(accepted(file.publish(false).unwrap()));
+
+        let source = dir.open_file(HOLDS).unwrap();
+        let (found, read) = (source.stat().unwrap().stat, source.attributes().unwrap());
+        if read.flags & IFlags::IMMUTABLE.bits() != 0 {
+            let writes = fs::OpenOptions::new().write(true).open(folder.path().join("file"));
+            assert_eq!(writes.unwrap_err().kind(), ErrorKind::PermissionDenied);
+            let handle = File::open(folder.path().join("file")).unwrap();
+            apply::set_flags(&Inode::of_open(handle.as_fd()), 0, FLAGS_SEALING).unwrap();
+        }
+        assert_eq!((found.mode, found.uid, found.gid), (wanted.mode, wanted.uid, wanted.gid));
+        assert_eq!((found.mtime, found.size), (wanted.mtime, 7));
+        let mut expected = attributes.clone();
+        expected
+            .xattrs
+            .retain(|xattr| !refused.contains(&Part::Xattr(xattr.name.clone())));
+        assert_eq!(read.xattrs, expected.xattrs);
+        assert!(expected.xattrs.len() >= 2 || !process::is_root());
+        if !refused.contains(&Part::Flags) {
+            assert_eq!(read.flags, expected.flags);
+        }
+        let by_name = dir.attributes(HOLDS, Kind::File).unwrap();
+        assert_eq!(by_name.xattrs, read.xattrs);
+    }
+}
+
+#[test]
+fn an_inherited_acl_does_not_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = open(folder.path());
+    let default = Attributes { xattrs: vec![xattr(b"system.posix_acl_default", &acl())], flags: 0 };
+    let mut dir_stat = stat(Kind::Directory);
+    dir_stat.mode = 0o750;
+    if !accepted(dir.apply(&dir_stat, &default, true)).is_empty() {
+        return;
+    }
+    assert_eq!(dir.own_attributes().unwrap().xattrs, default.xattrs);
+    for create in CREATES {
+        let mut file = create(&dir, HOLDS).unwrap();
+        accepted(file.apply(&stat(Kind::File), &Attributes::default(), true));
+        accepted(file.publish(false).unwrap());
+        assert_eq!(dir.attributes(HOLDS, Kind::File).unwrap().xattrs, []);
+        assert_eq!(dir.stat(HOLDS).unwrap().unwrap().stat.mode, 0o640);
+        dir.remove(HOLDS, false).unwrap();
+    }
+    accepted(dir.apply(&dir_stat, &Attributes::default(), true));
+    let found = dir.stat_self().unwrap().stat;
+    assert_eq!(dir.own_attributes().unwrap().xattrs, []);
+    assert_eq!((found.mode, found.mtime), (0o750, dir_stat.mtime));
+}
+
+#[test]
+fn setuid_is_not_lent_to_another_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = open(folder.path());
+    let mut wanted = stat(Kind::File);
+    wanted.mode = 0o4755;
+    for (uid, mode) in [(wanted.uid, 0o4755), (wanted.uid + 1, 0o755)] {
+        wanted.uid = uid;
+        let mut file = NewFile::create(&dir, HOLDS).unwrap();
+        let applied = file.apply(&wanted, &Attributes::default(), false);
+        accepted(file.publish(true).unwrap());
+        assert_eq!(dir.stat(HOLDS).unwrap().unwrap().stat.mode, mode);
+        let parts: Vec<_> = applied.refused.into_iter().map(|refusal| refusal.part).collect();
+        let expected = if mode == wanted.mode { vec![] } else { vec![Part::Mode] };
+        assert_eq!(parts, expected);
+    }
+}
+
+#[test]
+fn links_and_nodes_take_attributes_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = open(folder.path());
+    fs::write(folder.path().join("outside"), b"").unwrap();
+    let outside = dir.stat(b"outside").unwrap().unwrap();
+    dir.make_symlink(b"link", b"outside").unwrap();
+    dir.make_node(b"fifo", Kind::Fifo, 0).unwrap();
+    let mut nodes = vec![(&b"link"[..], Kind::Symlink, 0), (b"fifo", Kind::Fifo, 0)];
+    for (name, kind, device) in [
+        (&b"char"[..], Kind::CharDevice, rustix::fs::makedev(1, 3)),
+        (b"block", Kind::BlockDevice, rustix::fs::makedev(259, 0x12345)),
+    ] {
+        match dir.make_node(name, kind, device) {
+            Ok(()) => nodes.push((name, kind, device)),
+            Err(error) => {
+                assert!(!process::is_root() || error.kind() == ErrorKind::PermissionDenied);
+                println!("skipped: {kind:?}: {error}");
+            }
+        }
+    }
+    for (name, kind, device) in nodes {
+        let attributes = Attributes { xattrs: vec![xattr(b"trusted.t", b"value")], flags: 0 };
+        let mut wanted = stat(kind);
+        wanted.uid += u32::from(process::is_root());
+        let refused = accepted(dir.apply_to_name(name, &wanted, &attributes, true).unwrap());
+        let found = dir.stat(name).unwrap().unwrap().stat;
+        assert_eq!((found.kind, found.device), (kind, device));
+        assert_eq!((found.uid, found.mtime), (wanted.uid, wanted.mtime));
+        assert_eq!(found.mode, if kind == Kind::Symlink { 0o777 } else { wanted.mode });
+        if refused.is_empty() {
+            assert_eq!(dir.attributes(name, kind).unwrap(), attributes);
+        }
+        let other = stat(Kind::File);
+        let mistaken = dir.apply_to_name(name, &other, &attributes, true).unwrap_err();
+        assert_eq!(mistaken.kind(), ErrorKind::InvalidInput);
+    }
+    assert_eq!(dir.stat(b"outside").unwrap().unwrap(), outside, "no link is followed");
+}
+
+#[test]
+fn directories_are_made_or_found_but_never_through_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = open(folder.path());
+    let made = dir.make_dir(b"dir").unwrap().stat_self().unwrap();
+    assert_eq!(made.stat.mode & 0o777, 0o700);
+    assert_eq!(dir.make_dir(b"dir").unwrap().stat_self().unwrap(), made);
+    dir.make_symlink(b"link", b"dir").unwrap();
+    let kind = dir.make_dir(b"link").unwrap_err().kind();
+    assert_eq!(kind, ErrorKind::NotADirectory);
+    fs::write(folder.path().join("file"), b"").unwrap();
+    assert_eq!(dir.make_dir(b"file").unwrap_err().kind(), ErrorKind::NotADirectory);
+}
+
+#[test]
+fn hard_links_lead_to_links_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = open(folder.path());
+    let other = dir.make_dir(b"other").unwrap();
+    dir.make_symlink(b"link", b"other").unwrap();
+    dir.link(b"link", &other, b"second").unwrap();
+    let found = other.stat(b"second").unwrap().unwrap().stat;
+    assert_eq!(found.kind, Kind::Symlink);
+    assert_eq!(found.inode, dir.stat(b"link").unwrap().unwrap().stat.inode);
+    assert!(found.linked);
+    assert_eq!(dir.link(b"link", &other, b"second").unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(dir.link(b"link", &other, b"../x").unwrap_err().kind(), ErrorKind::InvalidInput);
+}
