@@ -1,1 +1,174 @@
-//! .
+//! The client: enrolment, backup, restore, verification, listing, and administration.
+//!
+//! A [`Client`] is a connection to the server as this machine's node. The stages of a backup or a
+//! restore are threads joined by bounded queues; only the edge to the network is asynchronous, and
+//! [`Client`] hides it: every method blocks.
+//!
+//! Nothing here reads the environment, prints, or ends the process.
+
+pub mod admin;
+mod backup;
+mod cache;
+mod error;
+mod home;
+mod link;
+mod list;
+mod progress;
+mod report;
+mod restore;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use model::{Kind, ServerTime};
+use policy::Selection;
+
+pub use backup::Targets;
+pub use error::{ClientError, ErrorKind};
+pub use home::{Enrolled, enroll};
+pub use link::{FilespaceInfo, Hello};
+pub use list::ListedVersion;
+pub use progress::{Phase, Progress};
+pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
+
+/// What to back up and how.
+#[derive(Clone, Debug)]
+pub struct BackupOptions {
+    /// Paths of directories, files or whole file systems, as the user gave them.
+    pub targets: Targets,
+    pub selection: Selection,
+    /// Read everything again, whatever has not changed.
+    pub full: bool,
+    /// Tell what would be done.
+    pub dry_run: bool,
+    /// Also descend into other file systems below the paths.
+    pub cross_filesystems: bool,
+    /// Expire also where most of what was backed up is gone.
+    pub confirm_expire: bool,
+    /// zstd's; 0 stores uncompressed.
+    pub compression_level: i32,
+    /// Threads that read files; 0 chooses by the machine.
+    pub resource_utilization: usize,
+}
+
+/// Which objects, in which state.
+#[derive(Clone, Debug, Default)]
+pub struct Which {
+    /// As it was then; `None` for now.
+    pub at: Option<ServerTime>,
+    /// Objects that are gone count with their newest inactive version.
+    pub inactive: bool,
+}
+
+/// What becomes of objects that are there already and differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Replace {
+    #[default]
+    No,
+    /// Where the stored version's mtime is newer.
+    IfNewer,
+    All,
+}
+
+/// What to restore and where to.
+#[derive(Clone, Debug)]
+pub struct RestoreOptions {
+    /// Paths as they were when backed up.
+    pub paths: Vec<Vec<u8>>,
+    /// The folder below which each path's last component goes; `None` for where it was.
+    pub to: Option<Vec<u8>>,
+    pub which: Which,
+    pub replace: Replace,
+}
+
+/// What to verify.
+#[derive(Clone, Debug, Default)]
+pub struct VerifyOptions {
+    /// Empty for everything that the node has.
+    pub paths: Vec<Vec<u8>>,
+    /// Read every chunk back and check it; otherwise the server's tables only.
+    pub data: bool,
+}
+
+/// What to list.
+#[derive(Clone, Debug, Default)]
+pub struct ListOptions {
+    /// `None` lists the filespaces' roots.
+    pub path: Option<Vec<u8>>,
+    pub which: Which,
+    pub recursive: bool,
+    /// Every version, not only the one that a restore would take.
+    pub all_versions: bool,
+}
+
+/// A node's connection to its server.
+pub struct Client {
+    link: link::Link,
+    home: home::Home,
+}
+
+impl Client {
+    /// Connects as the node that was enrolled in the folder `home`; renews its certificate when that
+    /// is due.
+    pub fn open(home: &Path) -> Result<Self, ClientError> {
+        let home = home::Home::load(home)?;
+        let link = link::Link::open(&home)?;
+        Ok(Self { link, home })
+    }
+
+    /// What the server said when it was greeted.
+    pub fn hello(&self) -> &Hello {
+        self.link.hello()
+    }
+
+    /// The server's address as enrolled.
+    pub fn server(&self) -> &str {
+        &self.home.config.server
+    }
+
+    pub fn filespaces(&self) -> Result<Vec<FilespaceInfo>, ClientError> {
+        self.link.filespaces()
+    }
+
+    /// Backs up. Single objects that cannot be backed up are in the report; an error means that the
+    /// run as a whole could not go on, and everything committed until then stays.
+    pub fn backup(
+        &self,
+        options: &BackupOptions,
+        progress: &Arc<Progress>,
+    ) -> Result<BackupReport, ClientError> {
+        backup::run(&self.link, &self.home, options, progress)
+    }
+
+    /// Restores. A rerun skips what is right already.
+    pub fn restore(
+        &self,
+        options: &RestoreOptions,
+        progress: &Arc<Progress>,
+    ) -> Result<RestoreReport, ClientError> {
+        restore::run(&self.link, options, progress)
+    }
+
+    /// Checks what the server holds, versions of all ages.
+    pub fn verify(
+        &self,
+        options: &VerifyOptions,
+        progress: &Arc<Progress>,
+    ) -> Result<VerifyReport, ClientError> {
+        restore::verify(&self.link, options, progress)
+    }
+
+    /// Calls `visit` with each listed version in path order, newest first, until it says `false`.
+    pub fn list(
+        &self,
+        options: &ListOptions,
+        visit: &mut dyn FnMut(&ListedVersion) -> bool,
+    ) -> Result<(), ClientError> {
+        list::run(&self.link, options, visit)
+    }
+}
+
+/// Whether objects of this kind carry data.
+fn has_data(kind: Kind, size: u64) -> bool {
+    kind == Kind::File && size > 0
+}

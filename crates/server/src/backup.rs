@@ -263,7 +263,9 @@ impl Session {
         if self.kept.len() > TRANSACTIONS_KEPT
             && let Some(old) = self.kept.pop_front()
         {
-            old.iter().for_each(|number| _ = self.quanta.remove(number));
+            for number in old {
+                self.quanta.remove(&number);
+            }
         }
     }
 

@@ -21,6 +21,7 @@ mod select;
 mod store;
 mod tls;
 
+pub use authority::AuthorityError;
 pub use config::{Config, ConfigError, InitError, init};
 pub use run::{Ready, RunError, run};
 

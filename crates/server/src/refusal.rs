@@ -12,7 +12,7 @@
 //! | bug | `INTERNAL` | reports it |
 
 use catalog::CatalogError;
-use pool::{AppendError, ReadError};
+use pool::AppendError;
 use tonic::Status;
 
 /// `error` with its sources, once each.
@@ -44,10 +44,6 @@ pub(crate) fn append(error: &AppendError) -> Status {
         AppendError::Full { .. } => Status::resource_exhausted(text),
         AppendError::Failed { .. } => Status::unavailable(text),
     }
-}
-
-pub(crate) fn read(error: &ReadError) -> Status {
-    Status::data_loss(chain(error))
 }
 
 /// A message that no correct client sends.

@@ -34,6 +34,9 @@ enum Reject {
     Size,
 }
 
+/// First names and digests of the pages after the change.
+type Pages = Vec<(Vec<u8>, Option<DirectoryDigest>)>;
+
 /// Takes the message apart and resolves its places.
 pub(crate) fn resolve(
     core: &Core,
@@ -66,7 +69,7 @@ fn names(names: &[bytes::Bytes]) -> Result<Vec<Name>, Status> {
 fn pages(
     keys: &[proto::PageKey],
     is_whole: bool,
-) -> Result<Vec<(Vec<u8>, Option<DirectoryDigest>)>, Status> {
+) -> Result<Pages, Status> {
     let parse = |key: &proto::PageKey| {
         let digest = match &key.digest[..] {
             [] => None,

@@ -55,6 +55,18 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
+/// Sets aside `bytes` of disk space for `file` from `offset` on, without changing its length.
+///
+/// Fails with `StorageFull` where there is none. Where the file system cannot promise space, this
+/// does nothing: a full disk then shows when it is written or synced.
+pub fn claim(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    match fallocate(file, FallocateFlags::KEEP_SIZE, offset, bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        other => Ok(other?),
+    }
+}
+
 /// An exclusive lock on a file, held until it is dropped or the process dies, however it dies.
 #[derive(Debug)]
 pub struct Lock(File);

@@ -22,6 +22,7 @@ mod listing;
 #[expect(unsafe_code, reason = "memory shared with a file can only be named by raw pointers")]
 pub mod map;
 pub mod mount;
+pub mod net;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;
 mod source;

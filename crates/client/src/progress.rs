@@ -1,0 +1,73 @@
+//! How far a command has come: counters that its threads raise and anybody may read.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+/// What a command is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Phase {
+    Starting,
+    Running,
+    Finishing,
+}
+
+/// Shared by a running command and whoever shows it. Counters only grow.
+#[derive(Debug)]
+pub struct Progress {
+    phase: AtomicU8,
+    stop: AtomicBool,
+    /// Objects looked at (backup), or made, skipped or checked (restore, verify).
+    pub objects: AtomicU64,
+    /// Objects that there will be, as far as known: of the last backup, or of the selection; 0 if not.
+    pub objects_expected: AtomicU64,
+    /// Bytes of file data read or written.
+    pub bytes: AtomicU64,
+    /// Bytes sent or received.
+    pub bytes_transferred: AtomicU64,
+    /// Objects backed up or restored.
+    pub done: AtomicU64,
+    pub failed: AtomicU64,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self {
+            phase: AtomicU8::new(Phase::Starting as u8),
+            stop: AtomicBool::new(false),
+            objects: AtomicU64::new(0),
+            objects_expected: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            bytes_transferred: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Progress {
+    /// Asks the command to stop soon; what it has committed stays.
+    pub fn stop(&self) {
+        self.stop.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Relaxed) {
+            0 => Phase::Starting,
+            1 => Phase::Running,
+            _ => Phase::Finishing,
+        }
+    }
+
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u8, Relaxed);
+    }
+
+    /// Objects so far, and bytes so far: read both for a rate.
+    pub fn so_far(&self) -> (u64, u64) {
+        (self.objects.load(Relaxed), self.bytes.load(Relaxed))
+    }
+}
