@@ -141,10 +141,19 @@ pub struct SessionRow {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Write {
     /// Makes or replaces a page and its digest.
-    PutPage { filespace: FilespaceId, page: PageRow },
+    PutPage {
+        filespace: FilespaceId,
+        page: PageRow,
+    },
     /// Removes a page, if it is there, and its digest.
-    RemovePage { filespace: FilespaceId, key: PageKey },
-    AddVersion { filespace: FilespaceId, version: VersionRow },
+    RemovePage {
+        filespace: FilespaceId,
+        key: PageKey,
+    },
+    AddVersion {
+        filespace: FilespaceId,
+        version: VersionRow,
+    },
     /// Makes or replaces a pack's row.
     PutPack(PackRow),
     /// Records a finished backup and, when it was complete, the filespace's date.

@@ -132,11 +132,7 @@ fn add_session(connection: &Connection, session: &SessionRow) -> Result<(), Cata
     let insert = "INSERT INTO session(node, filespace, started, ended, complete, report)
                   VALUES(?, ?, ?, ?, ?, ?)";
     let SessionRow { node, filespace, started, ended, complete, report } = session;
-    execute(
-        connection,
-        insert,
-        &[&node.0, &filespace.0, &started.0, &ended.0, complete, report],
-    )?;
+    execute(connection, insert, &[&node.0, &filespace.0, &started.0, &ended.0, complete, report])?;
     if *complete {
         let update = "UPDATE filespace SET last_backup = ? WHERE id = ?";
         execute(connection, update, &[&started.0, &filespace.0])?;
