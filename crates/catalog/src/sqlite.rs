@@ -119,6 +119,8 @@ impl Sqlite {
 
 impl Drop for Sqlite {
     fn drop(&mut self) {
+        // The last connection to close moves the log into the file, which a reader cannot do.
+        self.free_readers().clear();
         drop(self.work.take());
         if let Some(writer) = self.writer.take() {
             // A writer that panicked has failed its callers; there is nobody left to tell.
