@@ -98,10 +98,11 @@ pub(super) fn pages(
          ORDER BY path, directory.first LIMIT ?5"
     );
     let (low, high) = span.bounds();
+    let low = (low.to_vec(), Vec::new());
     // In byte order nothing lies between a name and the same name with a NUL behind it.
     let behind =
         |key: &PageKey| (key.directory.as_bytes().to_vec(), [&key.first[..], &[0]].concat());
-    let (path, first) = after.map_or_else(|| (low.to_vec(), Vec::new()), behind);
+    let (path, first) = after.map(behind).map_or(low.clone(), |behind| behind.max(low));
     let mut statement = connection.prepare_cached(&select).map_err(database)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let parameters = params![filespace.0, path, first, high, limit];
