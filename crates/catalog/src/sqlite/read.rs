@@ -107,7 +107,16 @@ pub(super) fn pages(
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let parameters = params![filespace.0, path, first, high, limit];
     let rows = statement.query_map(parameters, page_columns).map_err(database)?;
-    rows.map(|row| page_row(row.map_err(database)?)).collect()
+    let rows: Vec<PageRow> =
+        rows.map(|row| page_row(row.map_err(database)?)).collect::<Result<_, _>>()?;
+    // Whoever asks on behind the last page must get further, even in a damaged tree.
+    let starts_behind =
+        |row: &PageRow| (row.key.directory.as_bytes(), &row.key.first) >= (&path[..], &first);
+    if rows.first().is_none_or(starts_behind) && rows.is_sorted_by(|a, b| a.key < b.key) {
+        Ok(rows)
+    } else {
+        Err(damaged("the order of pages"))
+    }
 }
 
 pub(super) fn version_directories(
@@ -131,6 +140,10 @@ pub(super) fn version_directories(
             .optional()
             .map_err(database)?;
         let Some(path) = found else { break };
+        // A damaged tree answers with what lies before: asked on from there, it would never end.
+        if path < from {
+            return Err(damaged("the order of versions"));
+        }
         let path = DirPath::new(&path).map_err(|_| damaged("a version's directory path"))?;
         from = behind(&path);
         directories.push(path);
