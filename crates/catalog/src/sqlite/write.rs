@@ -9,10 +9,12 @@ use crate::{PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write,
 /// Bits of a page's number that count within its filespace.
 const PAGE_COUNT_BITS: u32 = 36;
 
-/// The page numbers of a filespace: from, and up to but not including.
+/// The page numbers of a filespace: from, and up to but not including. There are none for filespaces
+/// numbered beyond what leaves room for the count.
 pub(super) fn page_numbers(filespace: FilespaceId) -> (i64, i64) {
-    let low = i64::from(filespace.0) << PAGE_COUNT_BITS;
-    (low, low + (1 << PAGE_COUNT_BITS))
+    let count = 1_i64 << PAGE_COUNT_BITS;
+    let low = i64::from(filespace.0).saturating_mul(count);
+    (low, low.saturating_add(count))
 }
 
 pub(super) fn perform(connection: &Connection, writes: &[Write]) -> Result<(), CatalogError> {
