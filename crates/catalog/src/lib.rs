@@ -71,7 +71,8 @@ pub trait Catalog: Send + Sync {
     /// Removes a node with its certificates, tokens, filespaces and all their versions.
     fn remove_node(&self, node: NodeId) -> Result<(), CatalogError>;
 
-    /// Stores a token of `node`; unused older ones of the node are void.
+    /// Stores a token of a node; unused older ones of the node are void. Fails with `NotFound` for an
+    /// unknown node.
     fn add_token(&self, token: &TokenRow) -> Result<(), CatalogError>;
 
     /// Uses up the token with this `hash` and stores the certificate that it buys, in one batch.
@@ -86,7 +87,7 @@ pub trait Catalog: Send + Sync {
     /// The node that the token with this `hash` enrols, if it can still be used.
     fn token_node(&self, hash: &[u8; 32], now: ServerTime) -> Result<Node, CatalogError>;
 
-    /// Stores a renewed certificate.
+    /// Stores a renewed certificate. Fails with `NotFound` for an unknown node.
     fn add_certificate(&self, certificate: &Certificate) -> Result<(), CatalogError>;
 
     /// The node that holds the certificate with this serial number.
@@ -98,7 +99,8 @@ pub trait Catalog: Send + Sync {
     /// A node's filespaces, by name.
     fn filespaces(&self, node: NodeId) -> Result<Vec<Filespace>, CatalogError>;
 
-    /// A node's filespace by name; made when it is not there.
+    /// A node's filespace by name; made when it is not there. Fails with `NotFound` for an unknown
+    /// node.
     fn open_filespace(
         &self,
         node: NodeId,
@@ -107,7 +109,7 @@ pub trait Catalog: Send + Sync {
     ) -> Result<Filespace, CatalogError>;
 
     /// Calls `visit` with the digest of every page at or below `within`, in no order, until it says
-    /// `false`.
+    /// `false`. With the root comes the page above it, which holds the root itself.
     fn digests(
         &self,
         filespace: FilespaceId,
@@ -167,5 +169,6 @@ pub trait Catalog: Send + Sync {
     fn sessions(&self, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError>;
 
     /// Performs `writes` in order as one batch. Batches of several callers may share one commit.
+    /// Fails with `NotFound` when one is for an unknown filespace, such as that of a removed node.
     fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError>;
 }

@@ -160,6 +160,19 @@ pub enum Write {
     AddSession(SessionRow),
 }
 
+impl Write {
+    /// The filespace that it writes to.
+    pub fn filespace(&self) -> Option<FilespaceId> {
+        match self {
+            Self::PutPage { filespace, .. }
+            | Self::RemovePage { filespace, .. }
+            | Self::AddVersion { filespace, .. } => Some(*filespace),
+            Self::AddSession(session) => Some(session.filespace),
+            Self::PutPack(_) => None,
+        }
+    }
+}
+
 /// The hash by which digests travel without their paths. A collision costs a look at the page: the
 /// digest itself covers the path.
 pub fn path_hash(directory: &DirPath) -> PathHash {

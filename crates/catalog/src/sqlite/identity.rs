@@ -104,6 +104,13 @@ pub(super) fn rename_node(
     found(connection.execute(update, params![name.as_str(), node.0]).map_err(database)?)
 }
 
+/// Fails when the node is gone: what was written for it would belong to nobody.
+fn find_node(connection: &Connection, node: NodeId) -> Result<(), CatalogError> {
+    let mut statement =
+        connection.prepare_cached("SELECT 1 FROM node WHERE id = ?").map_err(database)?;
+    found(usize::from(statement.exists([node.0]).map_err(database)?))
+}
+
 fn found(count: usize) -> Result<(), CatalogError> {
     if count == 0 { Err(CatalogError::NotFound { what: "the node" }) } else { Ok(()) }
 }
@@ -133,6 +140,7 @@ pub(super) fn remove_node(connection: &Connection, node: NodeId) -> Result<(), C
 }
 
 pub(super) fn add_token(connection: &Connection, token: &TokenRow) -> Result<(), CatalogError> {
+    find_node(connection, token.node)?;
     let void = "UPDATE token SET state = 'replaced' WHERE node = ? AND state = 'new'";
     connection.execute(void, [token.node.0]).map_err(database)?;
     let insert = "INSERT INTO token VALUES(?, ?, ?, 'new')";
@@ -170,6 +178,7 @@ pub(super) fn add_certificate(
     connection: &Connection,
     certificate: &Certificate,
 ) -> Result<(), CatalogError> {
+    find_node(connection, certificate.node)?;
     let values = params![certificate.serial, certificate.node.0, certificate.expires.0];
     connection
         .execute("INSERT INTO certificate VALUES(?, ?, ?)", values)
@@ -218,6 +227,7 @@ pub(super) fn open_filespace(
     name: &[u8],
     now: ServerTime,
 ) -> Result<Filespace, CatalogError> {
+    find_node(connection, node)?;
     let insert = "INSERT INTO filespace(node, name, registered) VALUES(?, ?, ?)
                   ON CONFLICT DO NOTHING";
     connection.execute(insert, params![node.0, name, now.0]).map_err(database)?;

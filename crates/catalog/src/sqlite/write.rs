@@ -1,5 +1,7 @@
 //! The writes of a batch.
 
+use std::collections::BTreeSet;
+
 use model::FilespaceId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -18,6 +20,10 @@ pub(super) fn page_numbers(filespace: FilespaceId) -> (i64, i64) {
 }
 
 pub(super) fn perform(connection: &Connection, writes: &[Write]) -> Result<(), CatalogError> {
+    let filespaces: BTreeSet<FilespaceId> = writes.iter().filter_map(Write::filespace).collect();
+    filespaces
+        .into_iter()
+        .try_for_each(|filespace| find_filespace(connection, filespace))?;
     for write in writes {
         match write {
             Write::PutPage { filespace, page } => put_page(connection, *filespace, page),
@@ -30,6 +36,14 @@ pub(super) fn perform(connection: &Connection, writes: &[Write]) -> Result<(), C
         }?;
     }
     Ok(())
+}
+
+/// Fails when the filespace is gone: what was written to it would belong to nobody.
+fn find_filespace(connection: &Connection, filespace: FilespaceId) -> Result<(), CatalogError> {
+    let select = "SELECT 1 FROM filespace WHERE id = ?";
+    let mut statement = connection.prepare_cached(select).map_err(database)?;
+    let found = statement.exists([filespace.0]).map_err(database)?;
+    if found { Ok(()) } else { Err(CatalogError::NotFound { what: "the filespace" }) }
 }
 
 fn execute(
