@@ -72,7 +72,7 @@ pub trait Catalog: Send + Sync {
     fn remove_node(&self, node: NodeId) -> Result<(), CatalogError>;
 
     /// Stores a token of a node; unused older ones of the node are void. Fails with `NotFound` for an
-    /// unknown node.
+    /// unknown node and `Exists` for a known hash.
     fn add_token(&self, token: &TokenRow) -> Result<(), CatalogError>;
 
     /// Uses up the token with this `hash` and stores the certificate that it buys, in one batch.
@@ -87,7 +87,8 @@ pub trait Catalog: Send + Sync {
     /// The node that the token with this `hash` enrols, if it can still be used.
     fn token_node(&self, hash: &[u8; 32], now: ServerTime) -> Result<Node, CatalogError>;
 
-    /// Stores a renewed certificate. Fails with `NotFound` for an unknown node.
+    /// Stores a renewed certificate. Fails with `NotFound` for an unknown node and `Exists` for a
+    /// known serial number.
     fn add_certificate(&self, certificate: &Certificate) -> Result<(), CatalogError>;
 
     /// The node that holds the certificate with this serial number.

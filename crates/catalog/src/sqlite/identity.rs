@@ -57,12 +57,8 @@ pub(super) fn add_node(
         .ok_or(CatalogError::NotFound { what: "the policy domain" })?;
     let insert = "INSERT INTO node(name, domain, locked, registered) VALUES(?, ?, 0, ?)
                   ON CONFLICT DO NOTHING";
-    let inserted = connection
-        .execute(insert, params![name.as_str(), domain, now.0])
-        .map_err(database)?;
-    if inserted == 0 {
-        return Err(CatalogError::Exists { what: "a node of this name" });
-    }
+    let values = params![name.as_str(), domain, now.0];
+    inserted(connection.execute(insert, values).map_err(database)?, "a node of this name")?;
     node(connection, name)
 }
 
@@ -143,10 +139,14 @@ pub(super) fn add_token(connection: &Connection, token: &TokenRow) -> Result<(),
     find_node(connection, token.node)?;
     let void = "UPDATE token SET state = 'replaced' WHERE node = ? AND state = 'new'";
     connection.execute(void, [token.node.0]).map_err(database)?;
-    let insert = "INSERT INTO token VALUES(?, ?, ?, 'new')";
+    let insert = "INSERT INTO token VALUES(?, ?, ?, 'new') ON CONFLICT DO NOTHING";
     let values = params![token.hash.as_slice(), token.node.0, token.expires.0];
-    connection.execute(insert, values).map_err(database)?;
-    Ok(())
+    inserted(connection.execute(insert, values).map_err(database)?, "this token")
+}
+
+/// Fails when an insert found its key taken.
+fn inserted(count: usize, what: &'static str) -> Result<(), CatalogError> {
+    if count == 0 { Err(CatalogError::Exists { what }) } else { Ok(()) }
 }
 
 pub(super) fn token_node(
@@ -180,10 +180,8 @@ pub(super) fn add_certificate(
 ) -> Result<(), CatalogError> {
     find_node(connection, certificate.node)?;
     let values = params![certificate.serial, certificate.node.0, certificate.expires.0];
-    connection
-        .execute("INSERT INTO certificate VALUES(?, ?, ?)", values)
-        .map_err(database)?;
-    Ok(())
+    let insert = "INSERT INTO certificate VALUES(?, ?, ?) ON CONFLICT DO NOTHING";
+    inserted(connection.execute(insert, values).map_err(database)?, "this certificate")
 }
 
 pub(super) fn certificate_node(
