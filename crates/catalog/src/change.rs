@@ -18,8 +18,8 @@ pub struct Change {
     /// States whose attributes alone are new. Payload and insertion time stay as they are.
     pub updated: Vec<Object>,
     pub expired: Vec<Name>,
-    /// The pages that there are after the change with their digests, in order; the first is the page
-    /// changed. A page ends where the next begins.
+    /// The pages that there are after the change with their digests, in order; the first is the
+    /// page changed. A page ends where the next begins.
     pub pages: Vec<(Vec<u8>, Option<DirectoryDigest>)>,
 }
 

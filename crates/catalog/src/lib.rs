@@ -1,7 +1,8 @@
 //! The durable truth: who the nodes are, what their filespaces hold, which packs there are.
 //!
-//! [`Catalog`] is the seam between Holdfast and its database; [`sqlite`] is the embedded engine. What
-//! the bulk rows mean is decided above: here a directory page is a key, a digest and a body of bytes.
+//! [`Catalog`] is the seam between Holdfast and its database; [`sqlite`] is the embedded engine.
+//! What the bulk rows mean is decided above: here a directory page is a key, a digest and a body of
+//! bytes.
 //! [`change`] is the pure half of a backup's commit: how a page becomes the next page.
 //!
 //! Invariants:
@@ -71,8 +72,8 @@ pub trait Catalog: Send + Sync {
     /// Removes a node with its certificates, tokens, filespaces and all their versions.
     fn remove_node(&self, node: NodeId) -> Result<(), CatalogError>;
 
-    /// Stores a token of a node; unused older ones of the node are void. Fails with `NotFound` for an
-    /// unknown node and `Exists` for a known hash.
+    /// Stores a token of a node; unused older ones of the node are void. Fails with `NotFound` for
+    /// an unknown node and `Exists` for a known hash.
     fn add_token(&self, token: &TokenRow) -> Result<(), CatalogError>;
 
     /// Uses up the token with this `hash` and stores the certificate that it buys, in one batch.

@@ -4,9 +4,9 @@
 //! savepoint, and commits once: sessions share the cost of making a commit durable. Readers take a
 //! connection from a free list and never wait for the writer.
 //!
-//! Bulk layout: page bodies are rows of a table by number, appended in the order of a first backup and
-//! therefore dense; a narrow clustered table finds them by path; digests lie beside, by the same
-//! number, so that reading all digests of a filespace reads nothing else.
+//! Bulk layout: page bodies are rows of a table by number, appended in the order of a first backup
+//! and therefore dense; a narrow clustered table finds them by path; digests lie beside, by the
+//! same number, so that reading all digests of a filespace reads nothing else.
 
 mod identity;
 mod read;

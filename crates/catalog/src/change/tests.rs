@@ -37,8 +37,8 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace()
 }
 
-/// `before`, `backed_up`, `updated`, `expired` and `firsts` are names; `after` is each page in order,
-/// `name@inserted`, then `|`, then what became inactive.
+/// `before`, `backed_up`, `updated`, `expired` and `firsts` are names; `after` is each page in
+/// order, `name@inserted`, then `|`, then what became inactive.
 #[track_caller]
 fn check(before: &str, [backed_up, updated, expired, firsts]: [&str; 4], after: &str) {
     let objects = |text| names(text).map(|name| object(name, 5, 7)).collect::<Vec<_>>();

@@ -11,8 +11,8 @@ use crate::{PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write,
 /// Bits of a page's number that count within its filespace.
 const PAGE_COUNT_BITS: u32 = 36;
 
-/// The page numbers of a filespace: from, and up to but not including. There are none for filespaces
-/// numbered beyond what leaves room for the count.
+/// The page numbers of a filespace: from, and up to but not including. There are none for
+/// filespaces numbered beyond what leaves room for the count.
 pub(super) fn page_numbers(filespace: FilespaceId) -> (i64, i64) {
     let count = 1_i64 << PAGE_COUNT_BITS;
     let low = i64::from(filespace.0).saturating_mul(count);
