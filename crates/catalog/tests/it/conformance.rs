@@ -1,0 +1,136 @@
+//! What every engine of the catalogue promises, statement by statement.
+//!
+//! The statements see a `dyn Catalog` and an [`Engine`] that opens it, nothing else. A second
+//! engine is held to them by one more `impl Engine` and one more line `conformance!(name, how to
+//! make it)`. A statement that the macro forgets is dead code, which the compiler reports.
+
+pub(crate) mod batches;
+pub(crate) mod digests;
+pub(crate) mod filespaces;
+pub(crate) mod nodes;
+pub(crate) mod packs;
+pub(crate) mod pages;
+pub(crate) mod reference;
+pub(crate) mod sessions;
+pub(crate) mod threads;
+pub(crate) mod tokens;
+pub(crate) mod versions;
+
+use catalog::Catalog;
+
+/// One catalogue of an engine, empty at first.
+pub(crate) trait Engine {
+    /// Opens the catalogue.
+    fn open(&self) -> Box<dyn Catalog>;
+
+    /// Closes the catalogue and opens it again.
+    fn reopen(&self, catalog: Box<dyn Catalog>) -> Box<dyn Catalog> {
+        drop(catalog);
+        self.open()
+    }
+}
+
+/// Makes a test of each statement for the engine that `$new` makes.
+macro_rules! conformance {
+    ($engine:ident, $new:expr) => {
+        mod $engine {
+            use crate::conformance::conformance;
+
+            conformance!(@theme nodes, $new,
+                a_new_node_is_there_as_registered,
+                nodes_are_listed_in_byte_order_of_their_names,
+                a_name_is_given_once,
+                an_unknown_domain_has_no_nodes,
+                an_unknown_node_is_not_found,
+                a_locked_node_stays_locked_until_unlocked,
+                a_renamed_node_keeps_all_but_its_name,
+                a_taken_name_is_refused,
+                removal_takes_all_of_the_node_and_nothing_else,
+                a_removed_node_gets_nothing_more,
+                numbers_are_never_given_twice,
+            );
+            conformance!(@theme tokens, $new,
+                a_token_enrols_its_node_once,
+                an_unknown_token_is_refused,
+                a_token_ends_at_its_expiry,
+                a_newer_token_voids_the_unused_one,
+                a_used_token_stays_used,
+                a_failed_redemption_leaves_the_token_good,
+                a_secret_is_given_once,
+                renewed_certificates_lead_to_their_node,
+                a_serial_is_given_once,
+            );
+            conformance!(@theme filespaces, $new,
+                a_filespace_is_made_once,
+                filespaces_are_listed_in_byte_order,
+                equal_names_of_two_nodes_are_two_filespaces,
+                the_default_class_of_the_domain_is_known,
+            );
+            conformance!(@theme pages, $new,
+                a_page_is_replaced_as_a_whole,
+                a_removed_page_is_gone_and_others_stay,
+                bodies_are_any_bytes,
+                first_names_are_in_byte_order,
+                every_limit_gives_the_same_pages,
+                every_span_behind_every_key_is_a_part_of_all_pages,
+                filespaces_do_not_share_pages,
+                objects_are_counted_at_and_below_a_directory,
+                counts_go_beyond_32_bits,
+            );
+            conformance!(@theme digests, $new,
+                the_scan_of_any_directory_equals_its_pages,
+                a_page_can_lose_its_digest,
+                the_scan_ends_when_told_so,
+                an_empty_filespace_has_no_digests,
+            );
+            conformance!(@theme versions, $new,
+                versions_are_by_name_and_newest_first,
+                an_equal_version_is_stored_once,
+                directories_with_versions_are_listed_once,
+                every_span_behind_every_directory_is_a_part_of_all,
+                versions_are_not_active_objects,
+            );
+            conformance!(@theme packs, $new,
+                packs_are_listed_by_number,
+                a_pack_is_replaced,
+                a_pack_number_is_never_given_twice,
+                a_refused_pack_has_had_no_number,
+            );
+            conformance!(@theme sessions, $new,
+                sessions_are_newest_first,
+                only_a_complete_session_dates_the_filespace,
+                reports_are_kept_as_sent,
+            );
+            conformance!(@theme batches, $new,
+                a_batch_with_a_refused_write_leaves_nothing,
+                writes_of_a_batch_happen_in_order,
+                an_empty_batch_changes_nothing,
+                a_committed_batch_is_visible_at_once,
+                a_reopened_catalogue_holds_everything,
+            );
+            conformance!(@theme threads, $new,
+                commits_of_many_threads_are_all_durable,
+                refused_batches_do_not_touch_those_beside_them,
+                readers_see_whole_batches_only,
+                one_of_many_adds_the_node,
+                one_of_many_redeems_the_token,
+                one_filespace_is_made_by_many,
+            );
+            conformance!(@theme reference, $new,
+                any_batches_do_what_they_do_to_a_map,
+            );
+        }
+    };
+    (@theme $theme:ident, $new:expr, $($statement:ident),+ $(,)?) => {
+        mod $theme {
+            $(
+                #[test]
+                fn $statement() {
+                    crate::conformance::$theme::$statement(&$new);
+                }
+            )+
+        }
+    };
+}
+
+pub(crate) use conformance;

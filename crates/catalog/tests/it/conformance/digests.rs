@@ -1,0 +1,90 @@
+//! The narrow rows of pages.
+
+use catalog::{Catalog, PageDigest, PageRow, PageSpan, path_hash};
+use model::{DirPath, FilespaceId};
+
+use super::Engine;
+use crate::contents::{digests, sort_digests};
+use crate::samples::{NO_FILESPACE, add_filespace, dir, directories, key, page, put};
+
+fn plant(catalog: &dyn Catalog, filespace: FilespaceId) {
+    let mut writes = Vec::new();
+    for (state, path) in (1..).zip(directories()) {
+        let digested = page(&key(&path, b""), state);
+        let undigested = PageRow { digest: None, ..page(&key(&path, b"m\0\xff"), state) };
+        writes.extend([put(filespace, digested), put(filespace, undigested)]);
+    }
+    catalog.commit(writes).expect("the batch is performed");
+}
+
+pub(crate) fn the_scan_of_any_directory_equals_its_pages(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let (_, neighbour) = add_filespace(&*catalog, "b");
+    plant(&*catalog, filespace);
+    plant(&*catalog, neighbour);
+    for path in directories().into_iter().chain([dir("/none/"), dir("/a/none/")]) {
+        // The root's scan is that of the whole filespace.
+        let is_root = path == DirPath::root();
+        let top = if is_root { DirPath::above_root() } else { path.clone() };
+        let span = PageSpan::Subtree(top);
+        let pages = catalog.pages(filespace, &span, None, usize::MAX).expect("are read");
+        let narrow = |row: PageRow| PageDigest {
+            hash: path_hash(&row.key.directory),
+            first: row.key.first,
+            digest: row.digest,
+        };
+        let mut expected: Vec<PageDigest> = pages.into_iter().map(narrow).collect();
+        sort_digests(&mut expected);
+        let read = digests(&*catalog, filespace, &path).expect("are read");
+        assert_eq!(read, expected, "{path:?}");
+    }
+}
+
+pub(crate) fn a_page_can_lose_its_digest(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let row = page(&key(&dir("/a/"), b""), 1);
+    let without = PageRow { digest: None, ..row.clone() };
+    for row in [without.clone(), row, without] {
+        let expected =
+            PageDigest { hash: path_hash(&row.key.directory), first: vec![], digest: row.digest };
+        catalog.commit(vec![put(filespace, row)]).expect("the batch is performed");
+        for path in [DirPath::above_root(), dir("/"), dir("/a/")] {
+            let read = digests(&*catalog, filespace, &path).expect("are read");
+            assert_eq!(read, std::slice::from_ref(&expected));
+        }
+    }
+}
+
+pub(crate) fn the_scan_ends_when_told_so(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    plant(&*catalog, filespace);
+    for path in [DirPath::above_root(), dir("/"), dir("/a/")] {
+        for wanted in 1..=3 {
+            let mut seen = 0;
+            let mut visit = |_: &PageDigest| {
+                seen += 1;
+                seen < wanted
+            };
+            catalog.digests(filespace, &path, &mut visit).expect("are read");
+            assert_eq!(seen, wanted);
+        }
+    }
+}
+
+pub(crate) fn an_empty_filespace_has_no_digests(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let (_, neighbour) = add_filespace(&*catalog, "b");
+    plant(&*catalog, neighbour);
+    // A number far beyond those given must not be taken for a near one.
+    let far = FilespaceId(neighbour.0 + (1 << 28));
+    let last = FilespaceId((1 << 27) - 1);
+    for empty in [filespace, NO_FILESPACE, far, last, FilespaceId(u32::MAX)] {
+        for path in [DirPath::above_root(), dir("/"), dir("/a/")] {
+            assert_eq!(digests(&*catalog, empty, &path).expect("none"), []);
+        }
+    }
+}

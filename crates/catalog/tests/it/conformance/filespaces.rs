@@ -1,0 +1,50 @@
+//! Filespaces, and the classes that their objects are bound to.
+
+use model::{ClassId, DomainId};
+
+use super::Engine;
+use crate::samples::{NO_NODE, NOW, add_node, at, refusal};
+
+pub(crate) fn a_filespace_is_made_once(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a");
+    assert_eq!(catalog.filespaces(node.id).expect("none"), []);
+    let made = catalog.open_filespace(node.id, b"/home", NOW).expect("is made");
+    assert_eq!((made.node, &made.name[..], made.last_backup), (node.id, &b"/home"[..], None));
+    let catalog = engine.reopen(catalog);
+    assert_eq!(catalog.open_filespace(node.id, b"/home", at(9)).expect("is there"), made);
+    assert_eq!(catalog.filespaces(node.id).expect("one"), [made]);
+    assert_eq!(refusal(catalog.open_filespace(NO_NODE, b"/home", NOW)), "not found");
+}
+
+pub(crate) fn filespaces_are_listed_in_byte_order(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a");
+    let mut names: [&[u8]; 8] =
+        [b"/srv", b"/", b"/a/b", b"/a-b", b"/a", b"/\xff\xfe", b"/\x01", b"/B \xc3\xa9"];
+    for name in names {
+        let made = catalog.open_filespace(node.id, name, NOW).expect("is made");
+        assert_eq!(made.name, name);
+    }
+    names.sort_unstable();
+    let listed = catalog.filespaces(node.id).expect("are listed");
+    assert_eq!(listed.iter().map(|space| &space.name[..]).collect::<Vec<_>>(), names);
+}
+
+pub(crate) fn equal_names_of_two_nodes_are_two_filespaces(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let nodes = [add_node(&*catalog, "a"), add_node(&*catalog, "b")];
+    let spaces = [0, 1].map(|i| catalog.open_filespace(nodes[i].id, b"/", NOW).expect("is made"));
+    assert_ne!(spaces[0].id, spaces[1].id);
+    for (node, space) in nodes.into_iter().zip(spaces) {
+        assert_eq!(catalog.filespaces(node.id).expect("one"), [space]);
+    }
+}
+
+pub(crate) fn the_default_class_of_the_domain_is_known(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a");
+    let classes = catalog.classes(node.domain).expect("are listed");
+    assert_eq!(classes, [(ClassId(1), "STANDARD".to_owned(), true)]);
+    assert_eq!(catalog.classes(DomainId(777)).expect("none"), []);
+}

@@ -1,0 +1,187 @@
+//! Directory pages: their rows, their order and the parts of it that can be asked for.
+
+use catalog::{Catalog, PageKey, PageRow, PageSpan, Write};
+use model::{DirPath, FilespaceId};
+
+use super::Engine;
+use crate::samples::{NO_FILESPACE, add_filespace, dir, directories, key, page, put};
+
+fn commit(catalog: &dyn Catalog, writes: Vec<Write>) {
+    catalog.commit(writes).expect("the batch is performed");
+}
+
+fn all(catalog: &dyn Catalog, filespace: FilespaceId) -> Vec<PageRow> {
+    let span = PageSpan::Subtree(DirPath::above_root());
+    catalog.pages(filespace, &span, None, usize::MAX).expect("are read")
+}
+
+pub(crate) fn a_page_is_replaced_as_a_whole(engine: &dyn Engine) {
+    let mut catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let key = key(&dir("/a/"), b"m");
+    assert_eq!(catalog.page(filespace, &key).expect("none"), None);
+    let undigested = PageRow { digest: None, ..page(&key, 3) };
+    for row in [page(&key, 1), page(&key, 2), undigested, page(&key, 0)] {
+        commit(&*catalog, vec![put(filespace, row.clone())]);
+        assert_eq!(catalog.page(filespace, &key).expect("is there"), Some(row.clone()));
+        catalog = engine.reopen(catalog);
+        assert_eq!(catalog.page(filespace, &key).expect("is there"), Some(row.clone()));
+        assert_eq!(all(&*catalog, filespace), [row]);
+    }
+}
+
+pub(crate) fn a_removed_page_is_gone_and_others_stay(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let a = dir("/a/");
+    let keys = [key(&a, b""), key(&a, b"m"), key(&a, b"m\0"), key(&dir("/b/"), b"m")];
+    let mut rows = keys.each_ref().map(|key| page(key, 1)).to_vec();
+    commit(&*catalog, rows.iter().map(|row| put(filespace, row.clone())).collect());
+    // The last page made, the first and one between: each may be where an engine counts from.
+    for gone in [3, 0, 1] {
+        let remove = Write::RemovePage { filespace, key: keys[gone].clone() };
+        commit(&*catalog, vec![remove.clone()]);
+        commit(&*catalog, vec![remove]);
+        rows.retain(|row| row.key != keys[gone]);
+        assert_eq!(all(&*catalog, filespace), rows);
+        assert_eq!(catalog.page(filespace, &keys[gone]).expect("none"), None);
+    }
+    let again = page(&keys[3], 9);
+    commit(&*catalog, vec![put(filespace, again.clone())]);
+    assert_eq!(all(&*catalog, filespace), [rows.remove(0), again]);
+}
+
+pub(crate) fn bodies_are_any_bytes(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let every_byte: Vec<u8> = (0..=u8::MAX).collect();
+    for body in [Vec::new(), vec![0], every_byte.clone(), every_byte.repeat(8 << 10)] {
+        let row = PageRow { body, object_count: u32::MAX, ..page(&key(&dir("/"), b""), 1) };
+        commit(&*catalog, vec![put(filespace, row.clone())]);
+        assert!(all(&*catalog, filespace) == [row]);
+    }
+}
+
+pub(crate) fn first_names_are_in_byte_order(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let root = dir("/");
+    let mut keys = vec![key(&root, b""), key(&root, b"\0\0"), key(&root, b"\xff\xff")];
+    // 7 has no factor in common with 256, so this is every byte, far from its neighbours.
+    keys.extend((0..=u8::MAX).map(|byte| key(&root, &[byte.wrapping_mul(7)])));
+    commit(&*catalog, keys.iter().map(|key| put(filespace, page(key, 1))).collect());
+    keys.sort();
+    let rows: Vec<PageRow> = keys.iter().map(|key| page(key, 1)).collect();
+    assert_eq!(all(&*catalog, filespace), rows);
+    for row in rows {
+        assert_eq!(catalog.page(filespace, &row.key).expect("is there"), Some(row));
+    }
+}
+
+/// Commits pages of all sample directories, not in order, and returns them in order.
+fn plant(catalog: &dyn Catalog, filespace: FilespaceId) -> Vec<PageRow> {
+    let firsts: [&[u8]; 4] = [b"", b"\xff", b"\0", b"m"];
+    let keys = directories();
+    let keys = keys.iter().flat_map(|path| firsts.map(|first| key(path, first)));
+    let mut rows: Vec<PageRow> = (1..).zip(keys).map(|(state, key)| page(&key, state)).collect();
+    rows.reverse();
+    commit(catalog, rows.iter().map(|row| put(filespace, row.clone())).collect());
+    rows.sort_by(|a, b| a.key.cmp(&b.key));
+    rows
+}
+
+pub(crate) fn every_limit_gives_the_same_pages(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let rows = plant(&*catalog, filespace);
+    let span = PageSpan::Subtree(DirPath::above_root());
+    assert_eq!(catalog.pages(filespace, &span, None, 0).expect("none"), []);
+    for limit in 1..=rows.len() + 1 {
+        let mut read: Vec<PageRow> = Vec::new();
+        loop {
+            let after = read.last().map(|row| row.key.clone());
+            let part = catalog.pages(filespace, &span, after.as_ref(), limit).expect("are read");
+            assert!(part.len() <= limit);
+            read.extend(part.iter().cloned());
+            if part.len() < limit {
+                break;
+            }
+        }
+        assert_eq!(read, rows, "limit {limit}");
+    }
+}
+
+pub(crate) fn every_span_behind_every_key_is_a_part_of_all_pages(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let rows = plant(&*catalog, filespace);
+    let mut afters: Vec<Option<PageKey>> = vec![None, Some(key(&dir("/a/none/"), b"x"))];
+    afters.extend(rows.iter().step_by(3).map(|row| Some(row.key.clone())));
+    let mut paths = directories();
+    paths.extend([dir("/a/none/"), dir("/a./"), dir("/zz/")]);
+    for path in paths {
+        for span in [PageSpan::Directory(path.clone()), PageSpan::Subtree(path.clone())] {
+            for after in &afters {
+                let inside = |row: &&PageRow| {
+                    within(&span, &row.key.directory)
+                        && after.as_ref().is_none_or(|after| row.key > *after)
+                };
+                let expected: Vec<&PageRow> = rows.iter().filter(inside).collect();
+                for limit in [1, 5, usize::MAX] {
+                    let read = catalog.pages(filespace, &span, after.as_ref(), limit);
+                    let read = read.expect("are read");
+                    let count = expected.len().min(limit);
+                    assert_eq!(read.iter().collect::<Vec<_>>(), expected[..count], "{span:?}");
+                }
+            }
+        }
+    }
+}
+
+fn within(span: &PageSpan, directory: &DirPath) -> bool {
+    match span {
+        PageSpan::Directory(path) => directory == path,
+        PageSpan::Subtree(path) => path.contains(directory),
+    }
+}
+
+pub(crate) fn filespaces_do_not_share_pages(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let spaces = ["a", "b", "c"].map(|name| add_filespace(&*catalog, name).1);
+    let key = key(&dir("/a/"), b"");
+    for (state, filespace) in (1..).zip(spaces) {
+        commit(&*catalog, vec![put(filespace, page(&key, state))]);
+    }
+    commit(&*catalog, vec![Write::RemovePage { filespace: spaces[1], key: key.clone() }]);
+    assert_eq!(
+        spaces.map(|space| all(&*catalog, space)),
+        [vec![page(&key, 1)], vec![], vec![page(&key, 3)]]
+    );
+    assert_eq!(all(&*catalog, NO_FILESPACE), []);
+}
+
+pub(crate) fn objects_are_counted_at_and_below_a_directory(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let (_, other) = add_filespace(&*catalog, "b");
+    assert_eq!(catalog.count_objects(filespace, &DirPath::above_root()).expect("is counted"), 0);
+    let rows = plant(&*catalog, filespace);
+    for path in directories().into_iter().chain([dir("/none/")]) {
+        let inside = rows.iter().filter(|row| path.contains(&row.key.directory));
+        let expected: u64 = inside.map(|row| u64::from(row.object_count)).sum();
+        assert_eq!(catalog.count_objects(filespace, &path).expect("is counted"), expected);
+    }
+    assert_eq!(catalog.count_objects(other, &DirPath::above_root()).expect("is counted"), 0);
+}
+
+pub(crate) fn counts_go_beyond_32_bits(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let rows = [&b""[..], b"m", b"n"].map(|first| {
+        let row = page(&key(&dir("/"), first), 1);
+        put(filespace, PageRow { object_count: u32::MAX, ..row })
+    });
+    commit(&*catalog, rows.to_vec());
+    let count = catalog.count_objects(filespace, &dir("/")).expect("is counted");
+    assert_eq!(count, 3 * u64::from(u32::MAX));
+}

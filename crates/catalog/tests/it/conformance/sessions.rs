@@ -1,0 +1,57 @@
+//! Finished backups.
+
+use catalog::{SessionRow, Write};
+
+use super::Engine;
+use crate::samples::{NOW, add_filespace, at, session};
+
+pub(crate) fn sessions_are_newest_first(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (a, home) = add_filespace(&*catalog, "a");
+    let (b, other) = add_filespace(&*catalog, "b");
+    let srv = catalog.open_filespace(a.id, b"/srv", NOW).expect("is made").id;
+    let mut rows: Vec<SessionRow> = (1..=5)
+        .map(|i| session(&a, if i % 2 == 0 { home } else { srv }, i, i != 3))
+        .collect();
+    for row in &rows {
+        let beside = session(&b, other, 9, true);
+        let writes = vec![Write::AddSession(row.clone()), Write::AddSession(beside)];
+        catalog.commit(writes).expect("the batch is performed");
+    }
+    rows.reverse();
+    let catalog = engine.reopen(catalog);
+    for limit in [0, 1, 2, 5, 6, usize::MAX] {
+        let read = catalog.sessions(a.id, limit).expect("are read");
+        assert_eq!(read, rows[..rows.len().min(limit)]);
+    }
+    assert_eq!(catalog.sessions(b.id, 99).expect("are read").len(), rows.len());
+}
+
+pub(crate) fn only_a_complete_session_dates_the_filespace(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (node, home) = add_filespace(&*catalog, "a");
+    let other = catalog.open_filespace(node.id, b"/srv", NOW).expect("is made");
+    let steps = [(1, false, None), (2, true, Some(2)), (3, false, Some(2)), (4, true, Some(4))];
+    for (started, complete, expected) in steps {
+        let write = Write::AddSession(session(&node, home, started, complete));
+        catalog.commit(vec![write]).expect("the batch is performed");
+        let spaces = catalog.filespaces(node.id).expect("are listed");
+        assert_eq!(spaces[0].last_backup, expected.map(at));
+        assert_eq!(spaces[1], other);
+        let opened = catalog.open_filespace(node.id, b"/home", at(9)).expect("is there");
+        assert_eq!(opened, spaces[0]);
+    }
+}
+
+pub(crate) fn reports_are_kept_as_sent(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (node, home) = add_filespace(&*catalog, "a");
+    let long = "x".repeat(1 << 20);
+    for report in ["", "{\"files\": 1}", "'; DROP TABLE node; --", "\u{e9}\u{1f40e}\n", &long] {
+        let row = SessionRow { report: report.to_owned(), ..session(&node, home, 1, true) };
+        catalog
+            .commit(vec![Write::AddSession(row.clone())])
+            .expect("the batch is performed");
+        assert!(catalog.sessions(node.id, 1).expect("one") == [row]);
+    }
+}

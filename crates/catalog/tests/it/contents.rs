@@ -1,0 +1,88 @@
+//! All that can be read of a catalogue, to be compared as a whole.
+
+use catalog::{
+    Catalog, CatalogError, Filespace, Node, PackRow, PageDigest, PageRow, PageSpan, SessionRow,
+    VersionRow,
+};
+use model::{DirPath, FilespaceId, NodeId, PackNumber};
+
+/// What one filespace holds.
+#[derive(PartialEq, Eq, Debug, Default)]
+pub(crate) struct Holding {
+    pub(crate) pages: Vec<PageRow>,
+    /// Sorted by what they are, for they come in no order.
+    pub(crate) digests: Vec<PageDigest>,
+    pub(crate) versions: Vec<VersionRow>,
+    pub(crate) object_count: u64,
+}
+
+/// What a node has.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Belongings {
+    pub(crate) filespaces: Vec<(Filespace, Holding)>,
+    pub(crate) sessions: Vec<SessionRow>,
+    pub(crate) is_enrolled: bool,
+}
+
+/// A whole catalogue, but for tokens and certificates, which cannot be listed.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Contents {
+    pub(crate) nodes: Vec<(Node, Belongings)>,
+    pub(crate) packs: Vec<PackRow>,
+    pub(crate) next_pack: PackNumber,
+}
+
+pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError> {
+    let belongings = |node: Node| of_node(catalog, node.id).map(|has| (node, has));
+    Ok(Contents {
+        nodes: catalog.nodes()?.into_iter().map(belongings).collect::<Result<_, _>>()?,
+        packs: catalog.packs()?,
+        next_pack: catalog.next_pack()?,
+    })
+}
+
+pub(crate) fn of_node(catalog: &dyn Catalog, node: NodeId) -> Result<Belongings, CatalogError> {
+    let holding = |space: Filespace| of_filespace(catalog, space.id).map(|holds| (space, holds));
+    Ok(Belongings {
+        filespaces: catalog.filespaces(node)?.into_iter().map(holding).collect::<Result<_, _>>()?,
+        sessions: catalog.sessions(node, usize::MAX)?,
+        is_enrolled: catalog.is_enrolled(node)?,
+    })
+}
+
+pub(crate) fn of_filespace(
+    catalog: &dyn Catalog,
+    filespace: FilespaceId,
+) -> Result<Holding, CatalogError> {
+    let above_root = DirPath::above_root();
+    let all = PageSpan::Subtree(above_root.clone());
+    let mut versions = Vec::new();
+    for directory in catalog.version_directories(filespace, &all, None, usize::MAX)? {
+        versions.extend(catalog.versions(filespace, &directory)?);
+    }
+    Ok(Holding {
+        pages: catalog.pages(filespace, &all, None, usize::MAX)?,
+        digests: digests(catalog, filespace, &above_root)?,
+        versions,
+        object_count: catalog.count_objects(filespace, &above_root)?,
+    })
+}
+
+/// The digests at or below `within`, sorted.
+pub(crate) fn digests(
+    catalog: &dyn Catalog,
+    filespace: FilespaceId,
+    within: &DirPath,
+) -> Result<Vec<PageDigest>, CatalogError> {
+    let mut digests = Vec::new();
+    catalog.digests(filespace, within, &mut |digest| {
+        digests.push(digest.clone());
+        true
+    })?;
+    sort_digests(&mut digests);
+    Ok(digests)
+}
+
+pub(crate) fn sort_digests(digests: &mut [PageDigest]) {
+    digests.sort_by(|a, b| (a.hash, &a.first, a.digest).cmp(&(b.hash, &b.first, b.digest)));
+}

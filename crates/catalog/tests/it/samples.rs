@@ -1,0 +1,177 @@
+//! Rows to put into a catalogue, and what a call that failed wanted of its caller.
+
+use std::fmt::Debug;
+
+use catalog::{
+    Catalog, CatalogError, Node, PackRow, PackState, PageKey, PageRow, SessionRow, TokenRow,
+    VersionRow, Write,
+};
+use model::{
+    DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, ServerTime,
+};
+
+pub(crate) const NOW: ServerTime = ServerTime(1_700_000_000_000_000);
+
+/// The domain that a new catalogue has.
+pub(crate) const DOMAIN: &str = "STANDARD";
+
+/// A filespace that no catalogue of these tests has.
+pub(crate) const NO_FILESPACE: FilespaceId = FilespaceId(77_777);
+
+/// A node that no catalogue of these tests has.
+pub(crate) const NO_NODE: NodeId = NodeId(77_777);
+
+/// Directories that are near each other in byte order but not all in each other.
+pub(crate) fn directories() -> Vec<DirPath> {
+    let paths: [&[u8]; 13] = [
+        b"",
+        b"/",
+        b"/\x01/",
+        b"/A/",
+        b"/a/",
+        b"/a/b/",
+        b"/a/\xff/",
+        b"/a-b/",
+        b"/a b/",
+        b"/a0/",
+        b"/aa/",
+        b"/a\xff/",
+        b"/\xff\xff/",
+    ];
+    paths.map(|path| DirPath::new(path).expect("a directory path")).to_vec()
+}
+
+/// Offset by `seconds` from [`NOW`].
+pub(crate) fn at(seconds: i64) -> ServerTime {
+    ServerTime(NOW.0 + seconds * 1_000_000)
+}
+
+pub(crate) fn dir(path: &str) -> DirPath {
+    DirPath::new(path.as_bytes()).expect("a directory path")
+}
+
+pub(crate) fn name(bytes: &[u8]) -> Name {
+    Name::new(bytes).expect("a name")
+}
+
+pub(crate) fn node_name(name: &str) -> NodeName {
+    NodeName::new(name).expect("a node's name")
+}
+
+pub(crate) fn key(directory: &DirPath, first: &[u8]) -> PageKey {
+    PageKey { directory: directory.clone(), first: first.to_vec() }
+}
+
+/// A page with a body and a digest that tell it from others.
+pub(crate) fn page(key: &PageKey, state: u8) -> PageRow {
+    let body = [key.directory.as_bytes(), &key.first, &[0, state]].concat();
+    PageRow {
+        key: key.clone(),
+        object_count: u32::from(state),
+        digest: Some(DirectoryDigest([state; 16])),
+        body,
+    }
+}
+
+/// A version that lived from `inserted` to `deactivated`, in seconds from [`NOW`].
+pub(crate) fn version(
+    directory: &DirPath,
+    object: &[u8],
+    inserted: i64,
+    deactivated: i64,
+) -> VersionRow {
+    let times = format!("{inserted} {deactivated}");
+    VersionRow {
+        directory: directory.clone(),
+        name: name(object),
+        inserted: at(inserted),
+        deactivated: at(deactivated),
+        body: [directory.as_bytes(), object, times.as_bytes()].concat(),
+    }
+}
+
+pub(crate) fn pack(number: PackNumber, domain: DomainId, state: PackState) -> PackRow {
+    PackRow { number, domain, state, bytes: number.0 * 1000 }
+}
+
+pub(crate) fn session(
+    node: &Node,
+    filespace: FilespaceId,
+    started: i64,
+    complete: bool,
+) -> SessionRow {
+    SessionRow {
+        node: node.id,
+        filespace,
+        started: at(started),
+        ended: at(started + 1),
+        complete,
+        report: format!("started {started}"),
+    }
+}
+
+pub(crate) fn token(node: &Node, secret: u8) -> TokenRow {
+    TokenRow { hash: [secret; 32], node: node.id, expires: at(60) }
+}
+
+pub(crate) fn add_node(catalog: &dyn Catalog, name: &str) -> Node {
+    catalog.add_node(&node_name(name), DOMAIN, NOW).expect("a node is added")
+}
+
+/// Adds a node with the filespace `/home`.
+pub(crate) fn add_filespace(catalog: &dyn Catalog, name: &str) -> (Node, FilespaceId) {
+    let node = add_node(catalog, name);
+    let filespace = catalog.open_filespace(node.id, b"/home", NOW).expect("a filespace is made");
+    (node, filespace.id)
+}
+
+pub(crate) fn put(filespace: FilespaceId, page: PageRow) -> Write {
+    Write::PutPage { filespace, page }
+}
+
+/// A write that is refused only when its turn comes: it has more bytes than SQL can count.
+pub(crate) fn unstorable(domain: DomainId) -> Write {
+    let pack = pack(PackNumber(1 << 20), domain, PackState::Open);
+    Write::PutPack(PackRow { bytes: u64::MAX, ..pack })
+}
+
+pub(crate) fn add_version(filespace: FilespaceId, version: VersionRow) -> Write {
+    Write::AddVersion { filespace, version }
+}
+
+/// Fills a node and two filespaces with a little of everything. `state` tells it from other nodes.
+pub(crate) fn fill(catalog: &dyn Catalog, node_name: &str, state: u8) -> Node {
+    let node = add_node(catalog, node_name);
+    catalog.add_token(&token(&node, state)).expect("a token is stored");
+    catalog
+        .redeem_token(&[state; 32], &[state, 1], at(60), NOW)
+        .expect("the token is good");
+    catalog.add_token(&token(&node, state + 100)).expect("a second token is stored");
+    for mount in [&b"/home"[..], b"/srv"] {
+        let filespace = catalog.open_filespace(node.id, mount, NOW).expect("a filespace").id;
+        let mut writes = Vec::new();
+        for directory in &directories() {
+            writes.push(put(filespace, page(&key(directory, b""), state)));
+            writes.push(put(filespace, page(&key(directory, b"m"), state + 1)));
+            writes.push(add_version(filespace, version(directory, b"old", 1, i64::from(state))));
+        }
+        writes.push(Write::AddSession(session(&node, filespace, i64::from(state), true)));
+        let number = catalog.next_pack().expect("a pack's number");
+        writes.push(Write::PutPack(pack(number, node.domain, PackState::Sealed)));
+        catalog.commit(writes).expect("the batch is performed");
+    }
+    node
+}
+
+/// What kind of refusal an answer is.
+#[track_caller]
+pub(crate) fn refusal<T: Debug>(answer: Result<T, CatalogError>) -> &'static str {
+    match answer.expect_err("a refusal") {
+        CatalogError::NotFound { .. } => "not found",
+        CatalogError::Exists { .. } => "exists",
+        CatalogError::Token(_) => "token",
+        CatalogError::NoSpace => "no space",
+        CatalogError::Damaged(_) => "damaged",
+        CatalogError::Database(_) => "database",
+    }
+}
