@@ -1,7 +1,9 @@
-//! The catalogue from outside: what every engine promises.
+//! The catalogue from outside: what every engine promises, and what SQLite's file does when it is
+//! damaged.
 
 mod conformance;
 mod contents;
+mod damage;
 mod samples;
 
 use std::path::PathBuf;
@@ -20,6 +22,12 @@ struct SqliteInFolder {
 impl SqliteInFolder {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().expect("a folder for the catalogue") }
+    }
+
+    /// In memory where the system has a place for that: when nothing is to survive a power cut.
+    fn in_memory() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self { folder: folder.expect("a folder for the catalogue") }
     }
 
     fn path(&self) -> PathBuf {

@@ -1,0 +1,263 @@
+//! SQLite's file with something wrong: every call answers, none panics.
+
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use catalog::sqlite::Sqlite;
+use catalog::{Catalog, CatalogError, Certificate, Node, PackState, PageSpan, Write};
+use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber};
+
+use crate::SqliteInFolder;
+use crate::conformance::Engine as _;
+use crate::contents;
+use crate::samples::{
+    DOMAIN, NOW, add_version, at, dir, fill, key, node_name, pack, page, put, refusal, session,
+    token, version,
+};
+
+/// Bytes of a database page.
+const BLOCK_BYTES: usize = 4096;
+
+/// The file of a catalogue with a little of everything, closed.
+fn sample() -> Vec<u8> {
+    let engine = SqliteInFolder::in_memory();
+    let catalog = engine.open();
+    for (state, name) in [(1, "a"), (5, "b"), (9, "c")] {
+        let node = fill(&*catalog, name, state);
+        let filespace = catalog.filespaces(node.id).expect("are listed")[0].id;
+        // Enough rows for trees of more than one level.
+        let rows = (0..200_u32).map(|i| page(&key(&dir("/m/"), &i.to_be_bytes()), state));
+        let old = |i: i64| version(&dir(&format!("/m/{i}/")), b"old", i, i + 1);
+        let mut writes: Vec<Write> = rows.map(|row| put(filespace, row)).collect();
+        writes.extend((0..100).map(|i| add_version(filespace, old(i))));
+        catalog.commit(writes).expect("the batch is performed");
+    }
+    contents::of_catalog(&*catalog).expect("is read");
+    drop(catalog);
+    std::fs::read(engine.path()).expect("the file is read")
+}
+
+/// Opens `bytes` as a catalogue and calls every method. `what` says what is wrong with them.
+#[track_caller]
+fn check(what: &str, bytes: &[u8]) {
+    let engine = SqliteInFolder::in_memory();
+    std::fs::write(engine.path(), bytes).expect("the file is written");
+    let tried = catch_unwind(AssertUnwindSafe(|| use_all_of(&engine.path())));
+    let errors = tried.unwrap_or_else(|_| panic!("{what}: a call panicked"));
+    // A panic of the writing thread shows as an answer that it has stopped.
+    let stopped = |error: &CatalogError| {
+        error.source().is_some_and(|source| source.to_string().contains("stopped"))
+    };
+    assert!(!errors.iter().any(stopped), "{what}: the writer panicked");
+}
+
+fn use_all_of(path: &Path) -> Vec<CatalogError> {
+    let catalog = match Sqlite::open(path) {
+        Ok(catalog) => catalog,
+        Err(error) => return vec![error],
+    };
+    let mut errors = Vec::new();
+    ask_everything(&catalog, &mut errors);
+    write_everything(&catalog, &mut errors);
+    note(&mut errors, contents::of_catalog(&catalog));
+    errors
+}
+
+fn note<T>(errors: &mut Vec<CatalogError>, answer: Result<T, CatalogError>) {
+    errors.extend(answer.err());
+}
+
+fn ask_everything(catalog: &dyn Catalog, errors: &mut Vec<CatalogError>) {
+    note(errors, contents::of_catalog(catalog));
+    note(errors, catalog.nodes());
+    note(errors, catalog.packs());
+    note(errors, catalog.next_pack());
+    note(errors, catalog.classes(DomainId(1)));
+    for state in [1, 5, 9, 101] {
+        note(errors, catalog.token_node(&[state; 32], NOW));
+        note(errors, catalog.certificate_node(&[state, 1]));
+    }
+    for id in 1..=3 {
+        note(errors, catalog.node(&node_name(["a", "b", "c"][id as usize - 1])));
+        note(errors, contents::of_node(catalog, NodeId(id)));
+    }
+    for id in [1, 3] {
+        ask_filespace(catalog, FilespaceId(id), errors);
+    }
+}
+
+fn ask_filespace(catalog: &dyn Catalog, id: FilespaceId, errors: &mut Vec<CatalogError>) {
+    note(errors, contents::of_filespace(catalog, id));
+    for path in [DirPath::above_root(), dir("/"), dir("/m/")] {
+        note(errors, contents::digests(catalog, id, &path));
+        note(errors, catalog.page(id, &key(&path, b"")));
+        note(errors, catalog.page(id, &key(&path, &150_u32.to_be_bytes())));
+        note(errors, catalog.versions(id, &path));
+        note(errors, catalog.count_objects(id, &path));
+        for span in [PageSpan::Directory(path.clone()), PageSpan::Subtree(path)] {
+            note(errors, follow_pages(catalog, id, &span));
+            note(errors, catalog.version_directories(id, &span, None, usize::MAX));
+        }
+    }
+}
+
+/// Reads all pages of `span`, a few at a time. Keys that did not grow would make that endless.
+fn follow_pages(
+    catalog: &dyn Catalog,
+    id: FilespaceId,
+    span: &PageSpan,
+) -> Result<(), CatalogError> {
+    let mut after = None;
+    loop {
+        let pages = catalog.pages(id, span, after.as_ref(), 50)?;
+        assert!(pages.is_sorted_by(|a, b| a.key < b.key), "pages are in order");
+        let Some(last) = pages.last() else { return Ok(()) };
+        assert!(after.is_none_or(|after| last.key > after), "pages are behind what was asked");
+        after = Some(last.key.clone());
+    }
+}
+
+fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<CatalogError>) {
+    let node = Node {
+        id: NodeId(2),
+        name: node_name("b"),
+        domain: DomainId(1),
+        domain_name: DOMAIN.to_owned(),
+        locked: false,
+        registered: NOW,
+    };
+    let (id, path) = (FilespaceId(3), dir("/m/"));
+    let replaced = key(&path, &150_u32.to_be_bytes());
+    let writes = [
+        put(id, page(&replaced, 77)),
+        put(id, page(&key(&path, b"zz"), 77)),
+        Write::RemovePage { filespace: id, key: key(&path, &20_u32.to_be_bytes()) },
+        add_version(id, version(&path, b"new", 1, 2)),
+        Write::PutPack(pack(PackNumber(3), DomainId(1), PackState::Open)),
+        Write::AddSession(session(&node, id, 70, true)),
+    ];
+    for write in &writes {
+        note(errors, catalog.commit(vec![write.clone()]));
+    }
+    note(errors, catalog.commit(writes.to_vec()));
+    note(errors, catalog.add_node(&node_name("new"), DOMAIN, NOW));
+    note(errors, catalog.lock_node(node.id, true));
+    note(errors, catalog.rename_node(node.id, &node_name("renamed")));
+    note(errors, catalog.open_filespace(node.id, b"/new", NOW));
+    note(errors, catalog.add_token(&token(&node, 77)));
+    note(errors, catalog.redeem_token(&[77; 32], &[77, 1], at(9), NOW));
+    let certificate = Certificate { serial: vec![77, 2], node: node.id, expires: at(9) };
+    note(errors, catalog.add_certificate(&certificate));
+    note(errors, catalog.remove_node(NodeId(1)));
+    note(errors, catalog.remove_node(NodeId(3)));
+}
+
+/// The same numbers each time: a fault that was found is found again.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963);
+        let high = usize::try_from(self.0 >> 33).expect("31 bits");
+        high % end
+    }
+
+    fn byte(&mut self) -> u8 {
+        u8::try_from(self.below(256)).expect("is below 256")
+    }
+}
+
+#[test]
+fn a_closed_catalogue_is_one_whole_file() {
+    let engine = SqliteInFolder::in_memory();
+    let before = {
+        let catalog = engine.open();
+        fill(&*catalog, "a", 1);
+        contents::of_catalog(&*catalog).expect("is read")
+    };
+    let copy = SqliteInFolder::in_memory();
+    std::fs::copy(engine.path(), copy.path()).expect("the file is copied");
+    assert_eq!(contents::of_catalog(&*copy.open()).expect("is read"), before);
+    let files = std::fs::read_dir(engine.path().parent().expect("a folder")).expect("is read");
+    assert_eq!(files.count(), 1);
+}
+
+#[test]
+fn an_undamaged_catalogue_gives_no_errors() {
+    let engine = SqliteInFolder::in_memory();
+    std::fs::write(engine.path(), sample()).expect("the file is written");
+    let mut errors = Vec::new();
+    ask_everything(&engine.open_sqlite(), &mut errors);
+    // Some of the tokens and certificates asked for are used up or were never given.
+    let refused = |error: &CatalogError| {
+        matches!(error, CatalogError::Token(_) | CatalogError::NotFound { .. })
+    };
+    assert!(errors.iter().all(refused), "{errors:?}");
+}
+
+#[test]
+fn garbage_is_damaged_at_open() {
+    let mut numbers = Numbers(1);
+    let mut noise = |count| (0..count).map(|_| numbers.byte()).collect::<Vec<u8>>();
+    // SQLite takes a single byte for an empty file.
+    let mut files: Vec<Vec<u8>> =
+        [2, 15, 16, 99, 100, 511, 512, 4096, 100_000].map(&mut noise).to_vec();
+    files.push(vec![0; 100]);
+    files.push(vec![0; 3 * BLOCK_BYTES]);
+    files.push(b"#!/bin/sh\necho this is no catalogue\n".to_vec());
+    files.push([b"SQLite format 3\0".to_vec(), noise(2 * BLOCK_BYTES)].concat());
+    files.push(b"SQLite format 3\0".to_vec());
+    for bytes in files {
+        let engine = SqliteInFolder::in_memory();
+        std::fs::write(engine.path(), &bytes).expect("the file is written");
+        let opened = Sqlite::open(&engine.path()).map(|_| bytes.len());
+        assert_eq!(refusal(opened), "damaged");
+        assert_eq!(std::fs::read(engine.path()).expect("is read"), bytes, "is left as it was");
+    }
+}
+
+#[test]
+fn a_truncated_file_never_panics() {
+    let bytes = sample();
+    let blocks = (1..bytes.len() / BLOCK_BYTES).map(|block| block * BLOCK_BYTES);
+    let odd = [1, 50, 100, 101, 511, 512, 1000, BLOCK_BYTES - 1, BLOCK_BYTES + 1, bytes.len() - 1];
+    for end in blocks.chain(odd) {
+        check(&format!("truncated to {end}"), &bytes[..end]);
+    }
+}
+
+#[test]
+fn a_flipped_byte_never_panics() {
+    let bytes = sample();
+    let mut numbers = Numbers(2);
+    let mut offsets: Vec<usize> = (16..100).step_by(5).collect();
+    // What a block of a tree begins with: its kind, the counts and places of its cells.
+    let blocks = 1..bytes.len() / BLOCK_BYTES;
+    offsets.extend(blocks.map(|block| block * BLOCK_BYTES + numbers.below(12)));
+    offsets.extend((0..100).map(|_| numbers.below(bytes.len())));
+    for offset in offsets {
+        let mask = [0x01, 0x80, 0xff, 0x10][numbers.below(4)];
+        let mut bytes = bytes.clone();
+        bytes[offset] ^= mask;
+        check(&format!("byte {offset} ^ {mask:#x}"), &bytes);
+    }
+}
+
+#[test]
+fn a_lost_block_never_panics() {
+    let bytes = sample();
+    let count = bytes.len() / BLOCK_BYTES;
+    for block in 0..count {
+        let range = block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES;
+        let mut zeroed = bytes.clone();
+        zeroed[range.clone()].fill(0);
+        check(&format!("block {block} zeroed"), &zeroed);
+        let mut misplaced = bytes.clone();
+        misplaced.copy_within(range, (block + 1) % count * BLOCK_BYTES);
+        check(&format!("block {block} written over the next"), &misplaced);
+    }
+}
