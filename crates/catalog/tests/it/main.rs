@@ -1,9 +1,10 @@
 //! The catalogue from outside: what every engine promises, and what SQLite's file does when it is
-//! damaged.
+//! damaged or its process is killed.
 
 mod conformance;
 mod contents;
 mod damage;
+mod kill;
 mod samples;
 
 use std::path::PathBuf;
