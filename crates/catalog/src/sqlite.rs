@@ -149,40 +149,55 @@ fn write_all(connection: &Connection, queue: &Receiver<Piece>) {
 }
 
 fn write_group(connection: &Connection, group: Vec<Piece>) {
-    if let Err(error) = connection.execute_batch("BEGIN IMMEDIATE").map_err(database) {
-        let reason = error.to_string();
-        group.into_iter().for_each(|piece| answer(&piece.done, Err(failed(&reason))));
-        return;
+    let mut waiting = group.into_iter();
+    let mut performed = Vec::new();
+    let mut committed = execute(connection, "BEGIN IMMEDIATE");
+    while committed.is_ok()
+        && let Some(piece) = waiting.next()
+    {
+        let outcome = in_savepoint(connection, piece.work);
+        if connection.is_autocommit() {
+            // The transaction is gone, and with it what the pieces before this one did.
+            committed = Err(outcome.as_ref().err().map_or_else(stopped, same));
+        }
+        performed.push((piece.done, outcome));
     }
-    let performed: Vec<_> = group
-        .into_iter()
-        .map(|piece| {
-            let outcome = in_savepoint(connection, piece.work);
-            (piece.done, outcome)
-        })
-        .collect();
-    let committed = connection.execute_batch("COMMIT").map_err(database);
-    if committed.is_err() && !connection.is_autocommit() {
+    if committed.is_ok() {
+        committed = execute(connection, "COMMIT");
+    }
+    if !connection.is_autocommit() {
         // Nothing to do about a rollback that fails: the next BEGIN will say so.
-        drop(connection.execute_batch("ROLLBACK"));
+        drop(execute(connection, "ROLLBACK"));
     }
-    for (done, outcome) in performed {
-        let outcome = match (&committed, outcome) {
-            (_, Err(error)) => Err(error),
-            (Ok(()), Ok(())) => Ok(()),
-            (Err(CatalogError::NoSpace), Ok(())) => Err(CatalogError::NoSpace),
-            (Err(error), Ok(())) => Err(failed(&error.to_string())),
-        };
-        answer(&done, outcome);
+    let untried = waiting.map(|piece| (piece.done, Ok(())));
+    for (done, outcome) in performed.into_iter().chain(untried) {
+        answer(&done, outcome.and_then(|()| committed.as_ref().copied().map_err(same)));
     }
 }
 
+/// Performs `work`, or nothing. When not even nothing can be had, the transaction is rolled back.
 fn in_savepoint(connection: &Connection, work: Work) -> Result<(), CatalogError> {
-    connection.execute_batch("SAVEPOINT piece").map_err(database)?;
-    let outcome = work(connection);
-    let end = if outcome.is_ok() { "RELEASE piece" } else { "ROLLBACK TO piece; RELEASE piece" };
-    connection.execute_batch(end).map_err(database)?;
+    execute(connection, "SAVEPOINT piece")?;
+    let outcome = work(connection).and_then(|()| execute(connection, "RELEASE piece"));
+    if outcome.is_err() && execute(connection, "ROLLBACK TO piece; RELEASE piece").is_err() {
+        // This fails too where SQLite has rolled back by itself, as it does without space.
+        drop(execute(connection, "ROLLBACK"));
+    }
     outcome
+}
+
+fn execute(connection: &Connection, sql: &str) -> Result<(), CatalogError> {
+    connection.execute_batch(sql).map_err(database)
+}
+
+/// The same error for another caller.
+fn same(error: &CatalogError) -> CatalogError {
+    match error {
+        CatalogError::NoSpace => CatalogError::NoSpace,
+        CatalogError::Damaged(what) => CatalogError::Damaged(what.clone()),
+        CatalogError::Database(source) => failed(&source.to_string()),
+        error => failed(&error.to_string()),
+    }
 }
 
 fn answer(done: &SyncSender<Result<(), CatalogError>>, outcome: Result<(), CatalogError>) {
@@ -370,3 +385,6 @@ impl Catalog for Sqlite {
         self.write(move |connection| write::perform(connection, &writes))
     }
 }
+
+#[cfg(test)]
+mod tests;

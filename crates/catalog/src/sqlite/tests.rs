@@ -1,0 +1,99 @@
+//! Failures that nobody can cause through the trait.
+
+use super::*;
+
+const NOW: ServerTime = ServerTime(1);
+
+/// A catalogue with one filespace.
+fn new_catalog(folder: &Path) -> (Sqlite, FilespaceId) {
+    let catalog = Sqlite::open(&folder.join("catalogue")).expect("opens");
+    let name = NodeName::new("a").expect("a name");
+    let node = catalog.add_node(&name, "STANDARD", NOW).expect("is added");
+    let filespace = catalog.open_filespace(node.id, b"/", NOW).expect("is made");
+    (catalog, filespace.id)
+}
+
+/// Lets the file grow by `blocks` and no further, as a full disk would.
+fn limit(catalog: &Sqlite, blocks: i64) {
+    let limiting = move |connection: &Connection| {
+        let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+        let now = connection.query_row("PRAGMA page_count", [], count).map_err(database)?;
+        let pragma = format!("PRAGMA max_page_count={}", now + blocks);
+        connection.query_row(&pragma, [], count).map(drop).map_err(database)
+    };
+    catalog.write(limiting).expect("is limited");
+}
+
+fn put_page(filespace: FilespaceId, first: &[u8], body_bytes: usize) -> Write {
+    let key = PageKey { directory: DirPath::root(), first: first.to_vec() };
+    let page = PageRow { key, object_count: 1, digest: None, body: vec![1; body_bytes] };
+    Write::PutPage { filespace, page }
+}
+
+/// Has the writer find all of `pieces` when it next looks, and returns what each caller is told.
+fn as_one_group(catalog: &Sqlite, pieces: Vec<Work>) -> Vec<Result<(), CatalogError>> {
+    let (started, has_started) = channel();
+    let (open, opened) = channel();
+    let gate: Work = Box::new(move |_| {
+        started.send(()).expect("the test waits");
+        opened.recv().expect("the test opens");
+        Ok(())
+    });
+    let gate = queue(catalog, gate);
+    has_started.recv().expect("the writer starts");
+    let waiting: Vec<_> = pieces.into_iter().map(|piece| queue(catalog, piece)).collect();
+    open.send(()).expect("the writer waits");
+    gate.recv().expect("is answered").expect("the gate does nothing");
+    waiting.into_iter().map(|done| done.recv().expect("is answered")).collect()
+}
+
+fn queue(catalog: &Sqlite, work: Work) -> Receiver<Result<(), CatalogError>> {
+    let (done, outcome) = sync_channel(1);
+    let work = Piece { work, done };
+    catalog.work.as_ref().expect("is open").send(work).expect("the writer runs");
+    outcome
+}
+
+/// When space runs out, SQLite rolls back the whole transaction, not the savepoint. Pieces that had
+/// their turn are gone then, and those behind would each be a transaction of their own.
+#[test]
+fn a_group_that_is_rolled_back_fails_as_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (catalog, filespace) = new_catalog(folder.path());
+    let piece = |first: &'static [u8], body_bytes: usize| -> Work {
+        let write = put_page(filespace, first, body_bytes);
+        Box::new(move |connection| write::perform(connection, &[write]))
+    };
+    limit(&catalog, 20);
+    let pieces = vec![piece(b"a", 10), piece(b"b", 1 << 20), piece(b"c", 10)];
+    let outcomes = as_one_group(&catalog, pieces);
+    let no_space = |outcome: &_| matches!(outcome, Err(CatalogError::NoSpace));
+    assert!(outcomes.iter().all(no_space), "{outcomes:?}");
+    let span = PageSpan::Directory(DirPath::root());
+    assert_eq!(catalog.pages(filespace, &span, None, 9).expect("none"), []);
+
+    limit(&catalog, 2000);
+    let pieces = vec![piece(b"a", 10), piece(b"b", 1 << 20), piece(b"c", 10)];
+    assert!(as_one_group(&catalog, pieces).iter().all(Result::is_ok));
+    assert_eq!(catalog.pages(filespace, &span, None, 9).expect("are read").len(), 3);
+}
+
+/// A piece that fails may have written already: when that cannot be taken back alone, nothing of
+/// the group may be committed.
+#[test]
+fn what_cannot_be_taken_back_alone_is_taken_back_with_the_group() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (catalog, filespace) = new_catalog(folder.path());
+    let good = put_page(filespace, b"a", 10);
+    let good: Work = Box::new(move |connection| write::perform(connection, &[good]));
+    let bad = put_page(filespace, b"b", 10);
+    let bad: Work = Box::new(move |connection| {
+        write::perform(connection, &[bad])?;
+        connection.execute_batch("RELEASE piece").map_err(database)?;
+        Err(CatalogError::NotFound { what: "the savepoint" })
+    });
+    let outcomes = as_one_group(&catalog, vec![good, bad]);
+    assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
+    let span = PageSpan::Directory(DirPath::root());
+    assert_eq!(catalog.pages(filespace, &span, None, 9).expect("none"), []);
+}
