@@ -223,6 +223,7 @@ fn database(error: rusqlite::Error) -> CatalogError {
         _ => match error {
             rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::Utf8Error(..)
             | rusqlite::Error::IntegralValueOutOfRange(..) => {
                 CatalogError::Damaged(error.to_string())
             }
