@@ -122,7 +122,9 @@ fn divide(
         }
         let rest: Vec<Object> = rest.into_values().collect();
         let object_count = u32::try_from(rest.len()).expect("bounded just above");
-        changed.pages.push(PageRow { key, object_count, digest, body: page::encode(&rest) });
+        changed
+            .pages
+            .push(PageRow { key, object_count, digest, body: page::encode(&rest) });
     }
     changed.pages.reverse();
     if objects.is_empty() { Ok(()) } else { Err(Unfit::Pages) }

@@ -16,7 +16,7 @@ pub mod sqlite;
 
 pub use rows::{
     Certificate, Filespace, Node, PackRow, PackState, PageDigest, PageKey, PageRow, PageSpan,
-    SessionRow, TokenRow, VersionRow, Write, path_hash,
+    SessionRow, TokenRow, VersionRow, Write,
 };
 
 use model::{DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, ServerTime};
@@ -51,8 +51,12 @@ pub enum CatalogError {
 pub trait Catalog: Send + Sync {
     /// Registers a node in the domain named `domain`. Fails with `Exists` for a known name and
     /// `NotFound` for an unknown domain.
-    fn add_node(&self, name: &NodeName, domain: &str, now: ServerTime)
-    -> Result<Node, CatalogError>;
+    fn add_node(
+        &self,
+        name: &NodeName,
+        domain: &str,
+        now: ServerTime,
+    ) -> Result<Node, CatalogError>;
 
     /// All nodes, by name.
     fn nodes(&self) -> Result<Vec<Node>, CatalogError>;
@@ -154,7 +158,10 @@ pub trait Catalog: Send + Sync {
     fn next_pack(&self) -> Result<PackNumber, CatalogError>;
 
     /// The name of a management class of the domain and whether it is the default, by class number.
-    fn classes(&self, domain: DomainId) -> Result<Vec<(model::ClassId, String, bool)>, CatalogError>;
+    fn classes(
+        &self,
+        domain: DomainId,
+    ) -> Result<Vec<(model::ClassId, String, bool)>, CatalogError>;
 
     /// Sessions that backed up `node`, newest first, at most `limit`.
     fn sessions(&self, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError>;

@@ -141,18 +141,21 @@ pub struct SessionRow {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Write {
     /// Makes or replaces a page and its digest.
-    PutPage { filespace: FilespaceId, page: PageRow },
+    PutPage {
+        filespace: FilespaceId,
+        page: PageRow,
+    },
     /// Removes a page, if it is there, and its digest.
-    RemovePage { filespace: FilespaceId, key: PageKey },
-    AddVersion { filespace: FilespaceId, version: VersionRow },
+    RemovePage {
+        filespace: FilespaceId,
+        key: PageKey,
+    },
+    AddVersion {
+        filespace: FilespaceId,
+        version: VersionRow,
+    },
     /// Makes or replaces a pack's row.
     PutPack(PackRow),
     /// Records a finished backup and, when it was complete, the filespace's date.
     AddSession(SessionRow),
-}
-
-/// The hash by which digests travel without their paths. A collision costs a look at the page: the
-/// digest itself covers the path.
-pub fn path_hash(directory: &DirPath) -> PathHash {
-    PathHash(xxhash_rust::xxh3::xxh3_64(directory.as_bytes()).to_le_bytes())
 }

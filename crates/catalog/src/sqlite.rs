@@ -18,9 +18,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use model::{
-    ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, ServerTime,
-};
+use model::{ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, ServerTime};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::{

@@ -110,7 +110,10 @@ async fn next(
 
 async fn send(replies: &Replies, message: proto::from_server::Message) -> Result<(), Status> {
     let reply = proto::FromServer { message: Some(message) };
-    replies.send(Ok(reply)).await.map_err(|_| Status::cancelled("the client is gone"))
+    replies
+        .send(Ok(reply))
+        .await
+        .map_err(|_| Status::cancelled("the client is gone"))
 }
 
 async fn open_session(
@@ -295,7 +298,9 @@ impl Session {
             .map_err(|unfit| Status::failed_precondition(unfit.to_string()))?;
         let filespace = self.filespace.id;
         let versions = changed.versions.into_iter();
-        prepared.writes.extend(versions.map(|version| Write::AddVersion { filespace, version }));
+        prepared
+            .writes
+            .extend(versions.map(|version| Write::AddVersion { filespace, version }));
         for page in changed.pages {
             prepared.pages.insert(page.key.clone(), Some(page.clone()));
             prepared.writes.push(Write::PutPage { filespace, page });

@@ -160,7 +160,9 @@ impl Core {
             self.pool.chunk(place).is_ok_and(|(_, found)| found == *digest)
         };
         let verified = found.into_iter().zip(digests);
-        verified.map(|(place, digest)| place.filter(|place| holds(*place, digest))).collect()
+        verified
+            .map(|(place, digest)| place.filter(|place| holds(*place, digest)))
+            .collect()
     }
 
     /// Tells the index of chunks that were appended.

@@ -37,8 +37,9 @@ fn one_node(
     parameter: impl rusqlite::ToSql,
     what: &'static str,
 ) -> Result<Node, CatalogError> {
-    let mut statement =
-        connection.prepare_cached(&format!("{NODE} WHERE {condition}")).map_err(database)?;
+    let mut statement = connection
+        .prepare_cached(&format!("{NODE} WHERE {condition}"))
+        .map_err(database)?;
     let found = statement.query_row([parameter], node_columns).optional().map_err(database)?;
     parsed(found.ok_or(CatalogError::NotFound { what })?)
 }
@@ -56,8 +57,9 @@ pub(super) fn add_node(
         .ok_or(CatalogError::NotFound { what: "the policy domain" })?;
     let insert = "INSERT INTO node(name, domain, locked, registered) VALUES(?, ?, 0, ?)
                   ON CONFLICT DO NOTHING";
-    let inserted =
-        connection.execute(insert, params![name.as_str(), domain, now.0]).map_err(database)?;
+    let inserted = connection
+        .execute(insert, params![name.as_str(), domain, now.0])
+        .map_err(database)?;
     if inserted == 0 {
         return Err(CatalogError::Exists { what: "a node of this name" });
     }
@@ -65,8 +67,9 @@ pub(super) fn add_node(
 }
 
 pub(super) fn nodes(connection: &Connection) -> Result<Vec<Node>, CatalogError> {
-    let mut statement =
-        connection.prepare_cached(&format!("{NODE} ORDER BY node.name")).map_err(database)?;
+    let mut statement = connection
+        .prepare_cached(&format!("{NODE} ORDER BY node.name"))
+        .map_err(database)?;
     let rows = statement.query_map([], node_columns).map_err(database)?;
     rows.map(|row| parsed(row.map_err(database)?)).collect()
 }
@@ -122,7 +125,11 @@ pub(super) fn remove_node(connection: &Connection, node: NodeId) -> Result<(), C
         let delete = format!("DELETE FROM {table} WHERE node = ?");
         connection.execute(&delete, [node.0]).map_err(database)?;
     }
-    found(connection.execute("DELETE FROM node WHERE id = ?", [node.0]).map_err(database)?)
+    found(
+        connection
+            .execute("DELETE FROM node WHERE id = ?", [node.0])
+            .map_err(database)?,
+    )
 }
 
 pub(super) fn add_token(connection: &Connection, token: &TokenRow) -> Result<(), CatalogError> {
@@ -142,8 +149,9 @@ pub(super) fn token_node(
     let select = "SELECT node, expires, state FROM token WHERE hash = ?";
     let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let found = connection.query_row(select, [hash.as_slice()], columns).optional();
-    let (node, expires, state): (u32, i64, String) =
-        found.map_err(database)?.ok_or(CatalogError::Token("not one that this server gave"))?;
+    let (node, expires, state): (u32, i64, String) = found
+        .map_err(database)?
+        .ok_or(CatalogError::Token("not one that this server gave"))?;
     match state.as_str() {
         "new" if expires > now.0 => one_node(connection, "node.id = ?", node, "the token's node"),
         "new" => Err(CatalogError::Token("expired")),
@@ -163,7 +171,9 @@ pub(super) fn add_certificate(
     certificate: &Certificate,
 ) -> Result<(), CatalogError> {
     let values = params![certificate.serial, certificate.node.0, certificate.expires.0];
-    connection.execute("INSERT INTO certificate VALUES(?, ?, ?)", values).map_err(database)?;
+    connection
+        .execute("INSERT INTO certificate VALUES(?, ?, ?)", values)
+        .map_err(database)?;
     Ok(())
 }
 
@@ -212,5 +222,7 @@ pub(super) fn open_filespace(
                   ON CONFLICT DO NOTHING";
     connection.execute(insert, params![node.0, name, now.0]).map_err(database)?;
     let select = format!("{FILESPACE} WHERE node = ? AND name = ?");
-    connection.query_row(&select, params![node.0, name], filespace_columns).map_err(database)
+    connection
+        .query_row(&select, params![node.0, name], filespace_columns)
+        .map_err(database)
 }

@@ -78,8 +78,7 @@ pub(super) fn page(
     filespace: FilespaceId,
     key: &PageKey,
 ) -> Result<Option<PageRow>, CatalogError> {
-    let select =
-        format!("{PAGE} WHERE filespace = ? AND path = ? AND directory.first = ?");
+    let select = format!("{PAGE} WHERE filespace = ? AND path = ? AND directory.first = ?");
     let mut statement = connection.prepare_cached(&select).map_err(database)?;
     let parameters = params![filespace.0, key.directory.as_bytes(), key.first];
     let found = statement.query_row(parameters, page_columns).optional().map_err(database)?;
@@ -100,7 +99,8 @@ pub(super) fn pages(
     );
     let (low, high) = span.bounds();
     // In byte order nothing lies between a name and the same name with a NUL behind it.
-    let behind = |key: &PageKey| (key.directory.as_bytes().to_vec(), [&key.first[..], &[0]].concat());
+    let behind =
+        |key: &PageKey| (key.directory.as_bytes().to_vec(), [&key.first[..], &[0]].concat());
     let (path, first) = after.map_or_else(|| (low.to_vec(), Vec::new()), behind);
     let mut statement = connection.prepare_cached(&select).map_err(database)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -146,8 +146,7 @@ pub(super) fn versions(
                   WHERE filespace = ? AND directory = ?
                   ORDER BY name, deactivated DESC, inserted DESC";
     let mut statement = connection.prepare_cached(select).map_err(database)?;
-    let mut rows =
-        statement.query(params![filespace.0, directory.as_bytes()]).map_err(database)?;
+    let mut rows = statement.query(params![filespace.0, directory.as_bytes()]).map_err(database)?;
     let mut versions = Vec::new();
     while let Some(row) = rows.next().map_err(database)? {
         let name: Vec<u8> = row.get(0).map_err(database)?;

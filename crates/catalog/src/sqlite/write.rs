@@ -1,10 +1,11 @@
 //! The writes of a batch.
 
+use format::path_hash;
 use model::FilespaceId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{CatalogError, database};
-use crate::{PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write, path_hash};
+use crate::{PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write};
 
 /// Bits of a page's number that count within its filespace.
 const PAGE_COUNT_BITS: u32 = 36;
@@ -132,11 +133,7 @@ fn add_session(connection: &Connection, session: &SessionRow) -> Result<(), Cata
     let insert = "INSERT INTO session(node, filespace, started, ended, complete, report)
                   VALUES(?, ?, ?, ?, ?, ?)";
     let SessionRow { node, filespace, started, ended, complete, report } = session;
-    execute(
-        connection,
-        insert,
-        &[&node.0, &filespace.0, &started.0, &ended.0, complete, report],
-    )?;
+    execute(connection, insert, &[&node.0, &filespace.0, &started.0, &ended.0, complete, report])?;
     if *complete {
         let update = "UPDATE filespace SET last_backup = ? WHERE id = ?";
         execute(connection, update, &[&started.0, &filespace.0])?;
