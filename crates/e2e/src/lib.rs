@@ -1,7 +1,7 @@
 //! What the end-to-end tests stand on: a tree with everything that is hard to back up, a manifest
 //! that notices when one attribute of it differs, and a harness that runs the real `holdfast`.
 //!
-//! Read `nasty::plant` for what the tree holds, [`manifest::Manifest`] for what "restored
+//! Read [`nasty::plant`] for what the tree holds, [`manifest::Manifest`] for what "restored
 //! identically" means, `harness::Server` and `harness::Node` for how a test runs the program.
 //! The tests themselves are in `tests/it`, one module a theme.
 //!
@@ -10,4 +10,5 @@
 
 pub mod folder;
 pub mod manifest;
+pub mod nasty;
 pub mod scratch;
