@@ -41,3 +41,6 @@ pub fn binary() -> PathBuf {
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
+
+#[cfg(test)]
+mod tests;
