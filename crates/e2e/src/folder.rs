@@ -10,8 +10,8 @@ use std::path::Path;
 
 use rustix::fs::{self, AtFlags, CWD, Dir, FileType, IFlags, Mode, OFlags, Stat, Timespec};
 
-/// A file name longer than any the kernel takes, plus the path of an open folder in `/proc`.
-const XATTR_LIST_BYTES_MAX: usize = 64 << 10;
+/// The kernel's own limit, both for the list of names and for one value.
+const XATTR_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
 pub struct Folder {
@@ -102,7 +102,7 @@ impl Folder {
     /// Returns all extended attributes, among them the ACLs in their binary form.
     pub fn xattrs(&self, name: &[u8]) -> io::Result<BTreeMap<Vec<u8>, Vec<u8>>> {
         let path = self.path_in_proc(name);
-        let mut list = vec![0; XATTR_LIST_BYTES_MAX];
+        let mut list = vec![0; XATTR_BYTES_MAX];
         let list_bytes = match fs::llistxattr(path.as_slice(), list.as_mut_slice()) {
             Err(rustix::io::Errno::NOTSUP) => return Ok(BTreeMap::new()),
             result => result?,
@@ -111,7 +111,7 @@ impl Folder {
             list[..list_bytes].split(|byte| *byte == 0).filter(|name| !name.is_empty());
         attributes
             .map(|attribute| {
-                let mut value = vec![0; XATTR_LIST_BYTES_MAX];
+                let mut value = vec![0; XATTR_BYTES_MAX];
                 let bytes = fs::lgetxattr(path.as_slice(), attribute, value.as_mut_slice())?;
                 value.truncate(bytes);
                 Ok((attribute.to_vec(), value))

@@ -37,7 +37,7 @@ pub fn binary() -> PathBuf {
     path
 }
 
-/// Returns whether the tests run as root: what needs it is left out, with a line, where they do not.
+/// Returns whether the tests run as root; what needs it is left out, with a line, otherwise.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -181,9 +181,15 @@ fn one_byte_in_a_large_attribute_is_found() {
 #[test]
 fn acl_is_found() {
     // u::rwx g::r-x o::r-x as a default ACL leaves the mode alone.
-    let acl = b"\x02\0\0\0\x01\0\x07\0\xff\xff\xff\xff\x04\0\x05\0\xff\xff\xff\xff\x20\0\x05\0\xff\xff\xff\xff";
+    let acl = [
+        b"\x02\0\0\0".as_slice(),
+        b"\x01\0\x07\0\xff\xff\xff\xff",
+        b"\x04\0\x05\0\xff\xff\xff\xff",
+        b"\x20\0\x05\0\xff\xff\xff\xff",
+    ]
+    .concat();
     let lines = changes(|folder, _| {
-        folder.set_xattr(b"folder", "system.posix_acl_default", acl).unwrap();
+        folder.set_xattr(b"folder", "system.posix_acl_default", &acl).unwrap();
     });
     check(&lines, &["folder: xattr system.posix_acl_default"]);
 }
