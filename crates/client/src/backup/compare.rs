@@ -112,14 +112,17 @@ mod tests {
 
     #[test]
     fn ownership_is_an_update_without_a_look_at_the_content() {
-        for change in [|s: &mut Stat| s.mode = 0o600, |s| s.uid = 7, |s| s.gid = 7] {
+        let changes: [fn(&mut Stat); 3] = [|s| s.mode = 0o600, |s| s.uid = 7, |s| s.gid = 7];
+        for change in changes {
             check(change, Verdict::Attributes { and_content: false });
         }
     }
 
     #[test]
     fn ctime_alone_is_a_hint_to_look_closer() {
-        for change in [|s: &mut Stat| s.ctime.nanos = 9, |s| s.inode = 9, |s| s.linked = true] {
+        let changes: [fn(&mut Stat); 3] =
+            [|s| s.ctime.nanos = 9, |s| s.inode = 9, |s| s.linked = true];
+        for change in changes {
             check(change, Verdict::Attributes { and_content: true });
         }
     }
