@@ -9,7 +9,7 @@ use model::{ClassId, ServerTime};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
@@ -18,7 +18,7 @@ use tonic::transport::{Channel, Endpoint};
 use wire::proto::node_client::NodeClient;
 use wire::{CONNECTION_WINDOW_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, proto};
 
-use crate::home::{Home, Identity, Request};
+use crate::home::{ClientConfig, Home, Identity, Request};
 use crate::{ClientError, ErrorKind};
 
 /// A server that does not answer by then is not there.
@@ -83,7 +83,7 @@ impl Link {
         let identity = home.identity()?;
         let expires = expiry(&identity.leaf);
         let address = home.config.server.clone();
-        let (client, reply) = runtime.block_on(async {
+        let greeted = runtime.block_on(async {
             let channel = connect(&address, Trust::Pinned(identity)).await?;
             let mut client = NodeClient::new(channel)
                 .max_decoding_message_size(MESSAGE_BYTES_MAX)
@@ -95,7 +95,8 @@ impl Link {
                 renew(home, &mut client).await?;
             }
             Ok::<_, ClientError>((client, reply))
-        })?;
+        });
+        let (client, reply) = greeted.map_err(|error| about_node(home, error))?;
         Self::greeted(runtime, client, reply)
     }
 
@@ -144,6 +145,16 @@ impl Link {
         };
         Ok(reply.into_inner().filespaces.into_iter().map(info).collect())
     }
+}
+
+/// A refusal says whom it is about.
+fn about_node(home: &Home, error: ClientError) -> ClientError {
+    let ClientError { kind, message } = error;
+    if kind != ErrorKind::Refused {
+        return ClientError { kind, message };
+    }
+    let ClientConfig { server, node, .. } = &home.config;
+    ClientError::new(kind, format!("{server} refuses node {node}: {message}"))
 }
 
 /// When the certificate ends, in seconds since 1970; 0 if that cannot be told.
@@ -207,13 +218,13 @@ fn refused(address: &str, error: &dyn std::error::Error) -> ClientError {
     ClientError::new(ErrorKind::Refused, message)
 }
 
-fn tls_config(trust: Trust) -> Result<ClientConfig, ClientError> {
+fn tls_config(trust: Trust) -> Result<rustls::ClientConfig, ClientError> {
     let failed = |error: rustls::Error| {
         let message = format!("the node's certificate cannot be used: {error}; enrol again");
         ClientError::new(ErrorKind::Refused, message)
     };
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+    let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(failed)?;
     let mut config = match trust {

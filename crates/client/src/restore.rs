@@ -50,10 +50,13 @@ pub(crate) trait Destination: Sync {
     /// Takes an object of `directory`; tells the file to fill if its data is wanted.
     fn take(&mut self, entry: window::Entry) -> Option<Self::File>;
 
-    /// Writes a checked chunk; `is_last` when it was the last one that the file lacked.
-    fn write(&self, file: &Self::File, chunk: &[u8], offset: u64, is_last: bool);
+    /// Writes a checked chunk; whether that succeeded. Several threads may write to one file.
+    fn write(&self, file: &Self::File, chunk: &[u8], offset: u64) -> Result<(), String>;
 
-    /// A chunk of the file cannot be had.
+    /// All chunks of the file have been written.
+    fn complete(&self, file: &Self::File);
+
+    /// The file cannot be had. Called once at most, and not after `complete`.
     fn lose(&self, file: &Self::File, reason: &str);
 
     /// All entries of a window have been taken: time to answer.

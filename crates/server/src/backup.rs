@@ -87,15 +87,16 @@ async fn receive(
     let (session, opened) = open_session(core, node, &open).await?;
     send(replies, proto::from_server::Message::Opened(opened)).await?;
     let (work, waiting) = mpsc::channel(WAITING_MAX);
-    let committer = tokio::task::spawn_blocking({
+    let mut committer = tokio::task::spawn_blocking({
         let replies = replies.clone();
         move || session.run(waiting, &replies)
     });
-    let received = collect(core, stream, &work).await;
-    drop(work);
-    let committed = committer.await.map_err(|_| refusal::panicked())?;
-    // The committer's reason comes first: receiving fails because it stopped.
-    committed.and(received)
+    // A committer that fails ends the session at once: the client may be waiting for its answer.
+    let received = tokio::select! {
+        received = collect(core, stream, work) => received,
+        committed = &mut committer => return committed.map_err(|_| refusal::panicked())?,
+    };
+    committer.await.map_err(|_| refusal::panicked())?.and(received)
 }
 
 async fn next(
@@ -149,7 +150,7 @@ async fn open_session(
 async fn collect(
     core: &Arc<Core>,
     stream: &mut Streaming<proto::ToServer>,
-    work: &mpsc::Sender<Work>,
+    work: mpsc::Sender<Work>,
 ) -> Result<(), Status> {
     let stopped = |_| Status::aborted("the session has ended");
     let storing = Arc::new(Semaphore::new(STORING_MAX));

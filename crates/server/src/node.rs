@@ -150,7 +150,10 @@ impl NodeService for NodeApi {
         blocking(move || {
             let node = core.authenticate(&request)?;
             let request = request.into_inner();
-            let filespace = filespace(&core, &node, &request.filespace)?;
+            let Some(filespace) = find_filespace(&core, &node, &request.filespace)? else {
+                let objects = vec![0; request.directories.len()];
+                return Ok(proto::CountSubtreesReply { objects });
+            };
             let count = |path: &Bytes| {
                 let directory = directory(path)?;
                 core.catalog
@@ -328,9 +331,14 @@ fn answer_pages(
     let mut known: Option<Filespace> = None;
     while let Some(question) = questions.blocking_recv() {
         let same = known.take().filter(|filespace| filespace.name == question.filespace[..]);
-        let filespace = match same {
-            Some(filespace) => filespace,
-            None => filespace(core, node, &question.filespace)?,
+        let found = match same {
+            Some(filespace) => Some(filespace),
+            None => find_filespace(core, node, &question.filespace)?,
+        };
+        let Some(filespace) = found else {
+            // A filespace that was never backed up has no pages.
+            replies.blocking_send(Ok(proto::PagesReply::default())).map_err(gone)?;
+            continue;
         };
         let row = find_page(core, &filespace, &question)?;
         let reply = match row {

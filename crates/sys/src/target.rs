@@ -207,6 +207,12 @@ impl Dir {
         self.open_again()
     }
 
+    /// Fails with the reason if nothing can be made in this directory.
+    pub fn check_writable(&self) -> io::Result<()> {
+        let access = rustix::fs::Access::WRITE_OK;
+        Ok(rustix::fs::accessat(self, ".", access, AtFlags::EACCESS)?)
+    }
+
     /// Marks a directory that is being made, so that a later run knows it for unfinished. Applying
     /// attributes takes the mark off. Without effect where there are no user attributes.
     pub fn mark_unfinished(&self) {

@@ -165,7 +165,7 @@ impl<'a> Maker<'a> {
             return Some(file);
         }
         let made = match file.object.stat.kind {
-            Kind::File => self.complete(&file, &mut None),
+            Kind::File => self.publish(&file, &mut None),
             _ => self.make_special(&file),
         };
         self.conclude(&file, made);
@@ -188,7 +188,7 @@ impl<'a> Maker<'a> {
     }
 
     /// Gives a file whose content is whole its attributes and its name.
-    fn complete(&self, file: &File<'_>, open: &mut Option<NewFile>) -> io::Result<()> {
+    fn publish(&self, file: &File<'_>, open: &mut Option<NewFile>) -> io::Result<()> {
         let File { site, object, .. } = file;
         let mut new = match open.take() {
             Some(new) => new,
@@ -256,7 +256,7 @@ impl<'a> Maker<'a> {
                 clear(&to, to_name)?;
             }
         }
-        to.link(to_name, &from, from_name)?;
+        from.link(from_name, &to, to_name)?;
         Ok(true)
     }
 
@@ -291,25 +291,22 @@ impl<'a> Destination for Maker<'a> {
         self.take_object(entry)
     }
 
-    fn write(&self, file: &File<'a>, chunk: &[u8], offset: u64, is_last: bool) {
+    fn write(&self, file: &File<'a>, chunk: &[u8], offset: u64) -> Result<(), String> {
         let mut open = file.open.lock().unwrap_or_else(PoisonError::into_inner);
         let written = (|| {
             if open.is_none() {
                 *open = Some(create(&file.site, &file.object)?);
             }
-            let new = open.as_ref().expect("made just above");
-            new.write_at(chunk, offset)?;
-            if is_last { self.complete(file, &mut open) } else { Ok(()) }
+            open.as_ref().expect("made just above").write_at(chunk, offset)
         })();
-        match written {
-            Ok(()) if is_last => self.conclude(file, Ok(())),
-            Ok(()) => {}
-            Err(error) => {
-                *open = None;
-                drop(open);
-                self.conclude(file, Err(error));
-            }
-        }
+        written.map_err(|error: io::Error| error.to_string())
+    }
+
+    fn complete(&self, file: &File<'a>) {
+        let mut open = file.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = self.publish(file, &mut open);
+        drop(open);
+        self.conclude(file, made);
     }
 
     fn lose(&self, file: &File<'a>, reason: &str) {

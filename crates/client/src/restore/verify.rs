@@ -86,11 +86,15 @@ impl Destination for Checker<'_> {
         self.reads.then_some(path)
     }
 
-    fn write(&self, _: &Vec<u8>, chunk: &[u8], _: u64, is_last: bool) {
+    fn write(&self, _: &Vec<u8>, chunk: &[u8], _: u64) -> Result<(), String> {
         let bytes = chunk.len() as u64;
         self.bytes.fetch_add(bytes, Relaxed);
         self.tally.progress.bytes.fetch_add(bytes, Relaxed);
-        self.tally.progress.done.fetch_add(u64::from(is_last), Relaxed);
+        Ok(())
+    }
+
+    fn complete(&self, _: &Vec<u8>) {
+        self.tally.progress.done.fetch_add(1, Relaxed);
     }
 
     fn lose(&self, path: &Vec<u8>, reason: &str) {

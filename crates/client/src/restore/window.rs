@@ -127,9 +127,14 @@ impl<F> Window<F> {
         }
         for &(_, file, offset) in needs {
             let wanted = &self.files[file as usize];
-            let is_last = wanted.missing.fetch_sub(1, AcqRel) == 1;
-            if !wanted.is_lost.load(Relaxed) {
-                destination.write(&wanted.file, chunk, offset, is_last);
+            if wanted.is_lost.load(Relaxed) {
+                continue;
+            }
+            if let Err(reason) = destination.write(&wanted.file, chunk, offset) {
+                self.lose_file(destination, file, &reason);
+            // Counted after it is written: whoever counts to zero knows that all is written.
+            } else if wanted.missing.fetch_sub(1, AcqRel) == 1 && !wanted.is_lost.load(Relaxed) {
+                destination.complete(&wanted.file);
             }
         }
     }
