@@ -1,1 +1,10 @@
+//! The program `holdfast`: the command line, its reports, progress and exit codes.
+
+mod address;
+mod error;
+mod moment;
+mod path;
+mod quantity;
+mod table;
+
 fn main() {}
