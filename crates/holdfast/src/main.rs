@@ -5,6 +5,7 @@ mod error;
 mod moment;
 mod path;
 mod quantity;
+mod report;
 mod table;
 
 fn main() {}
