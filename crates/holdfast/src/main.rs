@@ -2,7 +2,12 @@
 
 mod address;
 mod error;
+mod home;
+mod interrupt;
+mod logging;
+mod meter;
 mod moment;
+mod output;
 mod path;
 mod quantity;
 mod report;
