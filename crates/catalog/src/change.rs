@@ -15,7 +15,7 @@ pub const PAGE_OBJECTS_LIMIT: usize = 8 * PAGE_OBJECTS_MAX;
 pub struct Change {
     /// New states; an active object of the same name becomes inactive.
     pub backed_up: Vec<Object>,
-    /// States whose attributes alone are new. Payload and insertion time stay as they are.
+    /// States whose attributes alone are new. The payload stays as it is.
     pub updated: Vec<Object>,
     pub expired: Vec<Name>,
     /// The pages that there are after the change with their digests, in order; the first is the
@@ -69,19 +69,30 @@ pub fn apply(
     }
     for update in change.updated {
         let object = objects.get_mut(&update.name).ok_or(Unfit::Update)?;
-        *object = updated(object, update)?;
+        let new = updated(object, update, now)?;
+        let old = std::mem::replace(object, new);
+        if object.inserted == now {
+            changed.versions.push(deactivate(&key.directory, old, now));
+        }
     }
     divide(key, objects, change.pages, &mut changed)?;
     Ok(changed)
 }
 
-fn updated(object: &Object, update: Object) -> Result<Object, Unfit> {
+/// The object with its new attributes. Where a restore would show the difference, the state before
+/// becomes an inactive version and this one begins now; what only tells the client where to look
+/// (change time, inode, link count, class) is put in place.
+fn updated(object: &Object, update: Object, now: ServerTime) -> Result<Object, Unfit> {
     let same_size = object.stat.kind != Kind::File || object.stat.size == update.stat.size;
     if object.stat.kind != update.stat.kind || !same_size {
         return Err(Unfit::Update);
     }
-    let Object { payload, inserted, .. } = object;
-    Ok(Object { payload: payload.clone(), inserted: *inserted, ..update })
+    let shown = |object: &Object| {
+        let stat = &object.stat;
+        (stat.mode, stat.uid, stat.gid, object.attributes.flags)
+    };
+    let inserted = if shown(object) == shown(&update) { object.inserted } else { now };
+    Ok(Object { payload: object.payload.clone(), inserted, ..update })
 }
 
 /// The inactive version that `object` becomes at `now`.

@@ -17,7 +17,7 @@ pub mod sqlite;
 
 pub use rows::{
     Certificate, Filespace, Node, PackRow, PackState, PageDigest, PageKey, PageRow, PageSpan,
-    SessionRow, TokenRow, VersionRow, Write, path_hash,
+    SessionRow, TokenRow, VersionRow, Write,
 };
 
 use model::{DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, ServerTime};

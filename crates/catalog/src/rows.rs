@@ -172,9 +172,3 @@ impl Write {
         }
     }
 }
-
-/// The hash by which digests travel without their paths. A collision costs a look at the page: the
-/// digest itself covers the path.
-pub fn path_hash(directory: &DirPath) -> PathHash {
-    PathHash(xxhash_rust::xxh3::xxh3_64(directory.as_bytes()).to_le_bytes())
-}

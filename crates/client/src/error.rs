@@ -86,7 +86,9 @@ impl From<Status> for ClientError {
             _ => ErrorKind::Bug,
         };
         let mut message = match kind {
-            ErrorKind::Retry => format!("the connection to the server failed: {}", status.message()),
+            ErrorKind::Retry => {
+                format!("the connection to the server failed: {}", status.message())
+            }
             _ => status.message().to_owned(),
         };
         if let Some(source) = std::error::Error::source(&status) {

@@ -33,6 +33,7 @@ pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
 
 /// What to back up and how.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct BackupOptions {
     /// Paths of directories, files or whole file systems, as the user gave them.
     pub targets: Targets,

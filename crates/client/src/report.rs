@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 /// Failures that a report lists at most; all are counted.
-pub const FAILURES_LISTED: usize = 1000;
+pub(crate) const FAILURES_LISTED: usize = 1000;
 
 /// An object that could not be handled.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,12 +52,12 @@ pub struct BackupReport {
     /// Time inside network sends, summed over all sessions.
     pub data_transfer: Duration,
     pub elapsed: Duration,
-    /// At most [`FAILURES_LISTED`].
+    /// At most 1000.
     pub failures: Vec<Failure>,
     /// Anything the user must know that is no failure of one object, such as withheld expirations.
     pub warnings: Vec<String>,
     pub dry_run: bool,
-    /// What a dry run would do to objects, at most [`FAILURES_LISTED`]: verb, path.
+    /// What a dry run would do to objects, at most 1000: verb, path.
     pub planned: Vec<(&'static str, Vec<u8>)>,
 }
 
@@ -112,7 +112,7 @@ impl BackupReport {
         }
     }
 
-    /// Objects that the server had already, found by their chunks.
+    /// Counts and lists a failure.
     pub(crate) fn fail(&mut self, failure: Failure) {
         self.failed += 1;
         if self.failures.len() < FAILURES_LISTED {

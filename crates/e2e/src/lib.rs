@@ -1,1 +1,16 @@
-//! .
+//! What the end-to-end tests stand on: a tree with everything that is hard to back up, a manifest
+//! that notices when one attribute of it differs, and a harness that runs the real `holdfast`.
+//!
+//! Read [`nasty::plant`] for what the tree holds, [`manifest::Manifest`] for what "restored
+//! identically" means, [`harness::Server`] and [`harness::Node`] for how a test runs the program.
+//! The tests themselves are in `tests/it`, one module a theme.
+//!
+//! This crate calls nothing of Holdfast but its command line: a test that shared code with what it
+//! tests could be wrong together with it.
+
+pub mod clock;
+pub mod folder;
+pub mod harness;
+pub mod manifest;
+pub mod nasty;
+pub mod scratch;

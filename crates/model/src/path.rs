@@ -152,7 +152,7 @@ pub fn escaped(bytes: &[u8]) -> String {
 }
 
 fn push_hex(text: &mut String, byte: u8) {
-    write!(text, "\\x{byte:02X}").expect("writing to a String cannot fail");
+    write!(text, "\\x{byte:02x}").expect("writing to a String cannot fail");
 }
 
 #[cfg(test)]
@@ -202,6 +202,6 @@ mod tests {
     #[test]
     fn escaped_names_are_unambiguous() {
         assert_eq!(escaped(b"plain \xc3\xa9"), "plain \u{e9}");
-        assert_eq!(escaped(b"a\nb\\c\xff"), "a\\x0Ab\\\\c\\xFF");
+        assert_eq!(escaped(b"a\nb\\c\xff"), "a\\x0ab\\\\c\\xff");
     }
 }

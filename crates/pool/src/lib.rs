@@ -221,7 +221,8 @@ impl Pool {
         }
         let open = state.open.get_mut(&domain).expect("made just above");
         let pack = open.number();
-        open.append(record, lengths, digests).map_err(|error| self.append_error(pack, error))
+        open.append(record, lengths, digests)
+            .map_err(|error| self.append_error(pack, error))
     }
 
     fn append_error(&self, pack: PackNumber, error: io::Error) -> AppendError {
@@ -344,13 +345,14 @@ impl Pool {
     pub fn read(&self, pack: PackNumber, quantum: &QuantumEntry) -> Result<Vec<u8>, ReadError> {
         let file = self.file(pack)?;
         let mut record = vec![0; quantum.record_bytes as usize];
-        file.read_exact_at(&mut record, quantum.offset).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                let source = Damaged { what: "pack", why: "it ends too early" };
-                ReadError::Damaged { pack, source }
-            }
-            _ => ReadError::Disk { pack, source: error },
-        })?;
+        file.read_exact_at(&mut record, quantum.offset)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => {
+                    let source = Damaged { what: "pack", why: "it ends too early" };
+                    ReadError::Damaged { pack, source }
+                }
+                _ => ReadError::Disk { pack, source: error },
+            })?;
         match format::quantum::Record::decode(&record) {
             Ok(_) => Ok(record),
             Err(source) => Err(ReadError::Damaged { pack, source }),

@@ -123,7 +123,8 @@ fn damage_before_the_durable_end_is_not_taken_for_a_tear() {
     content[at] ^= 1;
     std::fs::write(pack_file(folder.path()), &content).expect("written");
     let known = BTreeMap::from([(PackNumber(1), Known { sealed: false, bytes })]);
-    let (pool, opened) = Pool::open(folder.path(), PackNumber(1), &known, digest_of).expect("opens");
+    let (pool, opened) =
+        Pool::open(folder.path(), PackNumber(1), &known, digest_of).expect("opens");
     assert_eq!(opened.damaged.len(), 1);
     assert_eq!(std::fs::read(pack_file(folder.path())).expect("the pack"), content);
     assert_eq!(read(&pool, kept).expect("still readable"), b"kept");

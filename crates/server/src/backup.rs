@@ -87,15 +87,16 @@ async fn receive(
     let (session, opened) = open_session(core, node, &open).await?;
     send(replies, proto::from_server::Message::Opened(opened)).await?;
     let (work, waiting) = mpsc::channel(WAITING_MAX);
-    let committer = tokio::task::spawn_blocking({
+    let mut committer = tokio::task::spawn_blocking({
         let replies = replies.clone();
         move || session.run(waiting, &replies)
     });
-    let received = collect(core, stream, &work).await;
-    drop(work);
-    let committed = committer.await.map_err(|_| refusal::panicked())?;
-    // The committer's reason comes first: receiving fails because it stopped.
-    committed.and(received)
+    // A committer that fails ends the session at once: the client may be waiting for its answer.
+    let received = tokio::select! {
+        received = collect(core, stream, work) => received,
+        committed = &mut committer => return committed.map_err(|_| refusal::panicked())?,
+    };
+    committer.await.map_err(|_| refusal::panicked())?.and(received)
 }
 
 async fn next(
@@ -110,7 +111,10 @@ async fn next(
 
 async fn send(replies: &Replies, message: proto::from_server::Message) -> Result<(), Status> {
     let reply = proto::FromServer { message: Some(message) };
-    replies.send(Ok(reply)).await.map_err(|_| Status::cancelled("the client is gone"))
+    replies
+        .send(Ok(reply))
+        .await
+        .map_err(|_| Status::cancelled("the client is gone"))
 }
 
 async fn open_session(
@@ -146,7 +150,7 @@ async fn open_session(
 async fn collect(
     core: &Arc<Core>,
     stream: &mut Streaming<proto::ToServer>,
-    work: &mpsc::Sender<Work>,
+    work: mpsc::Sender<Work>,
 ) -> Result<(), Status> {
     let stopped = |_| Status::aborted("the session has ended");
     let storing = Arc::new(Semaphore::new(STORING_MAX));
@@ -295,7 +299,9 @@ impl Session {
             .map_err(|unfit| Status::failed_precondition(unfit.to_string()))?;
         let filespace = self.filespace.id;
         let versions = changed.versions.into_iter();
-        prepared.writes.extend(versions.map(|version| Write::AddVersion { filespace, version }));
+        prepared
+            .writes
+            .extend(versions.map(|version| Write::AddVersion { filespace, version }));
         for page in changed.pages {
             prepared.pages.insert(page.key.clone(), Some(page.clone()));
             prepared.writes.push(Write::PutPage { filespace, page });

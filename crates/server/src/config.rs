@@ -126,9 +126,11 @@ fn make_empty(folder: &Path) -> Result<(), InitError> {
             }
             Ok(())
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(failed),
         Err(error) => Err(failed(error)),
     }
 }

@@ -138,8 +138,15 @@ impl Core {
 
     /// For an orderly stop: seals packs and writes the index.
     pub(crate) fn close(&self) -> Result<(), Status> {
-        self.pool.seal_all().map_err(|error| refusal::append(&error))?;
-        self.commit(Vec::new())?;
+        if let Err(error) = self.pool.seal_all() {
+            // A pack without its footer is recovered at the next start.
+            tracing::warn!(error = refusal::chain(&error), "not all packs were sealed");
+            return Ok(());
+        }
+        if let Err(status) = self.commit(Vec::new()) {
+            tracing::warn!(error = status.message(), "the packs' seals were not recorded");
+            return Ok(());
+        }
         let last = self.catalog.packs().map_err(|error| refusal::catalog(&error))?;
         if let Some(last) = last.last()
             && let Err(error) = self.index.flush(last.number)
@@ -160,7 +167,9 @@ impl Core {
             self.pool.chunk(place).is_ok_and(|(_, found)| found == *digest)
         };
         let verified = found.into_iter().zip(digests);
-        verified.map(|(place, digest)| place.filter(|place| holds(*place, digest))).collect()
+        verified
+            .map(|(place, digest)| place.filter(|place| holds(*place, digest)))
+            .collect()
     }
 
     /// Tells the index of chunks that were appended.

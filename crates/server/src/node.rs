@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{Filespace, Node, PageKey};
+use catalog::{Filespace, Node, PageKey, PageRow, PageSpan};
 use chunk::ContentHasher;
 use model::{DirPath, Extent, Object, Payload};
 use tokio::sync::mpsc;
@@ -150,7 +150,10 @@ impl NodeService for NodeApi {
         blocking(move || {
             let node = core.authenticate(&request)?;
             let request = request.into_inner();
-            let filespace = filespace(&core, &node, &request.filespace)?;
+            let Some(filespace) = find_filespace(&core, &node, &request.filespace)? else {
+                let objects = vec![0; request.directories.len()];
+                return Ok(proto::CountSubtreesReply { objects });
+            };
             let count = |path: &Bytes| {
                 let directory = directory(path)?;
                 core.catalog
@@ -236,7 +239,9 @@ fn renew(core: &Core, node: &Node, signing_request: &[u8]) -> Result<proto::Cert
         .map_err(|error| malformed(&refusal::chain(&error)))?;
     let certificate =
         catalog::Certificate { serial: issued.serial, node: node.id, expires: issued.expires };
-    core.catalog.add_certificate(&certificate).map_err(|error| refusal::catalog(&error))?;
+    core.catalog
+        .add_certificate(&certificate)
+        .map_err(|error| refusal::catalog(&error))?;
     Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
 }
 
@@ -255,7 +260,12 @@ pub(crate) fn describe_filespaces(
             last_backup: filespace.last_backup.map_or(0, |time| time.0),
         })
     };
-    core.catalog.filespaces(node.id).map_err(failed)?.into_iter().map(describe).collect()
+    core.catalog
+        .filespaces(node.id)
+        .map_err(failed)?
+        .into_iter()
+        .map(describe)
+        .collect()
 }
 
 fn send_digests(
@@ -270,11 +280,8 @@ fn send_digests(
     let mut sent = Ok(());
     core.catalog
         .digests(filespace.id, &within, &mut |digest| {
-            let row = wire::DigestRow {
-                hash: digest.hash,
-                digest: digest.digest,
-                first: &digest.first,
-            };
+            let row =
+                wire::DigestRow { hash: digest.hash, digest: digest.digest, first: &digest.first };
             wire::encode_digest_row(&mut rows, &row);
             if rows.len() >= ROWS_BYTES {
                 let full = std::mem::replace(&mut rows, Vec::with_capacity(ROWS_BYTES + 512));
@@ -324,30 +331,56 @@ fn answer_pages(
     let mut known: Option<Filespace> = None;
     while let Some(question) = questions.blocking_recv() {
         let same = known.take().filter(|filespace| filespace.name == question.filespace[..]);
-        let filespace = match same {
-            Some(filespace) => filespace,
-            None => filespace(core, node, &question.filespace)?,
+        let found = match same {
+            Some(filespace) => Some(filespace),
+            None => find_filespace(core, node, &question.filespace)?,
         };
-        let key = PageKey {
-            directory: directory(&question.directory)?,
-            first: question.first.to_vec(),
+        let Some(filespace) = found else {
+            // A filespace that was never backed up has no pages.
+            replies.blocking_send(Ok(proto::PagesReply::default())).map_err(gone)?;
+            continue;
         };
-        let row =
-            core.catalog.page(filespace.id, &key).map_err(|error| refusal::catalog(&error))?;
+        let row = find_page(core, &filespace, &question)?;
         let reply = match row {
             None => proto::PagesReply::default(),
-            Some(row) if question.contents_of.is_empty() => {
-                proto::PagesReply { page: row.body.into(), contents: Bytes::new() }
-            }
+            Some(row) if question.contents_of.is_empty() => proto::PagesReply {
+                page: row.body.into(),
+                contents: Bytes::new(),
+                first: row.key.first.into(),
+            },
             Some(row) => proto::PagesReply {
                 page: Bytes::new(),
                 contents: contents(core, &decode_page(&row)?, &question.contents_of),
+                first: row.key.first.into(),
             },
         };
         known = Some(filespace);
         replies.blocking_send(Ok(reply)).map_err(gone)?;
     }
     Ok(())
+}
+
+fn find_page(
+    core: &Core,
+    filespace: &Filespace,
+    question: &proto::PagesRequest,
+) -> Result<Option<PageRow>, Status> {
+    let directory = directory(&question.directory)?;
+    let failed = |error| refusal::catalog(&error);
+    if question.holding.is_empty() {
+        let key = PageKey { directory, first: question.first.to_vec() };
+        return core.catalog.page(filespace.id, &key).map_err(failed);
+    }
+    let span = PageSpan::Directory(directory);
+    let mut last: Option<PageRow> = None;
+    loop {
+        let after = last.as_ref().map(|page| &page.key);
+        let mut pages = core.catalog.pages(filespace.id, &span, after, 1).map_err(failed)?;
+        match pages.pop().filter(|page| page.key.first[..] <= question.holding[..]) {
+            Some(page) => last = Some(page),
+            None => return Ok(last),
+        }
+    }
 }
 
 /// The content digests of those of `objects` that are called `names`.
@@ -389,8 +422,7 @@ fn send_list(
         let describe = |(directory, versions): (DirPath, Vec<model::Version>)| {
             let deactivated = versions.iter().map(|version| version.deactivated);
             let deactivated = deactivated.map(|time| time.map_or(0, |time| time.0)).collect();
-            let objects: Vec<Object> =
-                versions.into_iter().map(|version| version.object).collect();
+            let objects: Vec<Object> = versions.into_iter().map(|version| version.object).collect();
             proto::DirectoryVersions {
                 directory: Bytes::copy_from_slice(directory.as_bytes()),
                 page: format::page::encode(&objects).into(),

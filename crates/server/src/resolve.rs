@@ -47,10 +47,10 @@ pub(crate) fn resolve(
     let directory =
         DirPath::new(&message.directory).map_err(|error| malformed(&error.to_string()))?;
     let key = PageKey { directory, first: message.first.to_vec() };
-    let grants =
-        wire::decode_grants(&message.grants).ok_or_else(|| malformed("grants that are not whole"))?;
+    let grants = wire::decode_grants(&message.grants)
+        .ok_or_else(|| malformed("grants that are not whole"))?;
     let resolver = Resolver { core, node, quanta, grants };
-    let (backed_up, rejected) = resolver.objects(&message.directory, &message.backed_up)?;
+    let (backed_up, rejected) = resolver.objects(message)?;
     let change = Change {
         backed_up,
         updated: updates(&message.updated)?,
@@ -66,10 +66,7 @@ fn names(names: &[bytes::Bytes]) -> Result<Vec<Name>, Status> {
 }
 
 /// The pages with their digests. A page that lacks an object must be examined next time.
-fn pages(
-    keys: &[proto::PageKey],
-    is_whole: bool,
-) -> Result<Pages, Status> {
+fn pages(keys: &[proto::PageKey], is_whole: bool) -> Result<Pages, Status> {
     let parse = |key: &proto::PageKey| {
         let digest = match &key.digest[..] {
             [] => None,
@@ -101,11 +98,11 @@ struct Resolver<'a> {
 impl Resolver<'_> {
     fn objects(
         &self,
-        directory: &[u8],
-        bytes: &[u8],
+        message: &proto::PageChange,
     ) -> Result<(Vec<Object>, Vec<proto::Rejected>), Status> {
         let mut resolved = Vec::new();
         let mut rejected = Vec::new();
+        let bytes = &message.backed_up;
         if bytes.is_empty() {
             return Ok((resolved, rejected));
         }
@@ -113,7 +110,7 @@ impl Resolver<'_> {
         for object in objects.map_err(|damage| malformed(&damage.to_string()))? {
             match self.payload(object.stat.size, &object.payload) {
                 Ok(payload) => resolved.push(with_payload(object, payload)),
-                Err(reject) => rejected.push(rejection(directory, &object.name, &reject)),
+                Err(reject) => rejected.push(rejection(message, &object.name, &reject)),
             }
         }
         Ok((resolved, rejected))
@@ -172,9 +169,7 @@ impl Resolver<'_> {
 }
 
 /// The places of a run, one by one.
-fn session_places(
-    range: &ChunkRange<SessionPlace>,
-) -> impl Iterator<Item = Option<SessionPlace>> {
+fn session_places(range: &ChunkRange<SessionPlace>) -> impl Iterator<Item = Option<SessionPlace>> {
     use model::PlaceCode as _;
     let first = range.first.code();
     (0..u64::from(range.count)).map(move |offset| SessionPlace::from_code(first + offset))
@@ -198,13 +193,14 @@ fn with_payload(object: Object<SessionPlace>, payload: Payload) -> Object {
     Object { name, stat, attributes, class, inserted, payload }
 }
 
-fn rejection(directory: &[u8], name: &Name, reject: &Reject) -> proto::Rejected {
+fn rejection(message: &proto::PageChange, name: &Name, reject: &Reject) -> proto::Rejected {
     let reason = match reject {
         Reject::SendData => "the server does not have its data",
         Reject::Size => "its parts do not add up to its size",
     };
     proto::Rejected {
-        directory: directory.to_vec().into(),
+        directory: message.directory.clone(),
+        first: message.first.clone(),
         name: name.as_bytes().to_vec().into(),
         reason: reason.to_owned(),
         send_data: matches!(reject, Reject::SendData),

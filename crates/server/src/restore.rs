@@ -114,9 +114,7 @@ impl Sender<'_> {
             self.window.bytes += version.object.stat.size.min(WINDOW_BYTES);
             if has_data(&version.object) {
                 let chunks = self.chunks(&version.object);
-                if chunks.len() > 1 {
-                    chunks.iter().for_each(|&(_, bytes)| lengths.varint(u64::from(bytes)));
-                }
+                chunks.iter().for_each(|&(_, bytes)| lengths.varint(u64::from(bytes)));
                 self.window.contents.push((position, chunks));
             }
             deactivated.push(version.deactivated.map_or(0, |time| time.0));
@@ -142,7 +140,9 @@ impl Sender<'_> {
 
     fn send(&self, message: proto::restore_reply::Message) -> Result<(), Status> {
         let reply = proto::RestoreReply { message: Some(message) };
-        self.replies.blocking_send(Ok(reply)).map_err(|_| Status::cancelled("the client is gone"))
+        self.replies
+            .blocking_send(Ok(reply))
+            .map_err(|_| Status::cancelled("the client is gone"))
     }
 
     fn send_entries(&mut self) -> Result<(), Status> {
@@ -232,12 +232,7 @@ impl Sender<'_> {
         Ok(())
     }
 
-    fn send_damaged(
-        &self,
-        pack: PackNumber,
-        indexes: &[u32],
-        reason: &str,
-    ) -> Result<(), Status> {
+    fn send_damaged(&self, pack: PackNumber, indexes: &[u32], reason: &str) -> Result<(), Status> {
         for &index in indexes {
             self.send(proto::restore_reply::Message::Damaged(proto::DamagedQuantum {
                 first_place: Place::new(pack, index).code(),

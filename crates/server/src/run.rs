@@ -94,7 +94,9 @@ pub async fn run(
     let (mut stop_nodes, mut stop_admin) = (stop.clone(), stop.clone());
     let nodes = node_server(&core).serve_with_incoming_shutdown(
         ReceiverStream::new(connections),
-        async move { stopped(&mut stop_nodes).await },
+        async move {
+            stopped(&mut stop_nodes).await;
+        },
     );
     let admin = Server::builder()
         .add_service(AdminServer::new(AdminApi { core: Arc::clone(&core) }))

@@ -40,7 +40,10 @@ impl Secrets {
     /// Proof that `node` may refer to the chunk `digest` at `place`.
     pub(crate) fn grant(&self, node: NodeId, digest: &ChunkDigest, place: Place) -> GrantMac {
         let mut hasher = blake3::Hasher::new_keyed(&self.grants);
-        hasher.update(&node.0.to_le_bytes()).update(&digest.0).update(&place.code().to_le_bytes());
+        hasher
+            .update(&node.0.to_le_bytes())
+            .update(&digest.0)
+            .update(&place.code().to_le_bytes());
         let mut mac = [0; 8];
         mac.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
         GrantMac(mac)

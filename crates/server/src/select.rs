@@ -109,13 +109,15 @@ impl<'a> Walk<'a> {
             let after = self.pages_after.as_ref();
             let pages = self.catalog.pages(self.filespace, &self.span, after, PAGES_BATCH)?;
             self.pages_end = pages.len() < PAGES_BATCH;
-            self.pages_after = pages.last().map(|page| page.key.clone()).or(self.pages_after.take());
+            self.pages_after =
+                pages.last().map(|page| page.key.clone()).or(self.pages_after.take());
             self.pages.extend(pages);
         }
         if self.directories.is_empty() && !self.directories_end {
             let after = self.directories_after.as_ref();
             let found =
-                self.catalog.version_directories(self.filespace, &self.span, after, PAGES_BATCH)?;
+                self.catalog
+                    .version_directories(self.filespace, &self.span, after, PAGES_BATCH)?;
             self.directories_end = found.len() < PAGES_BATCH;
             self.directories_after = found.last().cloned().or(self.directories_after.take());
             self.directories.extend(found);

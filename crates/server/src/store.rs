@@ -49,7 +49,9 @@ fn open(record: &[u8]) -> Result<RawQuantum, Status> {
             *slot = Some(Decompressor::new().map_err(|_| Status::internal("no zstd context"))?);
         }
         let decompressor = slot.as_mut().expect("made just above");
-        decompressor.decode(record).map_err(|damage| refusal::malformed(&damage.to_string()))
+        decompressor
+            .decode(record)
+            .map_err(|damage| refusal::malformed(&damage.to_string()))
     })
 }
 
@@ -75,8 +77,12 @@ fn append(
     }
     let keep: Vec<bool> = known.iter().map(Option::is_none).collect();
     let kept = recode(raw, &keep);
-    let kept_digests: Vec<ChunkDigest> =
-        digests.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(digest, _)| *digest).collect();
+    let kept_digests: Vec<ChunkDigest> = digests
+        .iter()
+        .zip(&keep)
+        .filter(|(_, keep)| **keep)
+        .map(|(digest, _)| *digest)
+        .collect();
     let record = compress(&kept)?;
     let mut added = append_whole(core, &record, kept.lengths(), &kept_digests)?.into_iter();
     let place = |known: Option<Place>| known.or_else(|| added.next());

@@ -60,6 +60,10 @@ impl Dir {
         Ok(Self::from_fd(open_quietly(self.as_fd(), single(name)?, flags)?))
     }
 
+    pub(crate) fn open_again(&self) -> io::Result<Self> {
+        Ok(Self::from_fd(open_quietly(self.as_fd(), b".", OFlags::DIRECTORY)?))
+    }
+
     pub(crate) fn from_fd(fd: OwnedFd) -> Self {
         Self { fd, listed: Mutex::new(false) }
     }

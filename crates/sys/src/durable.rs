@@ -55,6 +55,12 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
+/// Bytes that an unprivileged process may still write to the file system that holds `folder`.
+pub fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let stat = rustix::fs::statvfs(folder)?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
 /// Sets aside `bytes` of disk space for `file` from `offset` on, without changing its length.
 ///
 /// Fails with `StorageFull` where there is none. Where the file system cannot promise space, this

@@ -202,12 +202,39 @@ impl Dir {
         Ok(rustix::fs::linkat(self, name, target, target_name, AtFlags::empty())?)
     }
 
+    /// Another handle on the same directory.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        self.open_again()
+    }
+
+    /// Fails with the reason if nothing can be made in this directory.
+    pub fn check_writable(&self) -> io::Result<()> {
+        let access = rustix::fs::Access::WRITE_OK;
+        Ok(rustix::fs::accessat(self, ".", access, AtFlags::EACCESS)?)
+    }
+
+    /// Marks a directory that is being made, so that a later run knows it for unfinished. Applying
+    /// attributes takes the mark off. Without effect where there are no user attributes.
+    pub fn mark_unfinished(&self) {
+        let flags = rustix::fs::XattrFlags::empty();
+        // A file system without attributes is no reason to fail: the mark only helps a rerun.
+        let _unmarked = rustix::fs::fsetxattr(self, UNFINISHED, &[], flags);
+    }
+
+    /// Whether [`Dir::mark_unfinished`] was the last word on this directory.
+    pub fn is_unfinished(&self) -> bool {
+        rustix::fs::fgetxattr(self, UNFINISHED, &mut [0_u8; 1][..]).is_ok()
+    }
+
     /// Removes `name`: an empty directory if `is_dir` is set, else anything but a directory.
     pub fn remove(&self, name: &[u8], is_dir: bool) -> io::Result<()> {
         let flags = if is_dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         Ok(rustix::fs::unlinkat(self, single(name)?, flags)?)
     }
 }
+
+/// The attribute of a directory that is being made.
+const UNFINISHED: &str = "user.holdfast.unfinished";
 
 fn create_exclusive(dir: &Dir, name: &[u8]) -> io::Result<OwnedFd> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;

@@ -14,7 +14,13 @@ pub use trust::{fingerprint, quantum_check};
 /// Generated messages and services; see `proto/holdfast.proto`.
 pub mod proto {
     #![allow(clippy::all, clippy::pedantic, clippy::restriction, reason = "generated code")]
-    #![allow(unreachable_pub, elided_lifetimes_in_paths, let_underscore_drop, unused_qualifications, reason = "same")]
+    #![allow(
+        unreachable_pub,
+        elided_lifetimes_in_paths,
+        let_underscore_drop,
+        unused_qualifications,
+        reason = "same"
+    )]
     tonic::include_proto!("holdfast.v1");
 }
 

@@ -79,8 +79,19 @@ fn a_new_state_makes_the_old_one_inactive() {
 }
 
 #[test]
-fn an_update_keeps_the_insertion_time() {
+fn an_update_that_no_restore_shows_is_put_in_place() {
     check("a b", ["", "b", "", ""], "[a@7 b@7] |");
+}
+
+#[test]
+fn an_update_of_the_mode_keeps_the_state_before() {
+    let mut update = object("a", 5, 0);
+    update.stat.mode = 0o600;
+    let change =
+        Change { updated: vec![update], pages: vec![(Vec::new(), None)], ..Change::default() };
+    let key = PageKey::first_of(DirPath::root());
+    let changed = apply(&key, vec![object("a", 5, 7)], change, NOW).expect("fits");
+    assert_eq!(describe(&changed), "[a@1000] | a");
 }
 
 #[test]

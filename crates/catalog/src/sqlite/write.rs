@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use format::path_hash;
 use model::FilespaceId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{CatalogError, database};
-use crate::{PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write, path_hash};
+use crate::{PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write};
 
 /// Bits of a page's number that count within its filespace.
 const PAGE_COUNT_BITS: u32 = 36;

@@ -1,6 +1,7 @@
 //! The narrow rows of pages.
 
-use catalog::{Catalog, PageDigest, PageRow, PageSpan, path_hash};
+use catalog::{Catalog, PageDigest, PageRow, PageSpan};
+use format::path_hash;
 use model::{DirPath, FilespaceId};
 
 use super::Engine;

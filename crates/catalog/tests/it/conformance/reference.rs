@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use catalog::{
     Catalog, Node, PackRow, PackState, PageDigest, PageKey, PageRow, SessionRow, VersionRow, Write,
-    path_hash,
 };
+use format::path_hash;
 use model::{DirPath, DirectoryDigest, FilespaceId, Name, PackNumber, ServerTime};
 use proptest::collection::vec;
 use proptest::option;

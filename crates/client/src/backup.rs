@@ -1,0 +1,158 @@
+//! Backup.
+//!
+//! ```text
+//! walk (threads) --same digest--> counted, done
+//!   | new            | other digest
+//!   |                v
+//!   |          pages (one stream of questions)
+//!   v                v
+//! examine (threads): compare, read, cut, digest, deduplicate --full quantum--> compress (threads)
+//!   | page changes                                                                | records
+//!   v                                                                             v
+//! outbox (one thread): a change goes out behind the quanta that it names; transactions; answers
+//! ```
+//!
+//! Queues are bounded and all arrows point down, so nothing can wait in a circle. Expirations are held
+//! back to the end, when it is known how many there are: most of a filespace vanishing at once is
+//! more likely an unmounted disk than a wish.
+
+mod compare;
+mod data;
+mod digest;
+mod examine;
+mod inventory;
+mod outbox;
+mod pages;
+mod read;
+mod session;
+mod tally;
+mod walk;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::DirPath;
+
+use crate::home::Home;
+use crate::link::Link;
+use crate::progress::{Phase, Progress};
+use crate::report::{BackupReport, Failure};
+use crate::{BackupOptions, ClientError, ErrorKind};
+use tally::Tally;
+
+/// What is to be backed up.
+#[derive(Clone, Debug)]
+pub enum Targets {
+    /// Everything at and below these paths, progressively: what has not changed is not sent, what is
+    /// gone expires.
+    Paths(Vec<Vec<u8>>),
+    /// Everything at and below these paths is sent whether it has changed or not; nothing expires.
+    Selective(Vec<Vec<u8>>),
+}
+
+impl Targets {
+    fn paths(&self) -> &[Vec<u8>] {
+        match self {
+            Self::Paths(paths) | Self::Selective(paths) => paths,
+        }
+    }
+}
+
+/// Backs up filespace by filespace.
+pub(crate) fn run(
+    link: &Link,
+    home: &Home,
+    options: &BackupOptions,
+    progress: &Arc<Progress>,
+) -> Result<BackupReport, ClientError> {
+    let started = sys::clock::monotonic();
+    sys::process::raise_open_files();
+    let tally = Tally::new(Arc::clone(progress));
+    let scopes = scopes(options.targets.paths(), &tally)?;
+    progress.enter(Phase::Running);
+    for (filespace, targets) in &scopes {
+        session::back_up(link, home, options, session::Scope { filespace, targets }, &tally)?;
+    }
+    progress.enter(Phase::Finishing);
+    let mut report = tally.into_report();
+    report.node = link.hello().node.clone();
+    report.filespaces = scopes.into_keys().collect();
+    report.dry_run = options.dry_run;
+    report.elapsed = started.elapsed();
+    Ok(report)
+}
+
+/// Where a target lies in its filespace: the path of the object from the filespace's root.
+type Target = Vec<u8>;
+
+/// Sorts paths by the filespace that holds them. A path that is not there is an error of the whole
+/// command when no other is left.
+fn scopes(paths: &[Vec<u8>], tally: &Tally) -> Result<BTreeMap<Vec<u8>, Vec<Target>>, ClientError> {
+    let mut scopes: BTreeMap<Vec<u8>, Vec<Target>> = BTreeMap::new();
+    for path in paths {
+        match sys::mount::filespace_root(path) {
+            Ok((filespace, target)) => scopes.entry(filespace).or_default().push(target),
+            Err(error) => {
+                tally.fail(Failure { path: path.clone(), error: error.to_string() });
+            }
+        }
+    }
+    if scopes.is_empty() {
+        let first = paths.first().map(|path| model::escaped(path)).unwrap_or_default();
+        let failure = tally.first_failure().map(|failure| failure.error).unwrap_or_default();
+        let message = format!("cannot back up {first}: {failure}");
+        return Err(ClientError::new(ErrorKind::NotFound, message));
+    }
+    for targets in scopes.values_mut() {
+        targets.sort();
+        // A target below another is looked at with it.
+        targets.dedup_by(|lower, upper| is_below(lower, upper));
+    }
+    Ok(scopes)
+}
+
+fn is_below(lower: &[u8], upper: &[u8]) -> bool {
+    upper == b"/"
+        || lower
+            .strip_prefix(upper)
+            .is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
+}
+
+/// The path on the node of what `path` names in `filespace`.
+pub(crate) fn absolute(filespace: &[u8], path: &[u8]) -> Vec<u8> {
+    match (filespace, path) {
+        (b"/", path) => path.to_vec(),
+        (filespace, b"/") => filespace.to_vec(),
+        (filespace, path) => [filespace, path].concat(),
+    }
+}
+
+/// Splits a target into the directory that holds it and its name; the root is in no directory.
+pub(crate) fn split(target: &[u8]) -> Option<(DirPath, model::Name)> {
+    let with_slash = if target == b"/" { target.to_vec() } else { [target, b"/"].concat() };
+    DirPath::new(&with_slash).ok()?.parent()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_below_others_are_looked_at_once() {
+        for (lower, upper, below) in [
+            (&b"/a/b"[..], &b"/a"[..], true),
+            (b"/a", b"/a", true),
+            (b"/ab", b"/a", false),
+            (b"/anything", b"/", true),
+        ] {
+            assert_eq!(is_below(lower, upper), below);
+        }
+    }
+
+    #[test]
+    fn paths_of_a_filespace_are_paths_of_the_node() {
+        assert_eq!(absolute(b"/", b"/usr"), b"/usr");
+        assert_eq!(absolute(b"/home", b"/"), b"/home");
+        assert_eq!(absolute(b"/home", b"/me"), b"/home/me");
+    }
+}

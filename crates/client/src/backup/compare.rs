@@ -1,0 +1,145 @@
+//! How an object differs from its active version: pure.
+//!
+//! | differs | what is done |
+//! |---|---|
+//! | kind, device, size, mtime | new version |
+//! | xattrs, ACLs | new version |
+//! | mode, owner, group, inode flags, class | attributes are updated |
+//! | only ctime, inode or link count | a file's content is compared, then attributes are updated |
+
+use model::{Attributes, ClassId, Kind, Object, Payload, Stat};
+
+/// What must be found out before it is certain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    Same,
+    NewVersion,
+    /// Extended attributes decide between a new version and an update.
+    Attributes {
+        /// If they are the same, the content must be compared too.
+        and_content: bool,
+    },
+    /// Only the class differs.
+    Rebind,
+}
+
+/// Compares what `stat` says of an object with its active version.
+pub(super) fn compare(old: &Object, stat: &Stat, class: ClassId) -> Verdict {
+    let was = &old.stat;
+    if was.kind != stat.kind
+        || was.device != stat.device
+        || was.size != stat.size
+        || was.mtime != stat.mtime
+    {
+        return Verdict::NewVersion;
+    }
+    let owned_the_same = was.mode == stat.mode && was.uid == stat.uid && was.gid == stat.gid;
+    let place_is_the_same =
+        was.ctime == stat.ctime && was.inode == stat.inode && was.linked == stat.linked;
+    match (owned_the_same && place_is_the_same, old.class == class) {
+        (true, true) => Verdict::Same,
+        (true, false) => Verdict::Rebind,
+        (false, _) => {
+            let has_content = stat.kind == Kind::File && stat.size > 0;
+            Verdict::Attributes { and_content: owned_the_same && has_content }
+        }
+    }
+}
+
+/// What follows once the attributes have been read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Follow {
+    NewVersion,
+    Update,
+    CompareContent,
+}
+
+/// Decides an object whose attributes had to be read. `target` is where a symbolic link points.
+pub(super) fn follow(
+    old: &Object,
+    attributes: &Attributes,
+    target: Option<&[u8]>,
+    and_content: bool,
+) -> Follow {
+    let same_target = match (&old.payload, target) {
+        (Payload::Target(was), Some(target)) => was == target,
+        (_, target) => target.is_none(),
+    };
+    if old.attributes.xattrs != attributes.xattrs || !same_target {
+        Follow::NewVersion
+    } else if and_content && old.attributes.flags == attributes.flags {
+        Follow::CompareContent
+    } else {
+        Follow::Update
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::{Extent, Name, ServerTime, Xattr};
+
+    use super::super::digest::tests::stat;
+    use super::*;
+
+    fn old() -> Object {
+        Object {
+            name: Name::new(b"n").expect("a name"),
+            stat: stat(),
+            attributes: Arc::default(),
+            class: ClassId(1),
+            inserted: ServerTime(0),
+            payload: Payload::Extents(vec![Extent::Hole { bytes: 3 }]),
+        }
+    }
+
+    #[track_caller]
+    fn check(change: fn(&mut Stat), verdict: Verdict) {
+        let mut changed = stat();
+        change(&mut changed);
+        assert_eq!(compare(&old(), &changed, ClassId(1)), verdict);
+    }
+
+    #[test]
+    fn content_attributes_make_a_new_version() {
+        check(|_| (), Verdict::Same);
+        check(|s| s.size = 4, Verdict::NewVersion);
+        check(|s| s.mtime.nanos = 6, Verdict::NewVersion);
+        check(|s| s.kind = Kind::Fifo, Verdict::NewVersion);
+        check(|s| s.device = 1, Verdict::NewVersion);
+    }
+
+    #[test]
+    fn ownership_is_an_update_without_a_look_at_the_content() {
+        let changes: [fn(&mut Stat); 3] = [|s| s.mode = 0o600, |s| s.uid = 7, |s| s.gid = 7];
+        for change in changes {
+            check(change, Verdict::Attributes { and_content: false });
+        }
+    }
+
+    #[test]
+    fn ctime_alone_is_a_hint_to_look_closer() {
+        let changes: [fn(&mut Stat); 3] =
+            [|s| s.ctime.nanos = 9, |s| s.inode = 9, |s| s.linked = true];
+        for change in changes {
+            check(change, Verdict::Attributes { and_content: true });
+        }
+    }
+
+    #[test]
+    fn another_class_rebinds() {
+        assert_eq!(compare(&old(), &stat(), ClassId(2)), Verdict::Rebind);
+    }
+
+    #[test]
+    fn changed_xattrs_make_a_new_version_and_flags_an_update() {
+        let mut attributes = Attributes::default();
+        assert_eq!(follow(&old(), &attributes, None, true), Follow::CompareContent);
+        assert_eq!(follow(&old(), &attributes, None, false), Follow::Update);
+        attributes.flags = 0x40;
+        assert_eq!(follow(&old(), &attributes, None, true), Follow::Update);
+        attributes.xattrs.push(Xattr { name: b"user.a".to_vec(), value: Vec::new() });
+        assert_eq!(follow(&old(), &attributes, None, true), Follow::NewVersion);
+    }
+}

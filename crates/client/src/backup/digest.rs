@@ -1,0 +1,120 @@
+//! The directory digest: what decides that a directory has not changed.
+
+use model::{DirPath, DirectoryDigest, Kind, Stat};
+
+/// Makes the digests of one run: keyed for the node, and different under other selection rules.
+pub(super) struct Digester {
+    key: [u8; 32],
+}
+
+impl Digester {
+    /// `rules` is the canonical form of all that decides what of a directory is looked at.
+    pub(super) fn new(digest_key: &[u8; 32], rules: &[u8]) -> Self {
+        Self { key: *blake3::keyed_hash(digest_key, rules).as_bytes() }
+    }
+
+    /// The digest of the objects `entries` of `directory`, sorted by name. The path is part of it, so
+    /// that a collision of path hashes shows as a difference.
+    pub(super) fn digest<'a>(
+        &self,
+        directory: &DirPath,
+        entries: impl Iterator<Item = (&'a [u8], &'a Stat)>,
+        buffer: &mut Vec<u8>,
+    ) -> DirectoryDigest {
+        buffer.clear();
+        buffer.extend_from_slice(directory.as_bytes());
+        buffer.push(0);
+        for (name, stat) in entries {
+            push(buffer, name, stat);
+        }
+        let hash = blake3::keyed_hash(&self.key, buffer);
+        let mut digest = [0; 16];
+        digest.copy_from_slice(&hash.as_bytes()[..16]);
+        // All zeros stand for no digest in messages.
+        digest[0] |= u8::from(digest == [0; 16]);
+        DirectoryDigest(digest)
+    }
+}
+
+fn push(buffer: &mut Vec<u8>, name: &[u8], stat: &Stat) {
+    let Stat { kind, mode, uid, gid, size, mtime, ctime, inode, linked, device } = stat;
+    buffer.extend_from_slice(name);
+    // Names hold no NUL, so what follows cannot be mistaken for more of the name.
+    buffer.extend_from_slice(&[0, kind_code(*kind), u8::from(*linked)]);
+    buffer.extend_from_slice(&mode.to_le_bytes());
+    buffer.extend_from_slice(&uid.to_le_bytes());
+    buffer.extend_from_slice(&gid.to_le_bytes());
+    buffer.extend_from_slice(&size.to_le_bytes());
+    for time in [mtime, ctime] {
+        buffer.extend_from_slice(&time.secs.to_le_bytes());
+        buffer.extend_from_slice(&time.nanos.to_le_bytes());
+    }
+    buffer.extend_from_slice(&inode.to_le_bytes());
+    buffer.extend_from_slice(&device.to_le_bytes());
+}
+
+fn kind_code(kind: Kind) -> u8 {
+    match kind {
+        Kind::File => 0,
+        Kind::Directory => 1,
+        Kind::Symlink => 2,
+        Kind::Fifo => 3,
+        Kind::CharDevice => 4,
+        Kind::BlockDevice => 5,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use model::Timestamp;
+
+    pub(in crate::backup) fn stat() -> Stat {
+        Stat {
+            kind: Kind::File,
+            mode: 0o644,
+            uid: 1,
+            gid: 2,
+            size: 3,
+            mtime: Timestamp { secs: 4, nanos: 5 },
+            ctime: Timestamp { secs: 6, nanos: 7 },
+            inode: 8,
+            linked: false,
+            device: 0,
+        }
+    }
+
+    fn digest(rules: &[u8], path: &[u8], name: &[u8], stat: &Stat) -> DirectoryDigest {
+        let path = DirPath::new(path).expect("a directory");
+        let entries = std::iter::once((name, stat));
+        Digester::new(&[1; 32], rules).digest(&path, entries, &mut Vec::new())
+    }
+
+    #[test]
+    fn whatever_is_compared_changes_the_digest() {
+        let base = stat();
+        let changes: [fn(&mut Stat); 11] = [
+            |s| s.kind = Kind::Fifo,
+            |s| s.mode = 0o600,
+            |s| s.uid = 9,
+            |s| s.gid = 9,
+            |s| s.size = 9,
+            |s| s.mtime.nanos = 9,
+            |s| s.mtime.secs = 9,
+            |s| s.ctime.nanos = 9,
+            |s| s.inode = 9,
+            |s| s.linked = true,
+            |s| s.device = 9,
+        ];
+        let unchanged = digest(b"r", b"/d/", b"n", &base);
+        for change in changes {
+            let mut changed = base;
+            change(&mut changed);
+            assert_ne!(digest(b"r", b"/d/", b"n", &changed), unchanged);
+        }
+        assert_ne!(digest(b"s", b"/d/", b"n", &base), unchanged);
+        assert_ne!(digest(b"r", b"/e/", b"n", &base), unchanged);
+        assert_ne!(digest(b"r", b"/d/", b"m", &base), unchanged);
+        assert_eq!(digest(b"r", b"/d/", b"n", &base), unchanged);
+    }
+}

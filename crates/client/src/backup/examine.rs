@@ -1,0 +1,535 @@
+//! Examining a page's objects one by one: what is new, what has changed, what is gone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use bytes::Bytes;
+use chunk::{ContentHasher, DomainKey};
+use crossbeam_channel::Sender;
+use format::page;
+use model::{
+    Attributes, ChunkDigest, ChunkRange, ClassId, DirPath, DirectoryDigest, Extent, Kind, Name,
+    Object, PAGE_OBJECTS_MAX, Payload, PlaceCode as _, ServerTime, SessionPlace, Stat,
+};
+use sys::Found;
+use wire::{Grant, proto};
+
+use super::compare::{Follow, Verdict, compare, follow};
+use super::data::{Assembler, At, ChunkRef, Chunks};
+use super::digest::Digester;
+use super::outbox::{Change, Outgoing};
+use super::read::{CHANGING_RETRIES, Collect, Content, FileReader, Part, ReadFailure, Sink};
+use super::tally::Tally;
+use super::walk::{Segment, stats};
+use super::{absolute, pages};
+use crate::has_data;
+use crate::link::Link;
+use crate::report::Failure;
+
+/// Expirations of one page, held back.
+pub(super) struct Expiry {
+    pub(super) path: DirPath,
+    pub(super) first: Vec<u8>,
+    pub(super) names: Vec<(Name, Kind)>,
+    /// The page's digest once they have been made.
+    pub(super) digest: Option<DirectoryDigest>,
+}
+
+/// What all examiners of one filespace share.
+pub(super) struct Context<'a> {
+    pub(super) link: &'a Link,
+    pub(super) filespace: &'a [u8],
+    pub(super) chunks: &'a Chunks<'a>,
+    pub(super) digester: &'a Digester,
+    pub(super) tally: &'a Tally,
+    pub(super) class: ClassId,
+    /// Send every object, changed or not.
+    pub(super) sends_all: bool,
+    pub(super) is_dry: bool,
+}
+
+/// One examining thread.
+pub(super) struct Examiner<'a> {
+    context: &'a Context<'a>,
+    reader: FileReader,
+    pub(super) assembler: Assembler<'a>,
+    outgoing: Sender<Outgoing>,
+    pub(super) expiries: Vec<Expiry>,
+    digest_buffer: Vec<u8>,
+}
+
+/// An object on its way to the server.
+struct Draft {
+    name: Name,
+    stat: Stat,
+    attributes: Attributes,
+    content: DraftContent,
+}
+
+enum DraftContent {
+    Nothing,
+    Target(Vec<u8>),
+    Data(Content),
+}
+
+/// What one segment has come to.
+#[derive(Default)]
+struct Outcome {
+    backed_up: Vec<Draft>,
+    updated: Vec<Draft>,
+    /// Names and stats as they are stored after this: what the digests are made of.
+    stored: Vec<(Name, Stat)>,
+    expired: Vec<(Name, Kind)>,
+    /// Whether an object could not be taken: then there is no digest.
+    has_failed: bool,
+}
+
+/// An object whose content must be compared.
+struct Suspect {
+    name: Name,
+    attributes: Attributes,
+}
+
+impl<'a> Examiner<'a> {
+    pub(super) fn new(
+        context: &'a Context<'a>,
+        assembler: Assembler<'a>,
+        outgoing: Sender<Outgoing>,
+    ) -> Self {
+        Self {
+            context,
+            reader: FileReader::new(),
+            assembler,
+            outgoing,
+            expiries: Vec::new(),
+            digest_buffer: Vec::new(),
+        }
+    }
+
+    /// Examines `segment` against the server's page of it, which holds `old`.
+    pub(super) fn examine(&mut self, segment: &Segment, old: &[Object]) {
+        let mut outcome =
+            Outcome { has_failed: !segment.unreadable.is_empty(), ..Outcome::default() };
+        let mut suspects = Vec::new();
+        let mut rest = old;
+        for (name, found) in &segment.entries {
+            let (gone, from) = rest.split_at(rest.partition_point(|object| object.name < *name));
+            note_gone(segment, gone, &mut outcome);
+            let known = from.first().filter(|object| object.name == *name);
+            rest = &from[usize::from(known.is_some())..];
+            if let Some(known) = known {
+                self.context.tally.kept.fetch_add(1, Relaxed);
+                self.reexamine(segment, (name, found), known, &mut outcome, &mut suspects);
+            } else {
+                self.back_up(segment, name, found, &mut outcome);
+            }
+        }
+        note_gone(segment, rest, &mut outcome);
+        self.compare_contents(segment, suspects, &mut outcome);
+        self.conclude(segment, outcome);
+    }
+
+    fn reexamine(
+        &mut self,
+        segment: &Segment,
+        (name, found): (&Name, &Found),
+        known: &Object,
+        outcome: &mut Outcome,
+        suspects: &mut Vec<Suspect>,
+    ) {
+        let verdict = match compare(known, &found.stat, self.context.class) {
+            _ if self.context.sends_all => Verdict::NewVersion,
+            verdict => verdict,
+        };
+        match verdict {
+            Verdict::Same => outcome.stored.push((name.clone(), found.stat)),
+            Verdict::NewVersion => self.back_up(segment, name, found, outcome),
+            Verdict::Rebind => {
+                self.count(segment, &self.context.tally.rebound);
+                let attributes = Attributes::clone(&known.attributes);
+                self.update(segment, (name, found), attributes, known, outcome);
+            }
+            Verdict::Attributes { and_content } => {
+                let Some((attributes, target)) = self.look(segment, name, found.stat.kind) else {
+                    outcome.has_failed = true;
+                    return;
+                };
+                match follow(known, &attributes, target.as_deref(), and_content) {
+                    Follow::NewVersion => self.back_up(segment, name, found, outcome),
+                    Follow::Update => {
+                        self.count(segment, &self.context.tally.updated);
+                        self.update(segment, (name, found), attributes, known, outcome);
+                    }
+                    Follow::CompareContent => {
+                        suspects.push(Suspect { name: name.clone(), attributes });
+                    }
+                }
+            }
+        }
+    }
+
+    fn count(&self, segment: &Segment, counter: &AtomicU64) {
+        counter.fetch_add(u64::from(segment.counts), Relaxed);
+    }
+
+    fn fail(&self, segment: &Segment, name: &Name, error: String) {
+        let path = absolute(self.context.filespace, &segment.path.join(name));
+        self.context.tally.fail(Failure { path, error });
+    }
+
+    /// Attributes and, of a symbolic link, its target; `None` and a failure if they cannot be read.
+    fn look(
+        &self,
+        segment: &Segment,
+        name: &Name,
+        kind: Kind,
+    ) -> Option<(Attributes, Option<Vec<u8>>)> {
+        let looked = look(segment, name, kind);
+        looked.map_err(|error| self.fail(segment, name, error.to_string())).ok()
+    }
+
+    fn update(
+        &self,
+        segment: &Segment,
+        (name, found): (&Name, &Found),
+        attributes: Attributes,
+        known: &Object,
+        outcome: &mut Outcome,
+    ) {
+        if self.context.is_dry {
+            self.plan("update", segment, name);
+        }
+        let content = match &known.payload {
+            Payload::Target(target) => DraftContent::Target(target.clone()),
+            Payload::Nothing | Payload::Extents(_) => DraftContent::Nothing,
+        };
+        outcome.stored.push((name.clone(), found.stat));
+        let name = name.clone();
+        outcome.updated.push(Draft { name, stat: found.stat, attributes, content });
+    }
+
+    fn plan(&self, verb: &'static str, segment: &Segment, name: &Name) {
+        let path = absolute(self.context.filespace, &segment.path.join(name));
+        self.context.tally.plan(verb, path);
+    }
+
+    /// Takes a new state of an object.
+    fn back_up(&mut self, segment: &Segment, name: &Name, found: &Found, outcome: &mut Outcome) {
+        if self.context.is_dry {
+            self.plan("back up", segment, name);
+            self.count(segment, &self.context.tally.backed_up);
+            return;
+        }
+        match self.draft(segment, name, found) {
+            Ok(draft) => {
+                outcome.stored.push((draft.name.clone(), draft.stat));
+                self.count(segment, &self.context.tally.backed_up);
+                self.context.tally.progress.done.fetch_add(1, Relaxed);
+                outcome.backed_up.push(draft);
+            }
+            Err(failure) => {
+                self.fail(segment, name, failure.to_string());
+                outcome.has_failed = true;
+            }
+        }
+    }
+
+    fn draft(
+        &mut self,
+        segment: &Segment,
+        name: &Name,
+        found: &Found,
+    ) -> Result<Draft, ReadFailure> {
+        if found.stat.kind == Kind::File && found.stat.size > 0 {
+            return self.draft_file(segment, name);
+        }
+        let (attributes, target) = look(segment, name, found.stat.kind)?;
+        let content = target.map_or(DraftContent::Nothing, DraftContent::Target);
+        Ok(Draft { name: name.clone(), stat: found.stat, attributes, content })
+    }
+
+    fn draft_file(&mut self, segment: &Segment, name: &Name) -> Result<Draft, ReadFailure> {
+        let tally = self.context.tally;
+        let mut tries = 0;
+        loop {
+            let assembler = &mut self.assembler;
+            let mut collect = Collect { assembler, content: Content::default() };
+            match self.reader.read(&segment.dir, name.as_bytes(), &mut collect) {
+                Ok((file, found)) => {
+                    let content = collect.content;
+                    let attributes = file.attributes()?;
+                    tally.deduplicated.fetch_add(u64::from(content.data_bytes > 0), Relaxed);
+                    tally.bytes_before_dedup.fetch_add(content.data_bytes, Relaxed);
+                    let content = if found.stat.size > 0 {
+                        DraftContent::Data(content)
+                    } else {
+                        DraftContent::Nothing
+                    };
+                    return Ok(Draft { name: name.clone(), stat: found.stat, attributes, content });
+                }
+                Err(ReadFailure::Changed) if tries < CHANGING_RETRIES => {
+                    tries += 1;
+                    tally.retries.fetch_add(1, Relaxed);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// Settles the objects of which only ctime, inode or link count has changed.
+    fn compare_contents(
+        &mut self,
+        segment: &Segment,
+        suspects: Vec<Suspect>,
+        outcome: &mut Outcome,
+    ) {
+        if suspects.is_empty() {
+            return;
+        }
+        let names: Vec<&[u8]> = suspects.iter().map(|suspect| suspect.name.as_bytes()).collect();
+        let Context { link, filespace, .. } = self.context;
+        let asked = pages::contents(link, filespace, &segment.path, &segment.first, &names);
+        // What the server cannot tell is sent again.
+        let stored = asked.unwrap_or_else(|_| vec![None; suspects.len()]);
+        for (suspect, stored) in suspects.into_iter().zip(stored) {
+            let Suspect { name, attributes } = suspect;
+            let mut hash = Hash { key: self.context.chunks.key, hasher: ContentHasher::new() };
+            match self.reader.read(&segment.dir, name.as_bytes(), &mut hash) {
+                Ok((_, found)) if stored == Some(hash.hasher.finish()) => {
+                    self.count(segment, &self.context.tally.updated);
+                    if self.context.is_dry {
+                        self.plan("update", segment, &name);
+                    }
+                    outcome.stored.push((name.clone(), found.stat));
+                    let content = DraftContent::Nothing;
+                    let stat = found.stat;
+                    outcome.updated.push(Draft { name, stat, attributes, content });
+                }
+                Ok((_, found)) => self.back_up(segment, &name, &found, outcome),
+                Err(ReadFailure::Changed) => match segment.dir.stat(name.as_bytes()) {
+                    Ok(Some(found)) => self.back_up(segment, &name, &found, outcome),
+                    _ => {
+                        self.fail(segment, &name, ReadFailure::Changed.to_string());
+                        outcome.has_failed = true;
+                    }
+                },
+                Err(failure) => {
+                    self.fail(segment, &name, failure.to_string());
+                    outcome.has_failed = true;
+                }
+            }
+        }
+        outcome.stored.sort_by(|a, b| a.0.cmp(&b.0));
+        outcome.updated.sort_by(|a, b| a.name.cmp(&b.name));
+        outcome.backed_up.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+
+    /// Sends what the segment has come to, and keeps back what expires.
+    fn conclude(&mut self, segment: &Segment, outcome: Outcome) {
+        let changes = !outcome.backed_up.is_empty() || !outcome.updated.is_empty();
+        if !segment.is_whole && !changes {
+            return;
+        }
+        let has_digests = segment.is_whole && !outcome.has_failed;
+        let pages = self.pages(segment, &outcome.stored, has_digests);
+        let is_withheld = !outcome.expired.is_empty();
+        self.withhold(segment, outcome.expired, &pages);
+        if self.context.is_dry {
+            return;
+        }
+        let mut change = ChangeBuilder::new(self.context.chunks);
+        let backed_up = self.encode(outcome.backed_up, &mut change);
+        let updated = self.encode(outcome.updated, &mut change);
+        let key = |(first, digest): (Vec<u8>, Option<DirectoryDigest>)| proto::PageKey {
+            first: first.into(),
+            digest: digest
+                .filter(|_| !is_withheld)
+                .map_or_else(Bytes::new, |digest| Bytes::copy_from_slice(&digest.0)),
+        };
+        let message = proto::PageChange {
+            directory: Bytes::copy_from_slice(segment.path.as_bytes()),
+            first: Bytes::copy_from_slice(&segment.first),
+            backed_up,
+            updated,
+            expired: Vec::new(),
+            grants: change.grants.into(),
+            pages: pages.into_iter().map(key).collect(),
+        };
+        let outgoing = Outgoing::Change(Change { message, quanta: change.quanta });
+        // The stages below end first only when the session has failed; that is told elsewhere.
+        drop(self.outgoing.send(outgoing));
+    }
+
+    /// The pages that there are after the change, and their digests.
+    fn pages(
+        &mut self,
+        segment: &Segment,
+        stored: &[(Name, Stat)],
+        has_digests: bool,
+    ) -> Vec<(Vec<u8>, Option<DirectoryDigest>)> {
+        if !segment.is_whole {
+            return vec![(segment.first.clone(), None)];
+        }
+        let page_count = stored.len().div_ceil(PAGE_OBJECTS_MAX).max(1);
+        let per_page = stored.len().div_ceil(page_count).max(1);
+        let mut parts: Vec<&[(Name, Stat)]> = stored.chunks(per_page).collect();
+        if parts.is_empty() {
+            parts.push(&[]);
+        }
+        let digester = self.context.digester;
+        let buffer = &mut self.digest_buffer;
+        let page = |(number, part): (usize, &[(Name, Stat)])| {
+            let first = match part.first() {
+                Some((name, _)) if number > 0 => name.as_bytes().to_vec(),
+                _ => segment.first.clone(),
+            };
+            let digest = digester.digest(&segment.path, stats(part), buffer);
+            (first, has_digests.then_some(digest))
+        };
+        parts.into_iter().enumerate().map(page).collect()
+    }
+
+    fn withhold(
+        &mut self,
+        segment: &Segment,
+        expired: Vec<(Name, Kind)>,
+        pages: &[(Vec<u8>, Option<DirectoryDigest>)],
+    ) {
+        if expired.is_empty() {
+            return;
+        }
+        let mut rest = expired;
+        // A page without an expiration still gets its digest at the end.
+        for (first, digest) in pages.iter().rev() {
+            let from = rest.partition_point(|(name, _)| name.as_bytes() < &first[..]);
+            let names = rest.split_off(from);
+            let (first, digest) = (first.clone(), *digest);
+            self.expiries.push(Expiry { path: segment.path.clone(), first, names, digest });
+        }
+    }
+
+    fn encode(&self, drafts: Vec<Draft>, change: &mut ChangeBuilder<'_>) -> Bytes {
+        if drafts.is_empty() {
+            return Bytes::new();
+        }
+        let object = |draft: Draft| {
+            let Draft { name, stat, attributes, content } = draft;
+            let payload = match content {
+                DraftContent::Target(target) => Payload::Target(target),
+                DraftContent::Data(content) => Payload::Extents(change.extents(&content)),
+                // The extents of an update are not looked at, but the format wants some.
+                DraftContent::Nothing if has_data(stat.kind, stat.size) => {
+                    Payload::Extents(vec![Extent::Hole { bytes: stat.size }])
+                }
+                DraftContent::Nothing => Payload::Nothing,
+            };
+            Object {
+                name,
+                stat,
+                attributes: Arc::new(attributes),
+                class: self.context.class,
+                inserted: ServerTime(0),
+                payload,
+            }
+        };
+        let objects: Vec<Object<SessionPlace>> = drafts.into_iter().map(object).collect();
+        page::encode(&objects).into()
+    }
+}
+
+fn note_gone(segment: &Segment, gone: &[Object], outcome: &mut Outcome) {
+    let is_unreadable =
+        |name: &Name| segment.unreadable.iter().any(|known| known == name.as_bytes());
+    for object in gone {
+        if segment.is_whole && !is_unreadable(&object.name) {
+            outcome.expired.push((object.name.clone(), object.stat.kind));
+        }
+    }
+}
+
+fn look(
+    segment: &Segment,
+    name: &Name,
+    kind: Kind,
+) -> std::io::Result<(Attributes, Option<Vec<u8>>)> {
+    if *name == Name::root() {
+        return Ok((segment.dir.own_attributes()?, None));
+    }
+    let attributes = segment.dir.attributes(name.as_bytes(), kind)?;
+    let target = match kind {
+        Kind::Symlink => Some(segment.dir.read_link(name.as_bytes())?),
+        _ => None,
+    };
+    Ok((attributes, target))
+}
+
+/// Digests a content without keeping it.
+struct Hash<'a> {
+    key: &'a DomainKey,
+    hasher: ContentHasher,
+}
+
+impl Sink for Hash<'_> {
+    fn chunk(&mut self, chunk: &[u8]) {
+        let digest: ChunkDigest = self.key.digest(chunk);
+        self.hasher.chunk(&digest);
+    }
+
+    fn hole(&mut self, bytes: u64) {
+        self.hasher.hole(bytes);
+    }
+}
+
+/// The grants that a change presents and the quanta that it refers to.
+struct ChangeBuilder<'a> {
+    chunks: &'a Chunks<'a>,
+    grants: Vec<u8>,
+    quanta: BTreeSet<u64>,
+}
+
+impl<'a> ChangeBuilder<'a> {
+    fn new(chunks: &'a Chunks<'a>) -> Self {
+        Self { chunks, grants: Vec::new(), quanta: BTreeSet::new() }
+    }
+
+    fn extents(&mut self, content: &Content) -> Vec<Extent<SessionPlace>> {
+        let mut extents: Vec<Extent<SessionPlace>> = Vec::new();
+        for part in &content.parts {
+            match part {
+                Part::Hole { bytes } => extents.push(Extent::Hole { bytes: *bytes }),
+                Part::Chunk(chunk) => push(&mut extents, self.place(*chunk)),
+            }
+        }
+        extents
+    }
+
+    fn place(&mut self, chunk: ChunkRef) -> SessionPlace {
+        let ChunkRef { digest, at } = self.chunks.present(chunk);
+        match at {
+            At::Sent(place) => {
+                if let SessionPlace::Sent { quantum, .. } = place {
+                    self.quanta.insert(quantum);
+                }
+                place
+            }
+            At::Granted(place, mac) => {
+                let grant = self.grants.len() / wire::GRANT_BYTES;
+                let grant = u32::try_from(grant).expect("a page holds fewer chunks");
+                wire::encode_grant(&mut self.grants, &Grant { digest, place, mac });
+                SessionPlace::Granted { grant }
+            }
+        }
+    }
+}
+
+/// Adds a chunk, to the last run where it is its neighbour.
+fn push(extents: &mut Vec<Extent<SessionPlace>>, place: SessionPlace) {
+    if let Some(Extent::Chunks(ChunkRange { first, count })) = extents.last_mut()
+        && first.code() + u64::from(*count) == place.code()
+    {
+        *count += 1;
+        return;
+    }
+    extents.push(Extent::Chunks(ChunkRange { first: place, count: 1 }));
+}

@@ -1,0 +1,345 @@
+//! The outbox: what goes to the server, in which order, and what the server says to it.
+//!
+//! Invariants:
+//! 1. A page change goes out behind every quantum that it refers to.
+//! 2. A transaction holds whole changes only; it closes by bytes, objects or time.
+//! 3. No more than [`UNANSWERED_MAX`] transactions are without an answer, which bounds what both ends
+//!    keep for them.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use model::{ChunkDigest, GrantMac, Place, PlaceCode as _};
+use tokio::sync::mpsc;
+use tonic::Streaming;
+use wire::proto;
+
+use super::data::Chunks;
+use super::tally::Tally;
+use crate::link::Link;
+use crate::{ClientError, ErrorKind};
+
+/// Bytes sent after which a transaction closes (TXNBYTELIMIT).
+const TRANSACTION_BYTES: u64 = 32 << 20;
+/// Changes after which a transaction closes.
+const TRANSACTION_CHANGES: usize = 4096;
+/// Time after which a transaction closes.
+const TRANSACTION_TIME: Duration = Duration::from_secs(2);
+/// Transactions without an answer at most. The server keeps quanta for longer than that.
+const UNANSWERED_MAX: u64 = 8;
+/// Changes travel together up to so many bytes.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// What the stages above hand over.
+pub(super) enum Outgoing {
+    Quantum { number: u64, record: Vec<u8>, digests: Vec<ChunkDigest> },
+    Change(Change),
+}
+
+/// A page change and the quanta that must be sent before it.
+pub(super) struct Change {
+    pub(super) message: proto::PageChange,
+    pub(super) quanta: BTreeSet<u64>,
+}
+
+/// What the server's answers tell; shared with the thread that reads them.
+#[derive(Default)]
+pub(super) struct Answered {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Digests of quanta whose grants have not come.
+    sent: HashMap<u64, Vec<ChunkDigest>>,
+    unanswered: u64,
+    closed: bool,
+    rejected: Vec<proto::Rejected>,
+    failure: Option<ClientError>,
+}
+
+impl Answered {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the session with `error`, unless it has failed before.
+    pub(super) fn fail(&self, error: ClientError) {
+        self.state().failure.get_or_insert(error);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.state().failure.is_some()
+    }
+
+    /// Why the session failed, if it did.
+    pub(super) fn take_failure(&self) -> Option<ClientError> {
+        self.state().failure.take()
+    }
+
+    fn wait_until(&self, ready: impl Fn(&State) -> bool) -> Result<(), ClientError> {
+        let mut state = self.state();
+        loop {
+            if let Some(failure) = &state.failure {
+                return Err(ClientError::new(failure.kind, failure.message.clone()));
+            }
+            if ready(&state) {
+                return Ok(());
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Reads answers until the stream ends.
+    pub(super) fn read(
+        &self,
+        link: &Link,
+        mut stream: Streaming<proto::FromServer>,
+        chunks: &Chunks<'_>,
+        tally: &Tally,
+    ) {
+        loop {
+            match link.runtime.block_on(stream.message()) {
+                Ok(Some(proto::FromServer { message: Some(message) })) => {
+                    self.take_in(message, chunks, tally);
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    let early = "the server ended the session";
+                    if !self.state().closed {
+                        self.fail(ClientError::new(ErrorKind::Retry, early));
+                    }
+                    return;
+                }
+                Err(status) => return self.fail(status.into()),
+            }
+        }
+    }
+
+    fn take_in(&self, message: proto::from_server::Message, chunks: &Chunks<'_>, tally: &Tally) {
+        match message {
+            proto::from_server::Message::Committed(committed) => {
+                for grants in &committed.grants {
+                    let digests = self.state().sent.remove(&grants.number).unwrap_or_default();
+                    chunks.granted(&digests, &decode_grants(&grants.grants));
+                }
+                tally.expired.fetch_add(committed.expired_objects, Relaxed);
+                let mut state = self.state();
+                state.unanswered = state.unanswered.saturating_sub(1);
+                state.rejected.extend(committed.rejected);
+            }
+            proto::from_server::Message::Closed(proto::Closed {}) => self.state().closed = true,
+            proto::from_server::Message::Opened(_) => {}
+        }
+        self.changed.notify_all();
+    }
+}
+
+fn decode_grants(bytes: &[u8]) -> Vec<(Place, GrantMac)> {
+    let (grants, _) = bytes.as_chunks::<16>();
+    let grant = |bytes: &[u8; 16]| {
+        let (place, mac) = bytes.split_first_chunk::<8>()?;
+        let mac = mac.first_chunk::<8>()?;
+        Some((Place::from_code(u64::from_le_bytes(*place))?, GrantMac(*mac)))
+    };
+    grants.iter().map_while(grant).collect()
+}
+
+/// The sending side.
+pub(super) struct Outbox<'a> {
+    sender: mpsc::Sender<proto::ToServer>,
+    answered: &'a Answered,
+    tally: &'a Tally,
+    sent_quanta: HashSet<u64>,
+    /// Changes that wait for quanta.
+    waiting: Vec<Change>,
+    batch: Vec<proto::PageChange>,
+    batch_bytes: usize,
+    transaction: Transaction,
+    next_transaction: u64,
+}
+
+struct Transaction {
+    bytes: u64,
+    changes: usize,
+    quanta: usize,
+    began: Instant,
+}
+
+impl Transaction {
+    fn new() -> Self {
+        Self { bytes: 0, changes: 0, quanta: 0, began: sys::clock::monotonic() }
+    }
+
+    fn is_due(&self) -> bool {
+        self.bytes >= TRANSACTION_BYTES
+            || self.changes >= TRANSACTION_CHANGES
+            || (!self.is_empty() && self.began.elapsed() >= TRANSACTION_TIME)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.changes == 0 && self.quanta == 0
+    }
+}
+
+impl<'a> Outbox<'a> {
+    pub(super) fn new(
+        sender: mpsc::Sender<proto::ToServer>,
+        answered: &'a Answered,
+        tally: &'a Tally,
+    ) -> Self {
+        Self {
+            sender,
+            answered,
+            tally,
+            sent_quanta: HashSet::new(),
+            waiting: Vec::new(),
+            batch: Vec::new(),
+            batch_bytes: 0,
+            transaction: Transaction::new(),
+            next_transaction: 0,
+        }
+    }
+
+    /// Sends what comes until the stages above have ended; then commits the rest and waits for all
+    /// answers. After a failure it only empties the queue, so that nobody waits for it.
+    pub(super) fn run(&mut self, incoming: &Receiver<Outgoing>) {
+        loop {
+            match incoming.recv_timeout(TRANSACTION_TIME) {
+                Ok(outgoing) => self.attempt(|outbox| outbox.take(outgoing)),
+                Err(RecvTimeoutError::Timeout) => self.attempt(Self::commit_if_due),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.attempt(Self::settle);
+    }
+
+    fn attempt(&mut self, step: impl FnOnce(&mut Self) -> Result<(), ClientError>) {
+        if self.answered.has_failed() {
+            return;
+        }
+        if let Err(error) = step(self) {
+            self.answered.fail(error);
+        }
+    }
+
+    fn take(&mut self, outgoing: Outgoing) -> Result<(), ClientError> {
+        match outgoing {
+            Outgoing::Quantum { number, record, digests } => {
+                self.send_quantum(number, record, digests)?;
+            }
+            Outgoing::Change(change) => self.waiting.push(change),
+        }
+        self.release()?;
+        self.commit_if_due()
+    }
+
+    fn send_quantum(
+        &mut self,
+        number: u64,
+        record: Vec<u8>,
+        digests: Vec<ChunkDigest>,
+    ) -> Result<(), ClientError> {
+        self.transaction.bytes += record.len() as u64;
+        self.transaction.quanta += 1;
+        let check = Bytes::copy_from_slice(&wire::quantum_check(&digests));
+        self.answered.state().sent.insert(number, digests);
+        let quantum = proto::Quantum { number, record: record.into(), check };
+        self.send(proto::to_server::Message::Quantum(quantum))?;
+        self.sent_quanta.insert(number);
+        Ok(())
+    }
+
+    /// Lets go of the changes whose quanta have all been sent.
+    fn release(&mut self) -> Result<(), ClientError> {
+        let sent = &self.sent_quanta;
+        let is_ready = |change: &mut Change| change.quanta.is_subset_of(sent);
+        let ready: Vec<Change> = self.waiting.extract_if(.., is_ready).collect();
+        for change in ready {
+            self.push(change.message)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a change with the next batch. Nothing that it refers to may be unsent.
+    pub(super) fn push(&mut self, change: proto::PageChange) -> Result<(), ClientError> {
+        self.batch_bytes += change.backed_up.len() + change.updated.len() + change.grants.len();
+        self.transaction.changes += 1;
+        self.batch.push(change);
+        if self.batch_bytes >= BATCH_BYTES { self.send_batch() } else { Ok(()) }
+    }
+
+    fn send_batch(&mut self) -> Result<(), ClientError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.batch_bytes = 0;
+        let changes = std::mem::take(&mut self.batch);
+        self.send(proto::to_server::Message::Changes(proto::Changes { changes }))
+    }
+
+    fn send(&self, message: proto::to_server::Message) -> Result<(), ClientError> {
+        use prost::Message as _;
+        let message = proto::ToServer { message: Some(message) };
+        let bytes = message.encoded_len() as u64;
+        let began = sys::clock::monotonic();
+        let lost = |_| ClientError::new(ErrorKind::Retry, "the connection to the server was lost");
+        self.sender.blocking_send(message).map_err(lost)?;
+        let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.tally.transfer_micros.fetch_add(micros, Relaxed);
+        self.tally.bytes_transferred.fetch_add(bytes, Relaxed);
+        self.tally.progress.bytes_transferred.fetch_add(bytes, Relaxed);
+        Ok(())
+    }
+
+    fn commit_if_due(&mut self) -> Result<(), ClientError> {
+        if self.transaction.is_due() { self.commit() } else { Ok(()) }
+    }
+
+    fn commit(&mut self) -> Result<(), ClientError> {
+        self.send_batch()?;
+        self.transaction = Transaction::new();
+        let number = self.next_transaction;
+        self.next_transaction += 1;
+        self.answered.state().unanswered += 1;
+        self.send(proto::to_server::Message::Commit(proto::Commit { number }))?;
+        self.answered.wait_until(|state| state.unanswered < UNANSWERED_MAX)
+    }
+
+    /// Commits what is left and waits until everything has been answered.
+    pub(super) fn settle(&mut self) -> Result<(), ClientError> {
+        self.release()?;
+        if !self.transaction.is_empty() {
+            self.commit()?;
+        }
+        self.answered.wait_until(|state| state.unanswered == 0)
+    }
+
+    /// Objects that the server did not take, since the last call.
+    pub(super) fn take_rejected(&self) -> Vec<proto::Rejected> {
+        std::mem::take(&mut self.answered.state().rejected)
+    }
+
+    /// Ends the session in order.
+    pub(super) fn close(self, complete: bool, report_json: String) -> Result<(), ClientError> {
+        let close = proto::CloseBackup { complete, report_json };
+        self.send(proto::to_server::Message::Close(close))?;
+        self.answered.wait_until(|state| state.closed)
+    }
+}
+
+trait Subset {
+    fn is_subset_of(&self, other: &HashSet<u64>) -> bool;
+}
+
+impl Subset for BTreeSet<u64> {
+    fn is_subset_of(&self, other: &HashSet<u64>) -> bool {
+        self.iter().all(|number| other.contains(number))
+    }
+}

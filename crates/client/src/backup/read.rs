@@ -1,0 +1,194 @@
+//! Reading a file's content, and noticing that it changed meanwhile.
+
+use std::io;
+
+use model::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Stat};
+use sys::{Dir, Found, Segment, SourceFile};
+
+use super::data::{Assembler, ChunkRef};
+
+/// A file that changes while it is read is read again so often at most (CHANGINGRETRIES).
+pub(super) const CHANGING_RETRIES: u32 = 4;
+/// Bytes read at once of larger files.
+const READ_BYTES: usize = 4 * CHUNK_BYTES_MAX;
+
+/// A file's content, from offset 0 to its size.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Content {
+    pub(super) parts: Vec<Part>,
+    pub(super) data_bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Chunk(ChunkRef),
+    Hole { bytes: u64 },
+}
+
+/// Why a file was not read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadFailure {
+    #[error("it changed while it was read")]
+    Changed,
+    /// The text of `io::Error` says it all: there is no further source.
+    #[error("{0}")]
+    Failed(#[from] io::Error),
+}
+
+/// What takes a file's chunks: the quanta of a backup, or a comparison that keeps nothing.
+pub(super) trait Sink {
+    fn chunk(&mut self, chunk: &[u8]);
+    fn hole(&mut self, bytes: u64);
+}
+
+/// Collects a content while its chunks go into quanta.
+pub(super) struct Collect<'a, 'b> {
+    pub(super) assembler: &'a mut Assembler<'b>,
+    pub(super) content: Content,
+}
+
+impl Sink for Collect<'_, '_> {
+    fn chunk(&mut self, chunk: &[u8]) {
+        self.content.parts.push(Part::Chunk(self.assembler.add(chunk)));
+        self.content.data_bytes += chunk.len() as u64;
+    }
+
+    fn hole(&mut self, bytes: u64) {
+        self.content.parts.push(Part::Hole { bytes });
+    }
+}
+
+/// Reads files with one buffer.
+pub(super) struct FileReader {
+    buffer: Vec<u8>,
+}
+
+impl FileReader {
+    pub(super) fn new() -> Self {
+        Self { buffer: Vec::new() }
+    }
+
+    /// Reads the file `name` of `directory` into `sink` as it is now; tells what it is.
+    ///
+    /// Fails with `Changed` when the file was not the same before and after: then what `sink` got is
+    /// no state of the file.
+    pub(super) fn read(
+        &mut self,
+        directory: &Dir,
+        name: &[u8],
+        sink: &mut impl Sink,
+    ) -> Result<(SourceFile, Found), ReadFailure> {
+        let file = directory.open_file(name)?;
+        let before = file.stat()?;
+        let size = before.stat.size;
+        let is_sparse = before.allocated_bytes < size;
+        let segments = if is_sparse && size > 0 {
+            file.segments(size)?
+        } else {
+            vec![Segment::Data { offset: 0, bytes: size }]
+        };
+        for segment in segments {
+            match segment {
+                Segment::Hole { bytes, .. } => sink.hole(bytes),
+                Segment::Data { offset, bytes } => self.read_data(&file, offset, bytes, sink)?,
+            }
+        }
+        let after = file.stat()?;
+        if has_changed(&before.stat, &after.stat) {
+            return Err(ReadFailure::Changed);
+        }
+        Ok((file, after))
+    }
+
+    fn read_data(
+        &mut self,
+        file: &SourceFile,
+        mut offset: u64,
+        bytes: u64,
+        sink: &mut impl Sink,
+    ) -> Result<(), ReadFailure> {
+        let end = offset + bytes;
+        let room = usize::try_from(bytes).unwrap_or(READ_BYTES).min(READ_BYTES);
+        if self.buffer.len() < room {
+            self.buffer.resize(room.max(CHUNK_BYTES_MIN), 0);
+        }
+        // Bytes in the buffer that have not been cut yet.
+        let mut held = 0;
+        while offset < end || held > 0 {
+            let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
+            let wanted = left.min(room - held);
+            read_exactly(file, &mut self.buffer[held..held + wanted], offset)?;
+            offset += wanted as u64;
+            held += wanted;
+            let mut cut = 0;
+            while let Some(length) = chunk::cut(&self.buffer[cut..held], offset == end) {
+                sink.chunk(&self.buffer[cut..cut + length]);
+                cut += length;
+            }
+            self.buffer.copy_within(cut..held, 0);
+            held -= cut;
+        }
+        Ok(())
+    }
+}
+
+/// Fills `buffer`; a file that ends before has changed.
+fn read_exactly(file: &SourceFile, buffer: &mut [u8], offset: u64) -> Result<(), ReadFailure> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => return Err(ReadFailure::Changed),
+            Ok(bytes) => filled += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn has_changed(before: &Stat, after: &Stat) -> bool {
+    before.size != after.size || before.mtime != after.mtime || before.ctime != after.ctime
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Whole(Vec<u8>, Vec<u64>);
+
+    impl Sink for Whole {
+        fn chunk(&mut self, chunk: &[u8]) {
+            self.0.extend_from_slice(chunk);
+        }
+
+        fn hole(&mut self, bytes: u64) {
+            self.1.push(bytes);
+        }
+    }
+
+    #[test]
+    fn files_of_all_sizes_come_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut reader = FileReader::new();
+        let sizes = [0, 1, CHUNK_BYTES_MIN, CHUNK_BYTES_MIN + 1, READ_BYTES, READ_BYTES * 2 + 7];
+        for size in sizes {
+            let mut content = vec![0; size];
+            blake3::Hasher::new().finalize_xof().fill(&mut content);
+            std::fs::write(folder.path().join("f"), &content).expect("written");
+            let dir = Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("a folder");
+            let mut whole = Whole::default();
+            reader.read(&dir, b"f", &mut whole).expect("read");
+            assert!(whole.0 == content, "{size} bytes");
+            assert!(whole.1.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_fails() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("a folder");
+        let read = FileReader::new().read(&dir, b"none", &mut Whole::default());
+        assert!(matches!(read, Err(ReadFailure::Failed(_))));
+    }
+}

@@ -1,0 +1,651 @@
+//! One filespace's backup: the threads, and what comes before and after them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::ScopedJoinHandle;
+
+use bytes::Bytes;
+use chunk::Compressor;
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use model::{DirPath, Kind, Name, Object};
+use sys::Dir;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use wire::proto;
+
+use super::data::{Assembler, Chunks, FullQuantum};
+use super::digest::Digester;
+use super::examine::{Context, Examiner, Expiry};
+use super::inventory::Inventory;
+use super::outbox::{Answered, Outbox, Outgoing};
+use super::tally::Tally;
+use super::walk::{Outlets, Queue, Segment, Task, Walk};
+use super::{Target, Targets, absolute, pages, split};
+use crate::cache::Cache;
+use crate::home::Home;
+use crate::link::Link;
+use crate::report::Failure;
+use crate::{BackupOptions, ClientError, ErrorKind};
+
+/// Segments that wait to be examined at most.
+const SEGMENTS_WAITING: usize = 64;
+/// Pages asked for and not answered at most.
+const PAGES_WAITING: usize = 256;
+/// Full quanta that wait for a compressing thread at most.
+const QUANTA_WAITING: usize = 8;
+/// Messages that wait for the outbox at most.
+const OUTGOING_WAITING: usize = 16;
+/// Messages that wait for the network at most.
+const SENDING: usize = 8;
+/// Objects expired in one change at most.
+const EXPIRED_PER_ROUND: usize = 4096;
+/// Another backup of the filespace is waited for so long: the end of one that was killed takes a
+/// moment to be noticed.
+const BUSY_TRIES: u32 = 20;
+const BUSY_WAIT: std::time::Duration = std::time::Duration::from_millis(250);
+
+/// A filespace and what of it is to be backed up.
+pub(super) struct Scope<'a> {
+    pub(super) filespace: &'a [u8],
+    pub(super) targets: &'a [Target],
+}
+
+/// A segment with the server's page of it.
+struct Work {
+    segment: Segment,
+    old: Vec<Object>,
+}
+
+/// How many threads of each kind.
+struct Threads {
+    walking: usize,
+    examining: usize,
+    compressing: usize,
+}
+
+impl Threads {
+    fn choose(options: &BackupOptions) -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let examining = match options.resource_utilization {
+            0 => cores,
+            threads => threads,
+        };
+        Self { walking: cores, examining, compressing: cores }
+    }
+}
+
+/// Backs up what `scope` says.
+pub(super) fn back_up(
+    link: &Link,
+    home: &Home,
+    options: &BackupOptions,
+    scope: Scope<'_>,
+    tally: &Tally,
+) -> Result<(), ClientError> {
+    let cache = open_cache(link, home);
+    let chunks = Chunks::new(&link.domain_key, &cache);
+    let digester = Digester::new(&link.digest_key, &rules(link, options));
+    let context = Context {
+        link,
+        filespace: scope.filespace,
+        chunks: &chunks,
+        digester: &digester,
+        tally,
+        class: link.default_class(),
+        sends_all: options.full || matches!(options.targets, Targets::Selective(_)),
+        is_dry: options.dry_run,
+    };
+    expect_objects(link, &scope, tally)?;
+    let session = Session { context: &context, options, scope: &scope };
+    let answered = Answered::default();
+    let (sender, receiver) = mpsc::channel(SENDING);
+    let stream = if options.dry_run { None } else { Some(open(link, &scope, &sender, receiver)?) };
+    std::thread::scope(|threads| {
+        if let Some(stream) = stream {
+            threads.spawn(|| answered.read(link, stream, &chunks, tally));
+        }
+        let outcome = session.perform(Outbox::new(sender, &answered, tally), &answered);
+        // The server's reason for ending the session says more than what followed from it.
+        answered.take_failure().map_or(outcome, Err)
+    })
+}
+
+fn open_cache(link: &Link, home: &Home) -> Cache {
+    let mut name = blake3::Hasher::new();
+    name.update(link.domain_key.as_bytes()).update(link.hello().node.as_bytes());
+    let name = format!("dedup-{}.cache", &name.finalize().to_hex()[..16]);
+    Cache::open(&home.folder.join(name), home.config.dedup_cache_megabytes)
+}
+
+/// The canonical form of all that decides what of a directory is looked at and how it is bound.
+fn rules(link: &Link, options: &BackupOptions) -> Vec<u8> {
+    let mut rules = options.selection.canonical();
+    rules.push(u8::from(options.cross_filesystems));
+    rules.extend_from_slice(&link.default_class().0.to_le_bytes());
+    rules
+}
+
+/// For the progress display: a whole filespace has about as many objects as it had.
+fn expect_objects(link: &Link, scope: &Scope<'_>, tally: &Tally) -> Result<(), ClientError> {
+    if scope.targets.iter().any(|target| target == b"/") {
+        let known = link.filespaces()?;
+        let same = known.iter().find(|known| known.name == scope.filespace);
+        let objects = same.map_or(0, |known| known.active_objects);
+        tally.progress.objects_expected.fetch_add(objects, Relaxed);
+    }
+    Ok(())
+}
+
+/// Opens the session, waiting a little for the end of one that was cut off.
+fn open(
+    link: &Link,
+    scope: &Scope<'_>,
+    sender: &mpsc::Sender<proto::ToServer>,
+    receiver: mpsc::Receiver<proto::ToServer>,
+) -> Result<Streaming<proto::FromServer>, ClientError> {
+    let filespace = Bytes::copy_from_slice(scope.filespace);
+    let open = proto::to_server::Message::Open(proto::OpenBackup { filespace });
+    let open = proto::ToServer { message: Some(open) };
+    wait_while_busy(link, &open)?;
+    let lost = |_| ClientError::new(ErrorKind::Retry, "the connection to the server was lost");
+    sender.blocking_send(open).map_err(lost)?;
+    let mut client = link.client();
+    let stream = link.runtime.block_on(async {
+        let mut stream = client.backup(ReceiverStream::new(receiver)).await?.into_inner();
+        match stream.message().await?.and_then(|reply| reply.message) {
+            Some(proto::from_server::Message::Opened(_)) => Ok(stream),
+            _ => Err(ClientError::new(ErrorKind::Bug, "the server did not open the session")),
+        }
+    })?;
+    Ok(stream)
+}
+
+/// Opens and ends sessions until one is let in, so that the real one is too.
+fn wait_while_busy(link: &Link, open: &proto::ToServer) -> Result<(), ClientError> {
+    let attempt = || {
+        let mut client = link.client();
+        link.runtime.block_on(async {
+            let once = tokio_stream::once(open.clone());
+            let mut stream = client.backup(once).await?.into_inner();
+            while stream.message().await?.is_some() {}
+            Ok::<_, ClientError>(())
+        })
+    };
+    for _ in 1..BUSY_TRIES {
+        match attempt() {
+            Err(error) if error.kind == ErrorKind::Busy => sys::clock::sleep(BUSY_WAIT),
+            other => return other,
+        }
+    }
+    attempt()
+}
+
+struct Session<'a> {
+    context: &'a Context<'a>,
+    options: &'a BackupOptions,
+    scope: &'a Scope<'a>,
+}
+
+impl Session<'_> {
+    fn tally(&self) -> &Tally {
+        self.context.tally
+    }
+
+    fn is_selective(&self) -> bool {
+        matches!(self.options.targets, Targets::Selective(_))
+    }
+
+    fn perform(&self, mut outbox: Outbox<'_>, answered: &Answered) -> Result<(), ClientError> {
+        let mut expiries = self.run_threads(&mut outbox, answered)?;
+        if self.tally().progress.is_stopped() {
+            return Err(ClientError::interrupted());
+        }
+        if answered.has_failed() {
+            return Err(ClientError::new(ErrorKind::Retry, "the session has failed"));
+        }
+        self.send_rejected_again(&mut outbox, answered)?;
+        let is_withheld = self.refuses_to_expire(&expiries)?;
+        if self.options.dry_run {
+            self.plan_expiries(&expiries)?;
+            return Ok(());
+        }
+        if !is_withheld {
+            self.expire(&mut outbox, &mut expiries)?;
+        }
+        let report = self.tally().report();
+        let complete = !is_withheld && report.failed == 0 && !self.is_selective();
+        outbox.close(complete, summary(&report))
+    }
+
+    /// Walks, examines, compresses and sends; returns the expirations that were held back.
+    fn run_threads(
+        &self,
+        outbox: &mut Outbox<'_>,
+        answered: &Answered,
+    ) -> Result<Vec<Expiry>, ClientError> {
+        let queue = Queue::default();
+        let tops = self.tops();
+        let inventory = self.inventory(&tops)?;
+        let walk = Walk {
+            filespace: self.scope.filespace,
+            queue: &queue,
+            selection: &self.options.selection,
+            digester: self.context.digester,
+            inventory: &inventory,
+            tally: self.tally(),
+            ignores_digests: self.context.sends_all,
+            expires: !self.is_selective(),
+            crosses_filesystems: self.options.cross_filesystems,
+        };
+        let count = Threads::choose(self.options);
+        let (work_sender, work) = bounded(SEGMENTS_WAITING);
+        let (changed_sender, changed) = bounded(SEGMENTS_WAITING);
+        let (unknown_sender, unknown) = bounded(SEGMENTS_WAITING);
+        let (full_sender, full) = bounded(QUANTA_WAITING);
+        let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
+        let outlets = Outlets { unknown: unknown_sender, changed: changed_sender };
+        std::thread::scope(|threads| {
+            let examiners: Vec<_> = (0..count.examining)
+                .map(|_| {
+                    let examiner = self.examiner(full_sender.clone(), outgoing_sender.clone());
+                    let work = work.clone();
+                    let tally = self.tally();
+                    threads.spawn(move || examine_all(examiner, &work, tally))
+                })
+                .collect();
+            drop(full_sender);
+            for _ in 0..count.compressing {
+                let (full, outgoing) = (full.clone(), outgoing_sender.clone());
+                let level = self.options.compression_level;
+                threads.spawn(move || compress_all(level, &full, &outgoing, answered));
+            }
+            drop(outgoing_sender);
+            let sending = threads.spawn(|| outbox.run(&outgoing));
+            let (to_examine, again) = (work_sender.clone(), work_sender.clone());
+            threads.spawn(move || pass_on(&unknown, &to_examine));
+            threads.spawn(move || self.fetch_pages(&changed, &again, answered));
+            let examined_chain = self.examine_chains(&tops, &work_sender);
+            drop(work_sender);
+            queue.push(&mut self.tasks(tops));
+            let walkers: Vec<_> = (0..count.walking)
+                .map(|_| {
+                    let outlets = outlets.clone();
+                    let walk = &walk;
+                    threads.spawn(move || walk.run(&outlets))
+                })
+                .collect();
+            drop(outlets);
+            wait_for(walkers);
+            let expiries = examiners.into_iter().flat_map(joined).collect();
+            joined(sending);
+            examined_chain?;
+            Ok(expiries)
+        })
+    }
+
+    fn examiner(&self, full: Sender<FullQuantum>, outgoing: Sender<Outgoing>) -> Examiner<'_> {
+        let assembler = Assembler::new(self.context.chunks, self.tally(), full);
+        Examiner::new(self.context, assembler, outgoing)
+    }
+
+    /// The targets that are there; the others are failures.
+    fn tops(&self) -> Vec<Top> {
+        let open = |target: &Target| match Top::open(self.scope.filespace, target) {
+            Ok(top) => Some(top),
+            Err(error) => {
+                let path = absolute(self.scope.filespace, target);
+                self.tally().fail(Failure { path, error: error.to_string() });
+                None
+            }
+        };
+        self.scope.targets.iter().filter_map(open).collect()
+    }
+
+    fn inventory(&self, tops: &[Top]) -> Result<Inventory, ClientError> {
+        // Several targets in one filespace: what they have in common is fetched.
+        let directories: Vec<&DirPath> = tops
+            .iter()
+            .filter_map(|top| top.dir.as_ref().map(|(_, path, _)| path))
+            .collect();
+        match directories.as_slice() {
+            [] => Ok(Inventory::default()),
+            [only] => Inventory::fetch(self.context.link, self.scope.filespace, only),
+            _ => Inventory::fetch(self.context.link, self.scope.filespace, &DirPath::root()),
+        }
+    }
+
+    fn tasks(&self, tops: Vec<Top>) -> Vec<Task> {
+        let task = |(parent, path, device_id)| Task { parent, name: None, path, device_id };
+        tops.into_iter().filter_map(|top| top.dir.map(task)).collect()
+    }
+
+    /// Has the targets themselves, and the directories above them, examined as single objects: they
+    /// are backed up with what they hold, but nothing beside them is looked at.
+    fn examine_chains(&self, tops: &[Top], work: &Sender<Work>) -> Result<(), ClientError> {
+        let mut seen = std::collections::BTreeSet::new();
+        for top in tops {
+            for link in &top.chain {
+                if !seen.insert((link.path.clone(), link.name.clone())) {
+                    continue;
+                }
+                let (first, old) = pages::holding(
+                    self.context.link,
+                    self.scope.filespace,
+                    &link.path,
+                    link.name.as_bytes(),
+                )?;
+                if link.is_target {
+                    self.tally().inspect(1, link.found.stat.size);
+                }
+                let old = old.into_iter().filter(|object| object.name == link.name).collect();
+                let segment = Segment {
+                    dir: Arc::clone(&link.dir),
+                    path: link.path.clone(),
+                    first,
+                    entries: vec![(link.name.clone(), link.found)],
+                    unreadable: Vec::new(),
+                    is_whole: false,
+                    counts: link.is_target,
+                };
+                // The stages below end first only when the session has failed.
+                drop(work.send(Work { segment, old }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the pages of changed segments and hands both on; keeps many questions under way.
+    fn fetch_pages(&self, changed: &Receiver<Segment>, work: &Sender<Work>, answered: &Answered) {
+        let fetched = pages::open(self.context.link, self.scope.filespace).and_then(
+            |(questions, mut answers)| {
+                let (asked_sender, asked) = bounded::<Segment>(PAGES_WAITING);
+                std::thread::scope(|threads| {
+                    let asking = threads.spawn(move || {
+                        for segment in changed {
+                            questions.ask(&segment.path, &segment.first)?;
+                            if asked_sender.send(segment).is_err() {
+                                break;
+                            }
+                        }
+                        Ok(())
+                    });
+                    for segment in asked {
+                        let old = answers.next()?;
+                        if work.send(Work { segment, old }).is_err() {
+                            break;
+                        }
+                    }
+                    joined(asking)
+                })
+            },
+        );
+        if let Err(error) = fetched {
+            answered.fail(error);
+            self.tally().progress.stop();
+            changed.iter().for_each(drop);
+        }
+    }
+
+    /// Sends once more, with their data, the objects whose grants the server did not honour.
+    fn send_rejected_again(
+        &self,
+        outbox: &mut Outbox<'_>,
+        answered: &Answered,
+    ) -> Result<(), ClientError> {
+        let rejected = outbox.take_rejected();
+        if rejected.is_empty() {
+            return Ok(());
+        }
+        let (full_sender, full) = unbounded();
+        let (outgoing_sender, outgoing) = unbounded();
+        let mut examiner = self.examiner(full_sender, outgoing_sender.clone());
+        examiner.assembler.trusts_grants = false;
+        for object in rejected {
+            self.send_again(&object, &mut examiner);
+            let mut compressor = compressor(self.options.compression_level)?;
+            examiner.assembler.flush();
+            for quantum in full.try_iter() {
+                compress(&mut compressor, quantum, &outgoing_sender);
+            }
+        }
+        drop((examiner, outgoing_sender));
+        outbox.run(&outgoing);
+        if answered.has_failed() {
+            return Ok(());
+        }
+        for object in outbox.take_rejected() {
+            let path = [&object.directory[..], &object.name].concat();
+            let path = absolute(self.scope.filespace, &path);
+            self.tally().backed_up.fetch_sub(1, Relaxed);
+            self.tally().fail(Failure { path, error: object.reason });
+        }
+        Ok(())
+    }
+
+    fn send_again(&self, object: &proto::Rejected, examiner: &mut Examiner<'_>) {
+        let path = [&object.directory[..], &object.name].concat();
+        self.tally().backed_up.fetch_sub(1, Relaxed);
+        self.tally().retries.fetch_add(1, Relaxed);
+        match Top::open(self.scope.filespace, &path) {
+            Ok(Top { chain, .. }) => {
+                let Some(link) = chain.into_iter().next_back() else { return };
+                let segment = Segment {
+                    dir: link.dir,
+                    path: link.path,
+                    first: object.first.to_vec(),
+                    entries: vec![(link.name, link.found)],
+                    unreadable: Vec::new(),
+                    is_whole: false,
+                    counts: true,
+                };
+                examiner.examine(&segment, &[]);
+            }
+            Err(error) => {
+                let path = absolute(self.scope.filespace, &path);
+                self.tally().fail(Failure { path, error: error.to_string() });
+            }
+        }
+    }
+
+    /// Objects below each directory that is gone.
+    fn count_below(&self, expiries: &[Expiry]) -> Result<u64, ClientError> {
+        let directories: Vec<Bytes> = expiries
+            .iter()
+            .flat_map(|expiry| expiry.names.iter().map(move |gone| (expiry, gone)))
+            .filter(|(_, (_, kind))| *kind == Kind::Directory)
+            .map(|(expiry, (name, _))| Bytes::copy_from_slice(expiry.path.child(name).as_bytes()))
+            .collect();
+        if directories.is_empty() {
+            return Ok(0);
+        }
+        let request = proto::CountSubtreesRequest {
+            filespace: Bytes::copy_from_slice(self.scope.filespace),
+            directories,
+        };
+        let link = self.context.link;
+        let mut client = link.client();
+        let reply = link.runtime.block_on(client.count_subtrees(request))?.into_inner();
+        Ok(reply.objects.iter().sum())
+    }
+
+    /// Whether so much is gone that it is more likely a mistake; then a warning says so.
+    fn refuses_to_expire(&self, expiries: &[Expiry]) -> Result<bool, ClientError> {
+        let named: usize = expiries.iter().map(|expiry| expiry.names.len()).sum();
+        if named == 0 || self.options.confirm_expire {
+            return Ok(false);
+        }
+        let gone = named as u64 + self.count_below(expiries)?;
+        let kept = self.tally().kept.load(Relaxed);
+        let refuses = policy::expiry_guard::refuses(gone, kept);
+        if refuses {
+            self.tally().warn(format!(
+                "{gone} of {} objects in {} are gone; they were not expired, because this looks \
+                 like an unmounted disk; if it is right, run again with --confirm-expire",
+                gone + kept,
+                model::escaped(self.scope.filespace),
+            ));
+        }
+        Ok(refuses)
+    }
+
+    fn plan_expiries(&self, expiries: &[Expiry]) -> Result<(), ClientError> {
+        let named: usize = expiries.iter().map(|expiry| expiry.names.len()).sum();
+        let gone = named as u64 + self.count_below(expiries)?;
+        self.tally().expired.fetch_add(gone, Relaxed);
+        for expiry in expiries {
+            for (name, _) in &expiry.names {
+                let path = absolute(self.scope.filespace, &expiry.path.join(name));
+                self.tally().plan("expire", path);
+            }
+        }
+        Ok(())
+    }
+
+    fn expire(
+        &self,
+        outbox: &mut Outbox<'_>,
+        expiries: &mut Vec<Expiry>,
+    ) -> Result<(), ClientError> {
+        for expiry in expiries.drain(..) {
+            let Expiry { path, first, names, digest } = expiry;
+            debug_assert!(names.len() <= EXPIRED_PER_ROUND, "a page holds fewer objects");
+            let names = names.iter().map(|(name, _)| Bytes::copy_from_slice(name.as_bytes()));
+            let digest = digest.map_or_else(Bytes::new, |d| Bytes::copy_from_slice(&d.0));
+            outbox.push(proto::PageChange {
+                directory: Bytes::copy_from_slice(path.as_bytes()),
+                first: first.clone().into(),
+                expired: names.collect(),
+                pages: vec![proto::PageKey { first: first.into(), digest }],
+                ..proto::PageChange::default()
+            })?;
+        }
+        outbox.settle()
+    }
+}
+
+/// What the server keeps of the report.
+fn summary(report: &crate::BackupReport) -> String {
+    format!(
+        "{{\"inspected\":{},\"backed_up\":{},\"updated\":{},\"expired\":{},\"failed\":{},\
+         \"bytes_inspected\":{},\"bytes_transferred\":{}}}",
+        report.inspected,
+        report.backed_up,
+        report.updated,
+        report.expired,
+        report.failed,
+        report.bytes_inspected,
+        report.bytes_transferred
+    )
+}
+
+/// A target, opened: the chain of objects from the filespace's root to it, and its directory.
+struct Top {
+    chain: Vec<Step>,
+    /// The directory to walk, its path and device; `None` for a target that is no directory.
+    dir: Option<(Arc<Dir>, DirPath, u64)>,
+}
+
+/// One object of a chain.
+struct Step {
+    dir: Arc<Dir>,
+    path: DirPath,
+    name: Name,
+    found: sys::Found,
+    is_target: bool,
+}
+
+impl Top {
+    fn open(filespace: &[u8], target: &[u8]) -> std::io::Result<Self> {
+        let gone = || std::io::Error::from(std::io::ErrorKind::NotFound);
+        let root = Arc::new(Dir::open(filespace)?);
+        let found = root.stat_self()?;
+        let mut chain = vec![Step {
+            dir: Arc::clone(&root),
+            path: DirPath::above_root(),
+            name: Name::root(),
+            found,
+            is_target: target == b"/",
+        }];
+        let mut dir = Some((root, DirPath::root(), found.device_id));
+        let Some((_, _)) = split(target).filter(|(_, name)| *name != Name::root()) else {
+            return Ok(Self { chain, dir });
+        };
+        let parts = target.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
+        let parts: Vec<&[u8]> = parts.collect();
+        for (at, part) in parts.iter().enumerate() {
+            let (parent, path, device_id) = dir.take().ok_or_else(gone)?;
+            let name = Name::new(part).map_err(|_| gone())?;
+            let is_socket = || std::io::Error::other("it is a socket, which is not backed up");
+            let found = parent.stat(part)?.ok_or_else(is_socket)?;
+            if found.stat.kind == Kind::Directory {
+                let child = Arc::new(parent.open_dir(part)?);
+                dir = Some((child, path.child(&name), device_id));
+            }
+            let is_target = at + 1 == parts.len();
+            chain.push(Step { dir: parent, path, name, found, is_target });
+        }
+        Ok(Self { chain, dir })
+    }
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    // A thread that panicked is a bug; its panic goes on here.
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn wait_for(threads: Vec<ScopedJoinHandle<'_, ()>>) {
+    threads.into_iter().for_each(joined);
+}
+
+/// Segments without a page at the server need no question.
+fn pass_on(unknown: &Receiver<Segment>, work: &Sender<Work>) {
+    for segment in unknown {
+        if work.send(Work { segment, old: Vec::new() }).is_err() {
+            break;
+        }
+    }
+}
+
+fn examine_all(mut examiner: Examiner<'_>, work: &Receiver<Work>, tally: &Tally) -> Vec<Expiry> {
+    for Work { segment, old } in work {
+        if !tally.progress.is_stopped() {
+            examiner.examine(&segment, &old);
+        }
+        if work.is_empty() {
+            // Nobody is to wait for data that waits for more.
+            examiner.assembler.flush();
+        }
+    }
+    examiner.assembler.flush();
+    examiner.expiries
+}
+
+fn compressor(level: i32) -> Result<Compressor, ClientError> {
+    Compressor::new(level)
+        .map_err(|error| ClientError::new(ErrorKind::Usage, format!("compression: {error}")))
+}
+
+fn compress_all(
+    level: i32,
+    full: &Receiver<FullQuantum>,
+    outgoing: &Sender<Outgoing>,
+    answered: &Answered,
+) {
+    match compressor(level) {
+        Ok(mut compressor) => {
+            full.iter().for_each(|quantum| compress(&mut compressor, quantum, outgoing));
+        }
+        Err(error) => {
+            answered.fail(error);
+            full.iter().for_each(drop);
+        }
+    }
+}
+
+fn compress(compressor: &mut Compressor, quantum: FullQuantum, outgoing: &Sender<Outgoing>) {
+    let record = compressor.encode(&quantum.raw);
+    let FullQuantum { number, digests, .. } = quantum;
+    // The outbox ends first only when the session has failed; that is told elsewhere.
+    drop(outgoing.send(Outgoing::Quantum { number, record, digests }));
+}

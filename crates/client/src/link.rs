@@ -1,0 +1,311 @@
+//! The connection to the server: TLS 1.3 pinned to its CA, greeting, renewal of the certificate.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use model::{ClassId, ServerTime};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Endpoint};
+use wire::proto::node_client::NodeClient;
+use wire::{CONNECTION_WINDOW_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, proto};
+
+use crate::home::{ClientConfig, Home, Identity, Request};
+use crate::{ClientError, ErrorKind};
+
+/// A server that does not answer by then is not there.
+const CONNECT_SECS: u64 = 15;
+/// The connection is asked for a sign of life so often.
+const KEEPALIVE_SECS: u64 = 20;
+/// A certificate is renewed once it has less than this to live: a third of its 90 days.
+const RENEW_SECS: i64 = 30 * 86_400;
+/// Threads that drive the network.
+const NETWORK_THREADS: usize = 2;
+
+/// How the server's certificate is judged.
+pub(crate) enum Trust {
+    /// Its CA has this SHA-256; there is no client certificate yet.
+    Fingerprint([u8; 32]),
+    /// Its CA is the one that came with our own certificate.
+    Pinned(Identity),
+}
+
+/// What the server said when it was greeted.
+#[derive(Clone, Debug)]
+pub struct Hello {
+    pub node: String,
+    pub server_version: String,
+    /// The server's clock.
+    pub now: ServerTime,
+    pub default_class: String,
+    /// Names of management classes.
+    pub classes: BTreeMap<ClassId, String>,
+}
+
+/// A filespace of the node as the server knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FilespaceInfo {
+    pub name: Vec<u8>,
+    pub active_objects: u64,
+    pub last_backup: Option<ServerTime>,
+}
+
+/// An open connection.
+pub(crate) struct Link {
+    pub(crate) runtime: Runtime,
+    client: NodeClient<Channel>,
+    hello: Hello,
+    pub(crate) domain_key: chunk::DomainKey,
+    pub(crate) digest_key: [u8; 32],
+}
+
+/// A runtime for the network edge.
+pub(crate) fn runtime() -> Result<Runtime, ClientError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(NETWORK_THREADS)
+        .thread_name("network")
+        .enable_all()
+        .build()
+        .map_err(|error| ClientError::new(ErrorKind::Bug, format!("no threads: {error}")))
+}
+
+impl Link {
+    pub(crate) fn open(home: &Home) -> Result<Self, ClientError> {
+        let runtime = runtime()?;
+        let identity = home.identity()?;
+        let expires = expiry(&identity.leaf);
+        let address = home.config.server.clone();
+        let greeted = runtime.block_on(async {
+            let channel = connect(&address, Trust::Pinned(identity)).await?;
+            let mut client = NodeClient::new(channel)
+                .max_decoding_message_size(MESSAGE_BYTES_MAX)
+                .max_encoding_message_size(MESSAGE_BYTES_MAX);
+            let version = env!("CARGO_PKG_VERSION").to_owned();
+            let hello = proto::HelloRequest { client_version: version };
+            let reply = client.hello(hello).await?.into_inner();
+            if expires - sys::clock::now().secs() < RENEW_SECS {
+                renew(home, &mut client).await?;
+            }
+            Ok::<_, ClientError>((client, reply))
+        });
+        let (client, reply) = greeted.map_err(|error| about_node(home, error))?;
+        Self::greeted(runtime, client, reply)
+    }
+
+    fn greeted(
+        runtime: Runtime,
+        client: NodeClient<Channel>,
+        reply: proto::HelloReply,
+    ) -> Result<Self, ClientError> {
+        let short = |_| ClientError::new(ErrorKind::Bug, "the server sent keys of another length");
+        let domain_key = <[u8; 32]>::try_from(&reply.domain_key[..]).map_err(short)?;
+        let digest_key = <[u8; 32]>::try_from(&reply.digest_key[..]).map_err(short)?;
+        let class = |(id, name)| Some((ClassId(u16::try_from(id).ok()?), name));
+        let hello = Hello {
+            node: reply.node,
+            server_version: reply.server_version,
+            now: ServerTime(reply.now),
+            default_class: reply.default_class,
+            classes: reply.classes.into_iter().filter_map(class).collect(),
+        };
+        let domain_key = chunk::DomainKey::new(domain_key);
+        Ok(Self { runtime, client, hello, domain_key, digest_key })
+    }
+
+    pub(crate) fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    /// The class that objects are bound to.
+    pub(crate) fn default_class(&self) -> ClassId {
+        let is_default = |(_, name): &(&ClassId, &String)| **name == self.hello.default_class;
+        self.hello.classes.iter().find(is_default).map_or(ClassId(1), |(id, _)| *id)
+    }
+
+    /// A handle for calls; cheap.
+    pub(crate) fn client(&self) -> NodeClient<Channel> {
+        self.client.clone()
+    }
+
+    pub(crate) fn filespaces(&self) -> Result<Vec<FilespaceInfo>, ClientError> {
+        let mut client = self.client();
+        let reply = self.runtime.block_on(client.filespaces(proto::FilespacesRequest {}))?;
+        let info = |filespace: proto::Filespace| FilespaceInfo {
+            name: filespace.name.to_vec(),
+            active_objects: filespace.active_objects,
+            last_backup: (filespace.last_backup != 0).then_some(ServerTime(filespace.last_backup)),
+        };
+        Ok(reply.into_inner().filespaces.into_iter().map(info).collect())
+    }
+}
+
+/// A refusal says whom it is about.
+fn about_node(home: &Home, error: ClientError) -> ClientError {
+    let ClientError { kind, message } = error;
+    if kind != ErrorKind::Refused {
+        return ClientError { kind, message };
+    }
+    let ClientConfig { server, node, .. } = &home.config;
+    ClientError::new(kind, format!("{server} refuses node {node}: {message}"))
+}
+
+/// When the certificate ends, in seconds since 1970; 0 if that cannot be told.
+fn expiry(leaf: &CertificateDer<'_>) -> i64 {
+    x509_parser::parse_x509_certificate(leaf)
+        .map_or(0, |(_, leaf)| leaf.validity().not_after.timestamp())
+}
+
+async fn renew(home: &Home, client: &mut NodeClient<Channel>) -> Result<(), ClientError> {
+    let request = Request::make()?;
+    let message = proto::RenewRequest { signing_request: request.signing_request.clone().into() };
+    let certificate = client.renew(message).await?.into_inner();
+    home.renew(&request, &certificate.chain_pem)
+}
+
+/// Connects to the server at `address`.
+pub(crate) async fn connect(address: &str, trust: Trust) -> Result<Channel, ClientError> {
+    let config = Arc::new(tls_config(trust)?);
+    let limit = Duration::from_secs(CONNECT_SECS);
+    let unreachable = |error: &dyn std::fmt::Display| {
+        let message = format!("cannot reach the server at {address}: {error}");
+        ClientError::new(ErrorKind::Retry, message)
+    };
+    let stream = tokio::time::timeout(limit, TcpStream::connect(address))
+        .await
+        .map_err(|_| unreachable(&"it does not answer"))?
+        .map_err(|error| unreachable(&error))?;
+    stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
+    let name = ServerName::try_from(wire::SERVER_NAME).expect("a DNS name");
+    let handshake = TlsConnector::from(config).connect(name, stream);
+    let stream = tokio::time::timeout(limit, handshake)
+        .await
+        .map_err(|_| unreachable(&"it does not speak TLS"))?
+        .map_err(|error| refused(address, &error))?;
+    // The channel gets this one stream: a connection that is lost is lost.
+    let stream = Mutex::new(Some(TokioIo::new(stream)));
+    let connector = tower::service_fn(move |_| {
+        let stream = stream.lock().ok().and_then(|mut slot| slot.take());
+        let lost = || std::io::Error::from(std::io::ErrorKind::ConnectionAborted);
+        async move { stream.ok_or_else(lost) }
+    });
+    let keepalive = Duration::from_secs(KEEPALIVE_SECS);
+    Endpoint::from_static("https://server.holdfast.internal")
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .http2_keep_alive_interval(keepalive)
+        .keep_alive_timeout(keepalive)
+        .connect_with_connector(connector)
+        .await
+        .map_err(|error| refused(address, &error))
+}
+
+fn refused(address: &str, error: &dyn std::error::Error) -> ClientError {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = inner.to_string();
+        source = inner.source();
+    }
+    let message = format!("the server at {address} is not trusted, or refuses this node: {text}");
+    ClientError::new(ErrorKind::Refused, message)
+}
+
+fn tls_config(trust: Trust) -> Result<rustls::ClientConfig, ClientError> {
+    let failed = |error: rustls::Error| {
+        let message = format!("the node's certificate cannot be used: {error}; enrol again");
+        ClientError::new(ErrorKind::Refused, message)
+    };
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(failed)?;
+    let mut config = match trust {
+        Trust::Fingerprint(fingerprint) => {
+            let verifier = PinnedCa { fingerprint, provider };
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(verifier))
+                .with_no_client_auth()
+        }
+        Trust::Pinned(Identity { leaf, ca, key }) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(ca.clone()).map_err(failed)?;
+            builder
+                .with_root_certificates(roots)
+                .with_client_auth_cert(vec![leaf, ca], key)
+                .map_err(failed)?
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(config)
+}
+
+/// Trusts a server whose chain ends in the CA with this fingerprint, and nobody else.
+#[derive(Debug)]
+struct PinnedCa {
+    fingerprint: [u8; 32],
+    provider: Arc<CryptoProvider>,
+}
+
+impl PinnedCa {
+    fn verifier(
+        &self,
+        chain: &[CertificateDer<'_>],
+    ) -> Result<Arc<WebPkiServerVerifier>, rustls::Error> {
+        let is_pinned =
+            |certificate: &&CertificateDer<'_>| wire::fingerprint(certificate) == self.fingerprint;
+        let ca = chain.iter().find(is_pinned).ok_or_else(|| {
+            rustls::Error::General("its CA is not the one that the token names".to_owned())
+        })?;
+        let mut roots = RootCertStore::empty();
+        roots.add(ca.clone().into_owned())?;
+        WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::clone(&self.provider))
+            .build()
+            .map_err(|error| rustls::Error::General(error.to_string()))
+    }
+}
+
+impl ServerCertVerifier for PinnedCa {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.verifier(intermediates)?
+            .verify_server_cert(leaf, intermediates, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("TLS 1.3 only".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

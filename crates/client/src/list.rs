@@ -1,0 +1,140 @@
+//! Listing versions.
+
+use model::{DirPath, Kind, Object, ServerTime};
+use wire::proto;
+
+use crate::link::Link;
+use crate::restore::{Place, candidates, normalise};
+use crate::{ClientError, ErrorKind, ListOptions};
+
+/// One version.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedVersion {
+    /// On the node, from `/`.
+    pub path: Vec<u8>,
+    pub object: Object,
+    /// The name of its management class.
+    pub class: String,
+    /// `None` for the active version.
+    pub deactivated: Option<ServerTime>,
+}
+
+/// Lists what `options` select. A directory is listed with what it holds directly, or with all below
+/// it when the listing is recursive.
+pub(crate) fn run(
+    link: &Link,
+    options: &ListOptions,
+    visit: &mut dyn FnMut(&ListedVersion) -> bool,
+) -> Result<(), ClientError> {
+    let filespaces = link.filespaces()?;
+    let Some(path) = &options.path else {
+        for filespace in filespaces {
+            let directory = DirPath::above_root();
+            let place = Place { filespace: filespace.name, directory, name: None };
+            let selection = select(place.selection(false), options);
+            list(link, &place.filespace, selection, visit)?;
+        }
+        return Ok(());
+    };
+    let path = normalise(path)?;
+    for place in candidates(&filespaces, &path) {
+        if list_place(link, &place, options, visit)? {
+            return Ok(());
+        }
+    }
+    let message = format!("nothing of {} is stored", model::escaped(&path));
+    Err(ClientError::new(ErrorKind::NotFound, message))
+}
+
+fn select(selection: proto::Selection, options: &ListOptions) -> proto::Selection {
+    proto::Selection {
+        at: options.which.at.map_or(0, |time| time.0),
+        inactive: options.which.inactive,
+        all_versions: options.all_versions,
+        ..selection
+    }
+}
+
+/// Lists one place; whether there was anything.
+fn list_place(
+    link: &Link,
+    place: &Place,
+    options: &ListOptions,
+    visit: &mut dyn FnMut(&ListedVersion) -> bool,
+) -> Result<bool, ClientError> {
+    if options.recursive {
+        let selection = select(place.selection(true), options);
+        return Ok(list(link, &place.filespace, selection, visit)?.entries > 0);
+    }
+    let own = select(place.selection(false), options);
+    let seen = list(link, &place.filespace, own, visit)?;
+    if !seen.has_directory || seen.is_stopped {
+        return Ok(seen.entries > 0);
+    }
+    let below = place
+        .name
+        .as_ref()
+        .map_or_else(DirPath::root, |name| place.directory.child(name));
+    let selection = proto::Selection {
+        filespace: place.filespace.clone().into(),
+        directory: below.as_bytes().to_vec().into(),
+        one_directory: true,
+        ..proto::Selection::default()
+    };
+    list(link, &place.filespace, select(selection, options), visit)?;
+    Ok(true)
+}
+
+#[derive(Default)]
+struct Seen {
+    entries: u64,
+    has_directory: bool,
+    is_stopped: bool,
+}
+
+fn list(
+    link: &Link,
+    filespace: &[u8],
+    selection: proto::Selection,
+    visit: &mut dyn FnMut(&ListedVersion) -> bool,
+) -> Result<Seen, ClientError> {
+    let mut client = link.client();
+    let request = proto::ListRequest { selection: Some(selection) };
+    let mut stream = link.runtime.block_on(client.list(request))?.into_inner();
+    let mut seen = Seen::default();
+    while let Some(message) = link.runtime.block_on(stream.message())? {
+        for listed in versions(link, filespace, &message)? {
+            seen.entries += 1;
+            seen.has_directory |= listed.object.stat.kind == Kind::Directory;
+            if !visit(&listed) {
+                seen.is_stopped = true;
+                return Ok(seen);
+            }
+        }
+    }
+    Ok(seen)
+}
+
+/// The versions of a message, by name; of one name newest first.
+fn versions(
+    link: &Link,
+    filespace: &[u8],
+    message: &proto::VersionsReply,
+) -> Result<Vec<ListedVersion>, ClientError> {
+    let mut versions = Vec::new();
+    for directory in &message.directories {
+        for entry in crate::restore::decode(directory)? {
+            let path = entry.directory.join(&entry.object.name);
+            let class = link.hello().classes.get(&entry.object.class).cloned().unwrap_or_default();
+            versions.push(ListedVersion {
+                path: crate::backup::absolute(filespace, &path),
+                object: entry.object,
+                class,
+                deactivated: entry.deactivated,
+            });
+        }
+    }
+    // Rounds of versions become one list by name.
+    versions.sort_by(|a, b| a.path.cmp(&b.path).then(b.object.inserted.cmp(&a.object.inserted)));
+    Ok(versions)
+}

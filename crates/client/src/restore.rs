@@ -1,0 +1,416 @@
+//! Restore and verification.
+//!
+//! The server sends windows of entries in path order; the client makes directories, links and empty
+//! files as they come, looks what is there already, and answers which files it lacks. Then their
+//! quanta come in media order; threads decompress them, check every chunk, and write it wherever the
+//! window needs it. A file appears under its name only when it is whole.
+//!
+//! Invariants:
+//! 1. No symbolic link is followed below the target's top.
+//! 2. A chunk is written only after its digest has been checked.
+//! 3. A directory gets its attributes after everything in it has been made.
+
+mod links;
+mod make;
+mod selection;
+mod tree;
+mod verify;
+mod window;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
+
+use chunk::Decompressor;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use wire::proto;
+
+use crate::link::Link;
+use crate::progress::{Phase, Progress};
+use crate::report::{Failure, RestoreReport};
+use crate::{ClientError, ErrorKind, RestoreOptions};
+pub(crate) use selection::{Place, candidates, normalise};
+pub(crate) use verify::verify;
+pub(crate) use window::decode;
+use window::{Window, WindowBuilder};
+
+/// Quanta that wait for a thread at most.
+const QUANTA_WAITING: usize = 8;
+/// Answers that wait for the network at most.
+const ANSWERS_WAITING: usize = 4;
+
+/// What becomes of entries and of their data.
+pub(crate) trait Destination: Sync {
+    /// A file being filled.
+    type File: Send + Sync;
+
+    /// Takes an object of `directory`; tells the file to fill if its data is wanted.
+    fn take(&mut self, entry: window::Entry) -> Option<Self::File>;
+
+    /// Writes a checked chunk; whether that succeeded. Several threads may write to one file.
+    fn write(&self, file: &Self::File, chunk: &[u8], offset: u64) -> Result<(), String>;
+
+    /// All chunks of the file have been written.
+    fn complete(&self, file: &Self::File);
+
+    /// The file cannot be had. Called once at most, and not after `complete`.
+    fn lose(&self, file: &Self::File, reason: &str);
+
+    /// All entries of a window have been taken: time to answer.
+    fn end_of_entries(&mut self) {}
+}
+
+/// Counting, from all threads.
+pub(crate) struct Tally {
+    pub(crate) progress: Arc<Progress>,
+    report: Mutex<RestoreReport>,
+}
+
+impl Tally {
+    pub(crate) fn new(progress: Arc<Progress>) -> Self {
+        Self { progress, report: Mutex::default() }
+    }
+
+    pub(crate) fn note(&self, change: impl FnOnce(&mut RestoreReport)) {
+        change(&mut self.report.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn restored(&self, bytes: u64) {
+        self.progress.done.fetch_add(1, Relaxed);
+        self.progress.bytes.fetch_add(bytes, Relaxed);
+        self.note(|report| {
+            report.restored += 1;
+            report.bytes_restored += bytes;
+        });
+    }
+
+    pub(crate) fn skipped(&self, is_kept: bool) {
+        self.note(|report| {
+            report.skipped += 1;
+            report.kept += u64::from(is_kept);
+        });
+    }
+
+    pub(crate) fn fail(&self, path: Vec<u8>, error: impl Into<String>) {
+        self.progress.failed.fetch_add(1, Relaxed);
+        let failure = Failure { path, error: error.into() };
+        self.note(|report| {
+            report.failed += 1;
+            if report.failures.len() < crate::report::FAILURES_LISTED {
+                report.failures.push(failure);
+            }
+        });
+    }
+
+    pub(crate) fn into_report(self) -> RestoreReport {
+        self.report.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Restores what `options` say.
+pub(crate) fn run(
+    link: &Link,
+    options: &RestoreOptions,
+    progress: &Arc<Progress>,
+) -> Result<RestoreReport, ClientError> {
+    let started = sys::clock::monotonic();
+    sys::process::raise_open_files();
+    let tally = Tally::new(Arc::clone(progress));
+    progress.enter(Phase::Running);
+    let filespaces = link.filespaces()?;
+    for path in &options.paths {
+        restore_path(link, options, &filespaces, path, &tally)?;
+    }
+    progress.enter(Phase::Finishing);
+    let bytes_transferred = progress.bytes_transferred.load(Relaxed);
+    let mut report = tally.into_report();
+    report.node = link.hello().node.clone();
+    report.bytes_transferred = bytes_transferred;
+    report.elapsed = started.elapsed();
+    Ok(report)
+}
+
+/// Restores one path from the filespace that has it: the innermost mount point first.
+fn restore_path(
+    link: &Link,
+    options: &RestoreOptions,
+    filespaces: &[crate::FilespaceInfo],
+    path: &[u8],
+    tally: &Tally,
+) -> Result<(), ClientError> {
+    let path = normalise(path)?;
+    for place in candidates(filespaces, &path) {
+        let mut message = place.selection(true);
+        message.at = options.which.at.map_or(0, |time| time.0);
+        message.inactive = options.which.inactive;
+        let mut maker = make::Maker::new(&place, options, tally)?;
+        let found = stream(link, message, &mut maker, tally)?;
+        maker.finish();
+        if found > 0 {
+            return Ok(());
+        }
+    }
+    let shown = model::escaped(&path);
+    let message = format!("nothing of {shown} is stored; 'holdfast list' shows what is");
+    Err(ClientError::new(ErrorKind::NotFound, message))
+}
+
+/// A quantum and what of it is needed.
+struct Work<F> {
+    window: Arc<Window<F>>,
+    quantum: proto::RestoredQuantum,
+}
+
+/// Receives everything selected into `destination`; tells how many entries there were.
+pub(crate) fn stream<D: Destination>(
+    link: &Link,
+    selection: proto::Selection,
+    destination: &mut D,
+    tally: &Tally,
+) -> Result<u64, ClientError> {
+    let (answers, receiver) = mpsc::channel(ANSWERS_WAITING);
+    let start = proto::restore_request::Message::Start(selection);
+    send(&answers, start)?;
+    let mut client = link.client();
+    let messages = link
+        .runtime
+        .block_on(client.restore(ReceiverStream::new(receiver)))?
+        .into_inner();
+    let mut stream = Incoming { link, messages, answers, tally, entries: 0 };
+    while stream.window(destination)? {}
+    Ok(stream.entries)
+}
+
+fn send(
+    answers: &mpsc::Sender<proto::RestoreRequest>,
+    message: proto::restore_request::Message,
+) -> Result<(), ClientError> {
+    let lost = |_| ClientError::new(ErrorKind::Retry, "the connection to the server was lost");
+    let request = proto::RestoreRequest { message: Some(message) };
+    answers.blocking_send(request).map_err(lost)
+}
+
+struct Incoming<'a> {
+    link: &'a Link,
+    messages: Streaming<proto::RestoreReply>,
+    answers: mpsc::Sender<proto::RestoreRequest>,
+    tally: &'a Tally,
+    entries: u64,
+}
+
+/// What comes next.
+enum Next<F> {
+    Work(Work<F>),
+    /// All data of the current window has come; `last` says whether of all.
+    Done {
+        last: bool,
+    },
+    More,
+}
+
+impl Incoming<'_> {
+    fn message(&mut self) -> Result<proto::restore_reply::Message, ClientError> {
+        if self.tally.progress.is_stopped() {
+            return Err(ClientError::interrupted());
+        }
+        let ended = || ClientError::new(ErrorKind::Retry, "the server ended the restore early");
+        let reply = self.link.runtime.block_on(self.messages.message())?.ok_or_else(ended)?;
+        reply
+            .message
+            .ok_or_else(|| ClientError::new(ErrorKind::Bug, "an empty message"))
+    }
+
+    /// Handles everything up to the end of the data of the next window; whether more follow.
+    ///
+    /// Entries of the windows behind it come in between; they are taken at once.
+    fn window<D: Destination>(&mut self, destination: &mut D) -> Result<bool, ClientError> {
+        let mut ready: std::collections::VecDeque<Arc<Window<D::File>>> = Default::default();
+        let mut builder = WindowBuilder::new();
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        loop {
+            // Entries are taken by this thread alone, data by all: first everything until data comes.
+            let next = self.entries(destination, &mut builder, &mut ready)?;
+            let first = match next {
+                Next::Work(work) => work,
+                Next::Done { last } => {
+                    ready.pop_front();
+                    if last {
+                        return Ok(false);
+                    }
+                    continue;
+                }
+                Next::More => continue,
+            };
+            let last = self.data(destination, threads, first, &mut builder, &mut ready)?;
+            if last {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Takes messages until one brings data.
+    fn entries<D: Destination>(
+        &mut self,
+        destination: &mut D,
+        builder: &mut WindowBuilder<D::File>,
+        ready: &mut std::collections::VecDeque<Arc<Window<D::File>>>,
+    ) -> Result<Next<D::File>, ClientError> {
+        match self.message()? {
+            proto::restore_reply::Message::Entries(entries) => {
+                self.take_entries(entries, destination, builder)?;
+                Ok(Next::More)
+            }
+            proto::restore_reply::Message::EntriesEnd(end) => {
+                self.answer(end.window, destination, builder, ready)?;
+                Ok(Next::More)
+            }
+            proto::restore_reply::Message::Quantum(quantum) => {
+                let window = ready.front().ok_or_else(out_of_turn)?;
+                Ok(Next::Work(Work { window: Arc::clone(window), quantum }))
+            }
+            proto::restore_reply::Message::Damaged(damaged) => {
+                let window = ready.front().ok_or_else(out_of_turn)?;
+                window.lose(destination, damaged.first_place, damaged.chunk_count, &damaged.reason);
+                Ok(Next::More)
+            }
+            proto::restore_reply::Message::DataEnd(end) => Ok(Next::Done { last: end.last }),
+        }
+    }
+
+    fn take_entries<D: Destination>(
+        &mut self,
+        entries: proto::VersionsReply,
+        destination: &mut D,
+        builder: &mut WindowBuilder<D::File>,
+    ) -> Result<(), ClientError> {
+        for directory in entries.directories {
+            for entry in decode(&directory)? {
+                self.entries += 1;
+                self.tally.progress.objects.fetch_add(1, Relaxed);
+                let extents = entry.extents();
+                let file = destination.take(entry);
+                builder.add(file, &extents);
+            }
+        }
+        Ok(())
+    }
+
+    fn answer<D: Destination>(
+        &self,
+        number: u64,
+        destination: &mut D,
+        builder: &mut WindowBuilder<D::File>,
+        ready: &mut std::collections::VecDeque<Arc<Window<D::File>>>,
+    ) -> Result<(), ClientError> {
+        destination.end_of_entries();
+        let (window, bits) = std::mem::replace(builder, WindowBuilder::new()).finish();
+        ready.push_back(Arc::new(window));
+        let wanted = proto::Wanted { window: number, bits: bits.into() };
+        send(&self.answers, proto::restore_request::Message::Wanted(wanted))
+    }
+
+    /// Handles the data of one window by `threads` threads; whether it was the last window.
+    ///
+    /// Entries that come in between wait until the data is done: their destination is busy.
+    fn data<D: Destination>(
+        &mut self,
+        destination: &mut D,
+        threads: usize,
+        first: Work<D::File>,
+        builder: &mut WindowBuilder<D::File>,
+        ready: &mut std::collections::VecDeque<Arc<Window<D::File>>>,
+    ) -> Result<bool, ClientError> {
+        let mut early = Vec::new();
+        let key = &self.link.domain_key;
+        let window = Arc::clone(&first.window);
+        let shared: &D = destination;
+        let last = std::thread::scope(|scope| {
+            let (sender, receiver): (Sender<Work<D::File>>, Receiver<_>) = bounded(QUANTA_WAITING);
+            for _ in 0..threads {
+                let receiver = receiver.clone();
+                scope.spawn(move || open_all(&receiver, key, shared));
+            }
+            drop(receiver);
+            let mut next = Some(first);
+            loop {
+                if let Some(work) = next.take() {
+                    let bytes = work.quantum.record.len() as u64;
+                    self.tally.progress.bytes_transferred.fetch_add(bytes, Relaxed);
+                    if sender.send(work).is_err() {
+                        return Err(ClientError::new(ErrorKind::Bug, "no thread takes data"));
+                    }
+                }
+                match self.message()? {
+                    proto::restore_reply::Message::Quantum(quantum) => {
+                        next = Some(Work { window: Arc::clone(&window), quantum });
+                    }
+                    proto::restore_reply::Message::Damaged(damaged) => {
+                        let proto::DamagedQuantum { first_place, chunk_count, reason } = damaged;
+                        window.lose(shared, first_place, chunk_count, &reason);
+                    }
+                    proto::restore_reply::Message::DataEnd(end) => return Ok(end.last),
+                    message => early.push(message),
+                }
+            }
+        })?;
+        window.lose_rest(destination);
+        ready.pop_front();
+        for message in early {
+            match message {
+                proto::restore_reply::Message::Entries(entries) => {
+                    self.take_entries(entries, destination, builder)?;
+                }
+                proto::restore_reply::Message::EntriesEnd(end) => {
+                    self.answer(end.window, destination, builder, ready)?;
+                }
+                _ => return Err(out_of_turn()),
+            }
+        }
+        Ok(last)
+    }
+}
+
+fn out_of_turn() -> ClientError {
+    ClientError::new(ErrorKind::Bug, "the server sent data out of turn")
+}
+
+/// A thread that opens quanta and hands their chunks to where they are needed.
+fn open_all<D: Destination>(
+    work: &Receiver<Work<D::File>>,
+    key: &chunk::DomainKey,
+    destination: &D,
+) {
+    let mut decompressor = Decompressor::new();
+    for Work { window, quantum } in work {
+        let opened = match &mut decompressor {
+            Ok(decompressor) => {
+                decompressor.decode(&quantum.record).map_err(|damage| damage.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        let (digests, _) = quantum.digests.as_chunks::<32>();
+        match opened {
+            Ok(raw) if raw.lengths().len() == digests.len() => {
+                for (index, (chunk, digest)) in (0..).zip(raw.chunks().zip(digests)) {
+                    let place = quantum.first_place + index;
+                    window.put(destination, place, chunk, |chunk| key.digest(chunk).0 == *digest);
+                }
+            }
+            Ok(_) => lose(&window, destination, &quantum, "its digests are not whole"),
+            Err(reason) => lose(&window, destination, &quantum, &reason),
+        }
+    }
+}
+
+fn lose<D: Destination>(
+    window: &Window<D::File>,
+    destination: &D,
+    quantum: &proto::RestoredQuantum,
+    reason: &str,
+) {
+    let count = u32::try_from(quantum.digests.len() / 32).unwrap_or(u32::MAX);
+    window.lose(destination, quantum.first_place, count, reason);
+}

@@ -1,0 +1,103 @@
+//! Verification: everything that a restore would read is read and checked, and nothing is written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use wire::proto;
+
+use super::window::Entry;
+use super::{Destination, Tally, candidates, normalise, stream};
+use crate::link::Link;
+use crate::progress::{Phase, Progress};
+use crate::report::VerifyReport;
+use crate::{ClientError, ErrorKind, VerifyOptions, has_data};
+
+/// Checks versions of all ages.
+pub(crate) fn verify(
+    link: &Link,
+    options: &VerifyOptions,
+    progress: &Arc<Progress>,
+) -> Result<VerifyReport, ClientError> {
+    let started = sys::clock::monotonic();
+    let tally = Tally::new(Arc::clone(progress));
+    progress.enter(Phase::Running);
+    let bytes = AtomicU64::new(0);
+    let mut versions = 0;
+    for mut selection in selections(link, options)? {
+        selection.all_versions = true;
+        let filespace = selection.filespace.to_vec();
+        let mut checker = Checker { filespace, tally: &tally, bytes: &bytes, reads: options.data };
+        versions += stream(link, selection, &mut checker, &tally)?;
+    }
+    let report = tally.into_report();
+    Ok(VerifyReport {
+        node: link.hello().node.clone(),
+        versions,
+        damaged: report.failed,
+        bytes_verified: bytes.load(Relaxed),
+        bytes_transferred: progress.bytes_transferred.load(Relaxed),
+        elapsed: started.elapsed(),
+        failures: report.failures,
+    })
+}
+
+fn selections(link: &Link, options: &VerifyOptions) -> Result<Vec<proto::Selection>, ClientError> {
+    let filespaces = link.filespaces()?;
+    if options.paths.is_empty() {
+        let everything = |filespace: &crate::FilespaceInfo| proto::Selection {
+            filespace: filespace.name.clone().into(),
+            ..proto::Selection::default()
+        };
+        return Ok(filespaces.iter().map(everything).collect());
+    }
+    let mut selections = Vec::new();
+    for path in &options.paths {
+        let found = candidates(&filespaces, &normalise(path)?);
+        if found.is_empty() {
+            let message = format!("nothing of {} is stored", model::escaped(path));
+            return Err(ClientError::new(ErrorKind::NotFound, message));
+        }
+        selections.extend(found.iter().map(|place| place.selection(true)));
+    }
+    Ok(selections)
+}
+
+struct Checker<'a> {
+    filespace: Vec<u8>,
+    tally: &'a Tally,
+    bytes: &'a AtomicU64,
+    reads: bool,
+}
+
+impl Destination for Checker<'_> {
+    /// The path of the version.
+    type File = Vec<u8>;
+
+    fn take(&mut self, entry: Entry) -> Option<Vec<u8>> {
+        if !has_data(entry.object.stat.kind, entry.object.stat.size) {
+            return None;
+        }
+        let path = entry.directory.join(&entry.object.name);
+        let path = crate::backup::absolute(&self.filespace, &path);
+        if entry.extents().is_none() {
+            self.tally.fail(path, "its data is lost or damaged at the server");
+            return None;
+        }
+        self.reads.then_some(path)
+    }
+
+    fn write(&self, _: &Vec<u8>, chunk: &[u8], _: u64) -> Result<(), String> {
+        let bytes = chunk.len() as u64;
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.tally.progress.bytes.fetch_add(bytes, Relaxed);
+        Ok(())
+    }
+
+    fn complete(&self, _: &Vec<u8>) {
+        self.tally.progress.done.fetch_add(1, Relaxed);
+    }
+
+    fn lose(&self, path: &Vec<u8>, reason: &str) {
+        self.tally.fail(path.clone(), reason);
+    }
+}

@@ -1,0 +1,207 @@
+//! A window of entries: which chunk goes to which file, and what each file still lacks.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
+
+use format::{Reader, page};
+use model::{DirPath, Extent, Object, Payload, PlaceCode as _, ServerTime};
+use wire::proto;
+
+use super::Destination;
+use crate::{ClientError, ErrorKind, has_data};
+
+/// An object as the server sent it.
+pub(crate) struct Entry {
+    pub(crate) directory: DirPath,
+    pub(crate) object: Object,
+    pub(crate) deactivated: Option<ServerTime>,
+    /// The length of each chunk; 0 where the server cannot tell.
+    pub(crate) chunk_lengths: Vec<u32>,
+}
+
+/// A chunk of a file: its place's code, where in the file it belongs, its length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Piece {
+    pub(crate) place: u64,
+    pub(crate) offset: u64,
+}
+
+/// Where a file's data lies; `None` where that cannot be told because a pack is lost.
+pub(crate) type Pieces = Option<Vec<Piece>>;
+
+impl Entry {
+    /// The pieces of the object's data, in order.
+    pub(crate) fn extents(&self) -> Pieces {
+        let Payload::Extents(extents) = &self.object.payload else { return Some(Vec::new()) };
+        let mut lengths = self.chunk_lengths.iter();
+        let mut pieces = Vec::with_capacity(self.chunk_lengths.len());
+        let mut offset = 0_u64;
+        for extent in extents {
+            match extent {
+                Extent::Hole { bytes } => offset = offset.checked_add(*bytes)?,
+                Extent::Chunks(range) => {
+                    for number in 0..u64::from(range.count) {
+                        let length = *lengths.next().filter(|&&length| length > 0)?;
+                        pieces.push(Piece { place: range.first.code() + number, offset });
+                        offset = offset.checked_add(u64::from(length))?;
+                    }
+                }
+            }
+        }
+        (offset == self.object.stat.size).then_some(pieces)
+    }
+}
+
+/// Takes a message apart.
+pub(crate) fn decode(message: &proto::DirectoryVersions) -> Result<Vec<Entry>, ClientError> {
+    let damaged = |what: &dyn std::fmt::Display| {
+        ClientError::new(ErrorKind::Damaged, format!("the server sent a damaged page: {what}"))
+    };
+    let directory = DirPath::new(&message.directory).map_err(|error| damaged(&error))?;
+    let objects: Vec<Object> = page::decode(&message.page).map_err(|error| damaged(&error))?;
+    let mut lengths = Reader::new(&message.chunk_lengths, "chunk lengths");
+    let mut entries = Vec::with_capacity(objects.len());
+    for (at, object) in objects.into_iter().enumerate() {
+        let chunk_count = match &object.payload {
+            Payload::Extents(extents) if has_data(object.stat.kind, object.stat.size) => {
+                extents.iter().map(chunks).sum()
+            }
+            _ => 0,
+        };
+        let known = if lengths.rest().is_empty() { 0 } else { chunk_count };
+        let chunk_lengths = (0..known)
+            .map(|_| lengths.number::<u32>())
+            .collect::<Result<_, _>>()
+            .map_err(|error| damaged(&error))?;
+        let deactivated = message.deactivated.get(at).copied().filter(|time| *time != 0);
+        let directory = directory.clone();
+        let deactivated = deactivated.map(ServerTime);
+        entries.push(Entry { directory, object, deactivated, chunk_lengths });
+    }
+    Ok(entries)
+}
+
+fn chunks(extent: &Extent) -> u32 {
+    match extent {
+        Extent::Chunks(range) => range.count,
+        Extent::Hole { .. } => 0,
+    }
+}
+
+/// A file of the window that is wanted.
+struct Wanted<F> {
+    file: F,
+    /// Pieces that have not come.
+    missing: AtomicU32,
+    is_lost: AtomicBool,
+}
+
+/// What the quanta of a window are for.
+///
+/// Invariant: `needs` is sorted by place; a piece is put or lost at most once a need.
+pub(crate) struct Window<F> {
+    needs: Vec<(u64, u32, u64)>,
+    files: Vec<Wanted<F>>,
+}
+
+impl<F> Window<F> {
+    fn needs_at(&self, place: u64) -> &[(u64, u32, u64)] {
+        let from = self.needs.partition_point(|need| need.0 < place);
+        let to = from + self.needs[from..].partition_point(|need| need.0 == place);
+        &self.needs[from..to]
+    }
+
+    /// Hands the chunk at `place` to the files that need it, once `is_right` has said so.
+    pub(crate) fn put<D: Destination<File = F>>(
+        &self,
+        destination: &D,
+        place: u64,
+        chunk: &[u8],
+        is_right: impl FnOnce(&[u8]) -> bool,
+    ) {
+        let needs = self.needs_at(place);
+        if needs.is_empty() {
+            return;
+        }
+        if !is_right(chunk) {
+            return self.lose(destination, place, 1, "its content differs from its digest");
+        }
+        for &(_, file, offset) in needs {
+            let wanted = &self.files[file as usize];
+            if wanted.is_lost.load(Relaxed) {
+                continue;
+            }
+            if let Err(reason) = destination.write(&wanted.file, chunk, offset) {
+                self.lose_file(destination, file, &reason);
+            // Counted after it is written: whoever counts to zero knows that all is written.
+            } else if wanted.missing.fetch_sub(1, AcqRel) == 1 && !wanted.is_lost.load(Relaxed) {
+                destination.complete(&wanted.file);
+            }
+        }
+    }
+
+    /// Tells the files that need one of `count` chunks from `place` on that it cannot be had.
+    pub(crate) fn lose<D: Destination<File = F>>(
+        &self,
+        destination: &D,
+        place: u64,
+        count: u32,
+        reason: &str,
+    ) {
+        for place in (place..).take(count as usize) {
+            for &(_, file, _) in self.needs_at(place) {
+                self.lose_file(destination, file, reason);
+            }
+        }
+    }
+
+    fn lose_file<D: Destination<File = F>>(&self, destination: &D, file: u32, reason: &str) {
+        let wanted = &self.files[file as usize];
+        if !wanted.is_lost.swap(true, Relaxed) {
+            destination.lose(&wanted.file, reason);
+        }
+    }
+
+    /// Tells the files that did not get all their pieces although the window's data has ended.
+    pub(crate) fn lose_rest<D: Destination<File = F>>(&self, destination: &D) {
+        for (number, wanted) in (0..).zip(&self.files) {
+            if wanted.missing.load(Relaxed) > 0 {
+                self.lose_file(destination, number, "the server did not send all its data");
+            }
+        }
+    }
+}
+
+/// A window while its entries come.
+pub(crate) struct WindowBuilder<F> {
+    needs: Vec<(u64, u32, u64)>,
+    files: Vec<Wanted<F>>,
+    bits: Vec<u8>,
+    objects: usize,
+}
+
+impl<F> WindowBuilder<F> {
+    pub(crate) fn new() -> Self {
+        Self { needs: Vec::new(), files: Vec::new(), bits: Vec::new(), objects: 0 }
+    }
+
+    /// Adds an entry, with the file that its data goes to if it is wanted.
+    pub(crate) fn add(&mut self, file: Option<F>, pieces: &Pieces) {
+        let position = self.objects;
+        self.objects += 1;
+        self.bits.resize(self.objects.div_ceil(8), 0);
+        let (Some(file), Some(pieces)) = (file, pieces) else { return };
+        self.bits[position / 8] |= 1 << (position % 8);
+        let number = u32::try_from(self.files.len()).expect("a window is bounded");
+        self.needs
+            .extend(pieces.iter().map(|piece| (piece.place, number, piece.offset)));
+        let missing = u32::try_from(pieces.len()).expect("a file has fewer than 2^32 chunks");
+        let missing = AtomicU32::new(missing);
+        self.files.push(Wanted { file, missing, is_lost: AtomicBool::new(false) });
+    }
+
+    /// The window, and a bit for each entry: whether its data is wanted.
+    pub(crate) fn finish(mut self) -> (Window<F>, Vec<u8>) {
+        self.needs.sort_unstable();
+        (Window { needs: self.needs, files: self.files }, self.bits)
+    }
+}

@@ -1,0 +1,46 @@
+//! Runs the real `holdfast` and says what came of it.
+//!
+//! 1. No process runs for ever: each wait has a limit, after which the process is killed and the
+//!    test fails with all it printed.
+//! 2. No panic passes unseen: `panicked at` on the standard error of any process fails the test.
+//! 3. Nothing outside the test's own folders is read or written: every client has a `--home`.
+
+mod node;
+mod process;
+mod server;
+mod tmpfs;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use node::{Node, enroll};
+pub use process::{Outcome, Running, path_bytes, start};
+pub use server::Server;
+pub use tmpfs::Tmpfs;
+
+/// How long any command may take; a hang shows after this time.
+pub const COMMAND_MAX: Duration = Duration::from_secs(120);
+
+/// Returns the program under test.
+pub fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("HOLDFAST_BIN") {
+        return path.into();
+    }
+    let test = std::env::current_exe().unwrap_or_else(|error| panic!("find this test: {error}"));
+    // The test is target/PROFILE/deps/it-HASH.
+    let profile = test.parent().and_then(|deps| deps.parent());
+    let path = profile.map(|profile| profile.join("holdfast")).unwrap_or_default();
+    assert!(
+        path.is_file(),
+        "there is no {path:?}: run `cargo build -p holdfast`, or name the program in HOLDFAST_BIN"
+    );
+    path
+}
+
+/// Returns whether the tests run as root; what needs it is left out, with a line, otherwise.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! An enrolled node with a home of its own.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{Outcome, Running, Server, binary, start};
+use crate::scratch::Scratch;
+
+#[derive(Debug)]
+pub struct Node {
+    pub name: String,
+    home: PathBuf,
+    program: PathBuf,
+    uid: Option<u32>,
+    /// Holds the home; goes with the node.
+    _scratch: Scratch,
+}
+
+impl Node {
+    /// Registers `name` at `server` and enrols it.
+    #[track_caller]
+    pub fn enroll(server: &Server, name: &str) -> Self {
+        Self::enroll_as(server, name, None)
+    }
+
+    /// As [`Self::enroll`], with a client that runs as `uid`.
+    #[track_caller]
+    pub fn enroll_as(server: &Server, name: &str, uid: Option<u32>) -> Self {
+        let scratch = Scratch::new();
+        let home = scratch.folder("home");
+        let mut program = binary();
+        if let Some(uid) = uid {
+            // Another user cannot reach a program in somebody's home.
+            let copy = scratch.join("holdfast");
+            std::fs::copy(&program, &copy).unwrap_or_else(|error| panic!("copy: {error}"));
+            program = copy;
+            let open = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(scratch.path(), open).expect("the folder is ours");
+            chown(&home, Some(uid), Some(uid)).expect("only root runs a client as another user");
+        }
+        let node = Self { name: name.to_owned(), home, program, uid, _scratch: scratch };
+        let token = server.token(name);
+        node.run(&["enroll", &server.address(), "--token", &token]).expect(&[0]);
+        node
+    }
+
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Runs a command, `--home` added, to its end.
+    #[track_caller]
+    pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Outcome {
+        self.spawn(arguments).wait()
+    }
+
+    /// Starts a command, `--home` added after the subcommand.
+    pub fn spawn<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Running {
+        let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        assert!(!all.is_empty(), "a command has a subcommand");
+        all.splice(1..1, ["--home".into(), self.home.clone().into()]);
+        start(&self.program, &all, &self.home, self.uid)
+    }
+
+    /// Runs `backup PATH --json` with further `options`.
+    #[track_caller]
+    pub fn backup(&self, path: &Path, options: &[&str]) -> Outcome {
+        self.spawn_backup(path, options).wait()
+    }
+
+    pub fn spawn_backup(&self, path: &Path, options: &[&str]) -> Running {
+        self.spawn(&with_options(&["backup".as_ref(), path.as_os_str()], options))
+    }
+
+    /// Runs `restore PATH --to FOLDER --json` with further `options`.
+    #[track_caller]
+    pub fn restore(&self, path: &Path, folder: &Path, options: &[&str]) -> Outcome {
+        self.spawn_restore(path, folder, options).wait()
+    }
+
+    pub fn spawn_restore(&self, path: &Path, folder: &Path, options: &[&str]) -> Running {
+        let fixed = ["restore".as_ref(), path.as_os_str(), "--to".as_ref(), folder.as_os_str()];
+        self.spawn(&with_options(&fixed, options))
+    }
+
+    /// Runs `list PATH --json` with further `options` and returns the rows.
+    #[track_caller]
+    pub fn list(&self, path: &Path, options: &[&str]) -> Vec<Value> {
+        let fixed = ["list".as_ref(), path.as_os_str()];
+        self.run(&with_options(&fixed, options)).expect(&[0]).json_lines()
+    }
+
+    /// Runs `verify --data --json`.
+    #[track_caller]
+    pub fn verify(&self) -> Outcome {
+        self.run(&["verify", "--data", "--json"])
+    }
+}
+
+/// Runs `enroll` with a home that may be new.
+pub fn enroll(home: &Path, address: &str, token: &str) -> Outcome {
+    let arguments = ["enroll", address, "--token", token, "--home"].map(OsString::from);
+    let arguments: Vec<_> = arguments.into_iter().chain([home.into()]).collect();
+    start(&binary(), &arguments, home, None).wait()
+}
+
+fn with_options(fixed: &[&OsStr], options: &[&str]) -> Vec<OsString> {
+    let options = options.iter().map(OsString::from);
+    fixed
+        .iter()
+        .map(OsString::from)
+        .chain(options)
+        .chain(["--json".into()])
+        .collect()
+}

@@ -1,0 +1,290 @@
+//! One process: its output as it comes, its end within a limit.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use base64::Engine;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde_json::Value;
+
+use super::COMMAND_MAX;
+use crate::clock;
+
+/// How long the pipes of an ended process may stay open.
+const PIPE_MAX: Duration = Duration::from_secs(10);
+
+/// Starts `program` in a clean environment, as `uid` when it is given.
+pub fn start(program: &Path, arguments: &[OsString], home: &Path, uid: Option<u32>) -> Running {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.env_remove("HOLDFAST_HOME").env_remove("HOLDFAST_BIN");
+    command
+        .env("LC_ALL", "C")
+        .env("TZ", "UTC")
+        .env("HOME", home)
+        .env("RUST_BACKTRACE", "1");
+    command.current_dir("/");
+    if let Some(uid) = uid {
+        command.uid(uid).gid(uid);
+    }
+    let shown =
+        std::iter::once(OsStr::new("holdfast")).chain(arguments.iter().map(OsString::as_ref));
+    let shown: Vec<_> = shown.map(OsStr::to_string_lossy).collect();
+    let mut child = command
+        .spawn()
+        .unwrap_or_else(|error| panic!("start {}: {error}", program.display()));
+    let pid = Pid::from_child(&child);
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("a child not waited for has its pid");
+    let stdout = lines(child.stdout.take().expect("stdout is a pipe"));
+    let stderr = lines(child.stderr.take().expect("stderr is a pipe"));
+    Running { child, pidfd, command: shown.join(" "), stdout, stderr, stdout_taken: String::new() }
+}
+
+/// A process that has been started and not yet been waited for. Dropping it kills it.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    pidfd: OwnedFd,
+    command: String,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+    stdout_taken: String,
+}
+
+impl Running {
+    /// Returns the next line of standard output, `None` at its end.
+    pub fn next_line(&mut self, within: Duration) -> Option<String> {
+        match self.stdout.recv_timeout(within) {
+            Ok(line) => {
+                self.stdout_taken.push_str(&line);
+                Some(line)
+            }
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => {
+                self.signal(Signal::KILL);
+                let (stdout, stderr) = self.output();
+                panic!(
+                    "no line within {within:?} from {}\n{}",
+                    self.command,
+                    both(&stdout, &stderr)
+                );
+            }
+        }
+    }
+
+    /// Waits for at most `within`; returns whether the process has ended.
+    pub fn ends_within(&self, within: Duration) -> bool {
+        let end = clock::now() + within;
+        loop {
+            let left = end.saturating_duration_since(clock::now());
+            let timeout = Timespec::try_from(left).expect("a wait is not for ages");
+            let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+            match poll(&mut fds, Some(&timeout)) {
+                Ok(ready) => return ready > 0,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => panic!("wait for {}: {errno}", self.command),
+            }
+        }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        match pidfd_send_signal(&self.pidfd, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+            Err(errno) => panic!("signal {}: {errno}", self.command),
+        }
+    }
+
+    /// Kills the process, whatever it is doing, and returns what it had done until then.
+    pub fn kill9(self) -> Outcome {
+        self.signal(Signal::KILL);
+        self.wait()
+    }
+
+    /// Waits for the end; a process that takes longer than [`COMMAND_MAX`] fails the test.
+    pub fn wait(mut self) -> Outcome {
+        let in_time = self.ends_within(COMMAND_MAX);
+        if !in_time {
+            self.signal(Signal::KILL);
+        }
+        let status = self.child.wait().unwrap_or_else(|error| panic!("wait for a child: {error}"));
+        let (stdout, stderr) = self.output();
+        let outcome = Outcome { command: self.command.clone(), status, stdout, stderr };
+        assert!(in_time, "killed after {COMMAND_MAX:?}: {outcome}");
+        assert!(!outcome.stderr.contains("panicked at"), "the program panicked: {outcome}");
+        outcome
+    }
+
+    /// Returns both outputs to their end, for a process that has ended.
+    fn output(&mut self) -> (String, String) {
+        let mut stdout = std::mem::take(&mut self.stdout_taken);
+        drain(&self.stdout, &mut stdout);
+        let mut stderr = String::new();
+        drain(&self.stderr, &mut stderr);
+        (stdout, stderr)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only for a process that has been waited for.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// What a process that has ended left behind.
+#[derive(Debug)]
+pub struct Outcome {
+    pub command: String,
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Outcome {
+    /// Returns the exit code; a process that a signal ended has none and fails the test.
+    #[track_caller]
+    pub fn code(&self) -> i32 {
+        self.status
+            .code()
+            .unwrap_or_else(|| panic!("it ended without an exit code: {self}"))
+    }
+
+    pub fn was_killed(&self) -> bool {
+        self.status.signal().is_some()
+    }
+
+    /// Fails the test unless the exit code is one of `codes`.
+    #[track_caller]
+    pub fn expect(self, codes: &[i32]) -> Self {
+        assert!(codes.contains(&self.code()), "the exit code should be one of {codes:?}: {self}");
+        self
+    }
+
+    /// Fails the test unless `text` is somewhere in the output.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Self {
+        let found = self.stderr.contains(text) || self.stdout.contains(text);
+        assert!(found, "the output should name {text:?}: {self}");
+        self
+    }
+
+    /// Returns the one JSON document on standard output.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
+            panic!("standard output is not a JSON document ({error}): {self}")
+        })
+    }
+
+    /// Returns the JSON documents on standard output, one a line.
+    #[track_caller]
+    pub fn json_lines(&self) -> Vec<Value> {
+        let parse = |line| {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}: {self}"))
+        };
+        self.stdout.lines().filter(|line| !line.trim().is_empty()).map(parse).collect()
+    }
+
+    /// Returns a count of the report.
+    #[track_caller]
+    pub fn count(&self, key: &str) -> u64 {
+        let value = &self.json()[key];
+        value
+            .as_u64()
+            .unwrap_or_else(|| panic!("{key} is {value}, should be a count: {self}"))
+    }
+
+    /// Fails the test unless each of `counts` stands in the report.
+    #[track_caller]
+    pub fn counts(self, counts: &[(&str, u64)]) -> Self {
+        for (key, expected) in counts {
+            let is = self.count(key);
+            assert!(is == *expected, "{key} is {is}, should be {expected}: {self}");
+        }
+        self
+    }
+
+    /// Returns path and reason of each failure in the report.
+    #[track_caller]
+    pub fn failures(&self) -> Vec<(Vec<u8>, String)> {
+        let json = self.json();
+        let failures = json["failures"].as_array();
+        let failures = failures.unwrap_or_else(|| panic!("the report has no failures: {self}"));
+        failures
+            .iter()
+            .map(|failure| {
+                let error = failure["error"].as_str();
+                let error = error.unwrap_or_else(|| panic!("a failure without a reason: {self}"));
+                (path_bytes(&failure["path"]), error.to_owned())
+            })
+            .collect()
+    }
+
+    /// Returns the lines of standard error that say something.
+    pub fn messages(&self) -> Vec<&str> {
+        self.stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})\n{}", self.command, self.status, both(&self.stdout, &self.stderr))
+    }
+}
+
+/// Returns the bytes of a path in JSON: a string, or `{"bytes": BASE64}` where it is not UTF-8.
+#[track_caller]
+pub fn path_bytes(path: &Value) -> Vec<u8> {
+    if let Some(text) = path.as_str() {
+        return text.as_bytes().to_vec();
+    }
+    let bytes = path["bytes"].as_str().unwrap_or_else(|| panic!("{path} is no path"));
+    let decoded = base64::engine::general_purpose::STANDARD.decode(bytes);
+    decoded.unwrap_or_else(|error| panic!("{path} is no path: {error}"))
+}
+
+/// Returns the lines of `pipe` as they come, with their ends.
+fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut reader = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while matches!(reader.read_until(b'\n', &mut line), Ok(bytes) if bytes > 0) {
+            let text = String::from_utf8_lossy(&line).into_owned();
+            line.clear();
+            if sender.send(text).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+fn drain(lines: &Receiver<String>, text: &mut String) {
+    while let Ok(line) = lines.recv_timeout(PIPE_MAX) {
+        text.push_str(&line);
+    }
+}
+
+fn both(stdout: &str, stderr: &str) -> String {
+    format!("--- standard output\n{}\n--- standard error\n{}", end(stdout), end(stderr))
+}
+
+/// Returns the end of a long text.
+fn end(text: &str) -> &str {
+    const BYTES_MAX: usize = 8000;
+    let begin = text.len().saturating_sub(BYTES_MAX);
+    &text[text.ceil_char_boundary(begin)..]
+}

@@ -1,0 +1,189 @@
+//! A server process over a folder, on a port that stays the same through its restarts.
+
+use std::ffi::{OsStr, OsString};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::{Outcome, Running, binary, start};
+
+/// How long a server may take from its start to its first connection.
+const READY_MAX: Duration = Duration::from_secs(30);
+
+/// Below the ports that the kernel hands out to clients, so that a restart finds its port free.
+const PORT_FIRST: u16 = 10_000;
+const PORTS: u16 = 20_000;
+
+#[derive(Debug)]
+pub struct Server {
+    dir: PathBuf,
+    port: u16,
+    running: Option<Running>,
+}
+
+impl Server {
+    /// Makes a server in `dir`, unless there is one, and runs it.
+    #[track_caller]
+    pub fn start(dir: &Path) -> Self {
+        Self::start_at(dir, free_port())
+    }
+
+    /// As [`Self::start`], on `port`, which must be the one `dir` was made with.
+    #[track_caller]
+    pub fn start_at(dir: &Path, port: u16) -> Self {
+        Self::try_start_at(dir, port)
+            .unwrap_or_else(|outcome| panic!("it did not start: {outcome}"))
+    }
+
+    /// As [`Self::start_at`], but returns what a server that ends before it is ready had to say.
+    #[track_caller]
+    pub fn try_start_at(dir: &Path, port: u16) -> Result<Self, Box<Outcome>> {
+        let is_empty = std::fs::read_dir(dir).map_or(true, |mut names| names.next().is_none());
+        if is_empty {
+            Self::init(dir, port).expect(&[0]);
+        }
+        let mut server = Self { dir: dir.to_path_buf(), port, running: None };
+        server.try_run().map(|()| server)
+    }
+
+    /// Runs `server init` and nothing else.
+    pub fn init(dir: &Path, port: u16) -> Outcome {
+        let listen = format!("127.0.0.1:{port}");
+        let arguments = ["server".as_ref(), "init".as_ref(), dir.as_os_str()];
+        let options = ["--listen".as_ref(), OsStr::new(&listen)];
+        run(&arguments.iter().chain(&options).map(OsString::from).collect::<Vec<_>>())
+    }
+
+    /// Returns a port for a server that a test makes by hand.
+    pub fn free_port() -> u16 {
+        free_port()
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns where clients reach it, as `HOST:PORT`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Kills the server as a power cut would, as far as one process can know.
+    #[track_caller]
+    pub fn kill9(&mut self) -> Outcome {
+        self.running.take().expect("the server is running").kill9()
+    }
+
+    /// Stops the server in an orderly way.
+    #[track_caller]
+    pub fn terminate(&mut self) -> Outcome {
+        let running = self.running.take().expect("the server is running");
+        running.signal(Signal::TERM);
+        running.wait()
+    }
+
+    /// Runs the server again, on the same port; stops it first when it runs.
+    #[track_caller]
+    pub fn restart(&mut self) {
+        if self.running.is_some() {
+            self.terminate().expect(&[0]);
+        }
+        self.try_run()
+            .unwrap_or_else(|outcome| panic!("it did not start again: {outcome}"));
+    }
+
+    /// Returns whether the process is there.
+    pub fn is_up(&self) -> bool {
+        self.running
+            .as_ref()
+            .is_some_and(|running| !running.ends_within(Duration::ZERO))
+    }
+
+    /// Runs an administrator's command and returns its answer: a document, or a list of them.
+    #[track_caller]
+    pub fn admin<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Value {
+        let outcome = self.try_admin(arguments).expect(&[0]);
+        let mut documents = outcome.json_lines();
+        match documents.len() {
+            1 => documents.remove(0),
+            _ => Value::Array(documents),
+        }
+    }
+
+    /// Runs an administrator's command that may fail.
+    pub fn try_admin<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Outcome {
+        let mut all: Vec<OsString> =
+            vec!["admin".into(), "--server".into(), self.dir.clone().into()];
+        all.extend(arguments.iter().map(OsString::from));
+        all.push("--json".into());
+        run(&all)
+    }
+
+    /// Registers a node and returns its token.
+    #[track_caller]
+    pub fn token(&self, node: &str) -> String {
+        let answer = self.admin(&["node", "add", node]);
+        let token = answer["token"].as_str();
+        token
+            .unwrap_or_else(|| panic!("node add answers without a token: {answer}"))
+            .to_owned()
+    }
+
+    #[track_caller]
+    fn try_run(&mut self) -> Result<(), Box<Outcome>> {
+        let mut running = run_server(&self.dir);
+        while let Some(line) = running.next_line(READY_MAX) {
+            let document: Value = serde_json::from_str(&line)
+                .unwrap_or_else(|error| panic!("{line:?} from the server is no JSON: {error}"));
+            if let Some(ready) = document["ready"].as_str() {
+                assert_eq!(ready, self.address(), "the server listens where it was told");
+                self.running = Some(running);
+                return Ok(());
+            }
+        }
+        Err(Box::new(running.wait()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Its end is looked at for a panic, unless the test has failed already.
+        if let Some(running) = self.running.take()
+            && !std::thread::panicking()
+        {
+            running.kill9();
+        }
+    }
+}
+
+/// Returns a port that nobody listens on and that no other test of this process gets.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let process = u16::try_from(std::process::id() % u32::from(PORTS)).expect("a remainder fits");
+    for _ in 0..PORTS {
+        // Steps by a prime: processes with neighbouring ids look in different places.
+        let step = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(31);
+        let port = PORT_FIRST + process.wrapping_mul(37).wrapping_add(step) % PORTS;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no port from {PORT_FIRST} on is free");
+}
+
+fn run_server(dir: &Path) -> Running {
+    let arguments = ["server".into(), "run".into(), dir.into(), "--json".into()];
+    start(&binary(), &arguments, dir, None)
+}
+
+fn run(arguments: &[OsString]) -> Outcome {
+    start(&binary(), arguments, Path::new("/nonexistent"), None).wait()
+}

@@ -1,0 +1,38 @@
+//! A small file system of its own, to be filled or to be read-only.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[derive(Debug)]
+pub struct Tmpfs {
+    path: PathBuf,
+}
+
+impl Tmpfs {
+    /// Mounts one at `path`; `None` where this is not allowed.
+    pub fn mount(path: &Path, options: &str) -> Option<Self> {
+        std::fs::create_dir_all(path).unwrap_or_else(|error| panic!("make {path:?}: {error}"));
+        let mount = ["-t", "tmpfs", "-o", options, "holdfast-e2e"];
+        let status = Command::new("mount").args(mount).arg(path).status();
+        matches!(status, Ok(status) if status.success()).then(|| Self { path: path.to_path_buf() })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Changes the options, as the size.
+    #[track_caller]
+    pub fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        let status = Command::new("mount").args(["-o", &options]).arg(&self.path).status();
+        assert!(matches!(status, Ok(status) if status.success()), "remount: {status:?}");
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        // Lazily: a process of a failing test may still hold a file open in it.
+        drop(Command::new("umount").arg("-l").arg(&self.path).status());
+    }
+}

@@ -1,0 +1,211 @@
+//! Bytes that went bad on the server: found, named, and the rest restored. Never a panic, which the
+//! harness looks for in whatever a process prints.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use e2e::harness::Server;
+use e2e::manifest::assert_same;
+
+use crate::scene::{Scene, assert_failure_of, file_name, manifest};
+
+const FILES: usize = 12;
+/// Above what may lie in the catalogue itself; random, so it is stored as it is.
+const FILE_BYTES: usize = 300 << 10;
+const DAMAGED: usize = 5;
+
+fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for item in fs::read_dir(dir).unwrap() {
+        let path = item.unwrap().path();
+        let kind = fs::symlink_metadata(&path).unwrap().file_type();
+        if kind.is_dir() {
+            files.extend(files_below(&path));
+        } else if kind.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Finds where in the server's folder the middle of `content` lies.
+fn find_stored(server: &Path, content: &[u8]) -> (PathBuf, u64) {
+    let middle = content.len() / 2;
+    let wanted = &content[middle..middle + 64];
+    for path in files_below(server) {
+        let stored = fs::read(&path).unwrap();
+        if let Some(offset) = stored.windows(wanted.len()).position(|bytes| bytes == wanted) {
+            return (path, offset as u64);
+        }
+    }
+    panic!("random content should lie in a pack as it is");
+}
+
+fn flip(path: &Path, offset: u64, bytes: usize) {
+    let file = fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut data = vec![0; bytes];
+    let bytes = file.read_at(&mut data, offset).unwrap();
+    data[..bytes].iter_mut().for_each(|byte| *byte ^= 0x55);
+    file.write_all_at(&data[..bytes], offset).unwrap();
+}
+
+#[test]
+fn damaged_chunk_is_reported_by_path_and_costs_only_its_file() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.backup();
+    let content = fs::read(scene.file(DAMAGED)).unwrap();
+    scene.server.terminate().expect(&[0]);
+    let (pack, offset) = find_stored(scene.server.dir(), &content);
+    flip(&pack, offset, 16);
+    scene.server.restart();
+
+    let verify = scene.node.verify().expect(&[4]);
+    assert_failure_of(&verify, &scene.file(DAMAGED));
+    let out = scene.scratch.folder("out");
+    let restore = scene.node.restore(&scene.tree, &out, &[]).expect(&[4]);
+    assert_failure_of(&restore, &scene.file(DAMAGED));
+    // Chunks that share a quantum share its fate: a neighbour at most on each side.
+    let failures = restore.failures().len();
+    assert!((1..=3).contains(&failures), "{failures} of {FILES} files are lost: {restore}");
+    let failed: Vec<_> = restore.failures().into_iter().map(|(path, _)| path).collect();
+    for index in 0..FILES {
+        let restored = out.join("tree").join(file_name(index));
+        if failed.iter().any(|path| path.ends_with(file_name(index).as_bytes())) {
+            assert!(fs::symlink_metadata(&restored).is_err(), "{restored:?} is not what it was");
+        } else {
+            assert!(fs::read(&restored).unwrap() == fs::read(scene.file(index)).unwrap());
+        }
+    }
+    assert!(scene.server.is_up());
+}
+
+#[test]
+fn lost_and_cut_packs_cost_only_what_was_in_them() {
+    for keep_percent in [0, 50, 99] {
+        let mut scene = Scene::with_files(FILES, FILE_BYTES);
+        scene.backup();
+        let content = fs::read(scene.file(DAMAGED)).unwrap();
+        scene.server.terminate().expect(&[0]);
+        let (pack, _) = find_stored(scene.server.dir(), &content);
+        if keep_percent == 0 {
+            fs::remove_file(&pack).unwrap();
+        } else {
+            let bytes = fs::metadata(&pack).unwrap().len();
+            let file = fs::File::options().write(true).open(&pack).unwrap();
+            file.set_len(bytes * keep_percent / 100).unwrap();
+        }
+        match Server::try_start_at(scene.server.dir(), scene.server.port()) {
+            Err(outcome) => {
+                let outcome = outcome.expect(&[12]);
+                assert!(!outcome.messages().is_empty(), "it says why: {outcome}");
+            }
+            Ok(server) => {
+                let out = scene.scratch.folder("out");
+                let verify = scene.node.verify();
+                let restore = scene.node.restore(&scene.tree, &out, &[]);
+                if keep_percent < 99 {
+                    assert_eq!((verify.code(), restore.code()), (4, 4), "{verify}\n{restore}");
+                }
+                assert_no_wrong_content(&scene, &out.join("tree"));
+                assert!(server.is_up());
+            }
+        }
+    }
+}
+
+/// Fails the test when a restored file is not as its source.
+#[track_caller]
+fn assert_no_wrong_content(scene: &Scene, restored: &Path) {
+    for index in 0..FILES {
+        if let Ok(content) = fs::read(restored.join(file_name(index))) {
+            let source = fs::read(scene.file(index)).unwrap();
+            assert!(content == source, "{} has wrong content", file_name(index));
+        }
+    }
+}
+
+fn catalogues(server: &Path) -> Vec<PathBuf> {
+    let is_database = |path: &PathBuf| {
+        let mut magic = [0; 16];
+        let file = fs::File::open(path).unwrap();
+        file.read_exact_at(&mut magic, 0).is_ok() && &magic == b"SQLite format 3\0"
+    };
+    files_below(server).into_iter().filter(is_database).collect()
+}
+
+type Damage = (&'static str, fn(&Path));
+
+const CATALOGUE_DAMAGES: [Damage; 6] = [
+    ("header", |path| flip(path, 0, 100)),
+    ("schema", |path| flip(path, 100, 2000)),
+    ("second page", |path| flip(path, 4096, 4096)),
+    ("all but the first page", |path| {
+        let bytes = fs::metadata(path).unwrap().len();
+        flip(path, 4096, usize::try_from(bytes - 4096).unwrap());
+    }),
+    ("cut in half", |path| {
+        let bytes = fs::metadata(path).unwrap().len();
+        fs::File::options().write(true).open(path).unwrap().set_len(bytes / 2).unwrap();
+    }),
+    ("empty", |path| fs::write(path, b"").unwrap()),
+];
+
+#[test]
+fn damaged_catalogue_gives_an_error_and_no_panic() {
+    let mut scene = Scene::with_files(60, 500);
+    scene.backup();
+    scene.server.terminate().expect(&[0]);
+    let good = scene.scratch.join("good");
+    copy_folder(scene.server.dir(), &good);
+    let dir = scene.server.dir().to_path_buf();
+    assert!(!catalogues(&dir).is_empty(), "the catalogue is an SQLite file");
+    for (what, damage) in CATALOGUE_DAMAGES {
+        eprintln!("damage: {what}");
+        fs::remove_dir_all(&dir).unwrap();
+        copy_folder(&good, &dir);
+        catalogues(&dir).iter().for_each(|path| damage(path));
+        use_damaged(&scene, what);
+    }
+    // And the undamaged copy is as good as ever.
+    fs::remove_dir_all(&dir).unwrap();
+    copy_folder(&good, &dir);
+    scene.server.restart();
+    scene.backup().counts(&[("backed_up", 0)]);
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
+/// Starts the server on a damaged catalogue and asks it for things: each ends with an answer that
+/// is right or with an error.
+fn use_damaged(scene: &Scene, what: &str) {
+    let (dir, port) = (scene.server.dir(), scene.server.port());
+    let mut server = match Server::try_start_at(dir, port) {
+        Err(outcome) => {
+            let outcome = outcome.expect(&[12]);
+            assert!(!outcome.messages().is_empty(), "{what}: it says why: {outcome}");
+            return;
+        }
+        Ok(server) => server,
+    };
+    let out = scene.scratch.folder(&format!("out {what}"));
+    let restore = scene.node.restore(&scene.tree, &out, &[]);
+    if restore.code() == 0 {
+        assert_same(&manifest(&scene.tree), &manifest(&out.join("tree")));
+    } else if restore.code() == 4 {
+        assert!(!restore.failures().is_empty(), "{what}: it says what failed: {restore}");
+    } else {
+        assert!(!restore.messages().is_empty(), "{what}: it says why: {restore}");
+    }
+    scene.node.backup(&scene.tree, &[]).code();
+    scene.node.verify().code();
+    server.try_admin(&["node", "list"]).code();
+    assert!(server.is_up(), "{what}: the server goes on, or does not start");
+    server.terminate().code();
+}
+
+fn copy_folder(source: &Path, target: &Path) {
+    let status = Command::new("cp").arg("-a").args([source, target]).status().unwrap();
+    assert!(status.success());
+}

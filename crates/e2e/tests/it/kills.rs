@@ -1,0 +1,191 @@
+//! Power cuts: whatever is killed, and whenever, the next run makes it whole.
+//!
+//! Each point gets a tree of content of its own, or there would be nothing left to send. The points
+//! are spread over the time that an undisturbed run took; a kill that came too late does not count.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use e2e::clock::timed;
+use e2e::manifest::assert_same;
+use e2e::nasty::Random;
+use rustix::process::Signal;
+
+use crate::scene::{Scene, manifest, plant_files};
+
+const HITS_MIN: u32 = 10;
+const RESTORE_HITS_MIN: u32 = 6;
+const ATTEMPTS_MAX: u32 = 40;
+
+/// The moments of one test's kills, spread over the time that a run takes.
+struct Moments {
+    whole: Duration,
+    hits_min: u32,
+    hits: u32,
+    attempts: u32,
+}
+
+impl Moments {
+    fn new(whole: Duration, hits_min: u32) -> Self {
+        Self { whole, hits_min, hits: 0, attempts: 0 }
+    }
+
+    /// Returns the number of the next attempt and when it kills, until there were enough hits.
+    fn next(&mut self) -> Option<(u32, Duration)> {
+        if self.hits == self.hits_min {
+            return None;
+        }
+        let (attempt, hits) = (self.attempts, self.hits);
+        assert!(attempt < ATTEMPTS_MAX, "only {hits} of {attempt} kills hit a run");
+        self.attempts += 1;
+        // Steps by the golden section: however many there are, they lie spread.
+        Some((attempt, self.whole * ((309 + attempt * 618) % 1000) / 1000))
+    }
+
+    /// Counts a kill, or learns from a run that was over before it.
+    fn record(&mut self, moment: Duration, was_running: bool) {
+        if was_running {
+            self.hits += 1;
+        } else {
+            self.whole = moment * 9 / 10;
+        }
+    }
+}
+
+fn plant_tree(scene: &Scene, index: u32) -> PathBuf {
+    let tree = scene.scratch.folder(&format!("source/tree-{index}"));
+    plant_files(&tree, 1500, 2000, u64::from(index));
+    let mut random = Random::new(index.into(), b"large");
+    fs::write(tree.join("large-1"), random.bytes(4 << 20)).unwrap();
+    fs::write(tree.join("large-2"), random.text(4 << 20)).unwrap();
+    tree
+}
+
+/// Measures a first backup of a tree as those that will be killed.
+fn measured_backup(scene: &Scene) -> Duration {
+    let tree = plant_tree(scene, 1000);
+    timed(|| scene.node.backup(&tree, &[]).expect(&[0])).1
+}
+
+/// Restores `tree` alone and compares it.
+#[track_caller]
+fn assert_restorable(scene: &Scene, tree: &Path, point: u32) {
+    let out = scene.scratch.folder(&format!("out-{point}"));
+    scene.node.restore(tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    assert_same(&manifest(tree), &manifest(&out.join(tree.file_name().unwrap())));
+    fs::remove_dir_all(out).unwrap();
+}
+
+#[test]
+fn killed_client_goes_on_where_it_was() {
+    let scene = Scene::new();
+    let mut moments = Moments::new(measured_backup(&scene), HITS_MIN);
+    while let Some((point, moment)) = moments.next() {
+        let tree = plant_tree(&scene, point);
+        let running = scene.node.spawn_backup(&tree, &[]);
+        running.ends_within(moment);
+        moments.record(moment, running.kill9().was_killed());
+        scene
+            .node
+            .backup(&tree, &[])
+            .expect(&[0])
+            .counts(&[("failed", 0), ("expired", 0)]);
+        assert_restorable(&scene, &tree, point);
+    }
+    scene.node.verify().expect(&[0]);
+}
+
+#[test]
+fn backup_killed_again_and_again_ends_complete() {
+    let scene = Scene::new();
+    let whole = measured_backup(&scene);
+    let tree = plant_tree(&scene, 1);
+    for tenths in 1..6 {
+        let running = scene.node.spawn_backup(&tree, &[]);
+        running.ends_within(whole * tenths / 10);
+        running.kill9();
+    }
+    scene.node.backup(&tree, &[]).expect(&[0]);
+    assert_restorable(&scene, &tree, 1);
+    let third = scene.node.backup(&tree, &[]).expect(&[0]);
+    third.counts(&[("backed_up", 0), ("expired", 0), ("bytes_processed", 0)]);
+}
+
+#[test]
+fn killed_server_keeps_what_it_acknowledged() {
+    let mut scene = Scene::new();
+    let mut moments = Moments::new(measured_backup(&scene), HITS_MIN);
+    let first = scene.scratch.join("source/tree-1000");
+    while let Some((point, moment)) = moments.next() {
+        let tree = plant_tree(&scene, point);
+        let running = scene.node.spawn_backup(&tree, &[]);
+        moments.record(moment, !running.ends_within(moment));
+        scene.server.kill9();
+        scene.server.restart();
+        // The client may give up, or find the server again.
+        running.wait().expect(&[0, 4, 8, 12]);
+        scene
+            .node
+            .backup(&tree, &[])
+            .expect(&[0])
+            .counts(&[("failed", 0), ("expired", 0)]);
+        assert_restorable(&scene, &tree, point);
+    }
+    scene.node.backup(&first, &[]).expect(&[0]).counts(&[("backed_up", 0)]);
+    assert_restorable(&scene, &first, 1000);
+    scene.node.verify().expect(&[0]);
+}
+
+#[test]
+fn killed_restore_goes_on_where_it_was() {
+    let mut scene = Scene::new();
+    let tree = plant_tree(&scene, 1);
+    let source = manifest(&tree);
+    scene.node.backup(&tree, &[]).expect(&[0]);
+    let out = scene.scratch.folder("out-whole");
+    let (_, whole) = timed(|| scene.node.restore(&tree, &out, &[]).expect(&[0]));
+    let mut moments = Moments::new(whole, RESTORE_HITS_MIN);
+    while let Some((point, moment)) = moments.next() {
+        let out = scene.scratch.folder(&format!("out-{point}"));
+        let running = scene.node.spawn_restore(&tree, &out, &[]);
+        moments.record(moment, !running.ends_within(moment));
+        if point % 2 == 0 {
+            running.kill9();
+        } else {
+            scene.server.kill9();
+            scene.server.restart();
+            running.wait().expect(&[0, 4, 8, 12]);
+        }
+        scene.node.restore(&tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
+        assert_same(&source, &manifest(&out.join("tree-1")));
+    }
+}
+
+#[test]
+fn interrupted_backup_goes_on_where_it_was() {
+    let scene = Scene::new();
+    let whole = measured_backup(&scene);
+    let tree = plant_tree(&scene, 1);
+    let running = scene.node.spawn_backup(&tree, &[]);
+    running.ends_within(whole / 2);
+    running.signal(Signal::INT);
+    let outcome = running.wait();
+    assert!(outcome.was_killed() || [0, 12].contains(&outcome.code()), "{outcome}");
+    scene.node.backup(&tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    assert_restorable(&scene, &tree, 1);
+}
+
+#[test]
+fn server_stops_in_order_during_a_backup() {
+    let mut scene = Scene::new();
+    let whole = measured_backup(&scene);
+    let tree = plant_tree(&scene, 1);
+    let running = scene.node.spawn_backup(&tree, &[]);
+    running.ends_within(whole / 2);
+    scene.server.terminate().expect(&[0]);
+    scene.server.restart();
+    running.wait().expect(&[0, 4, 8, 12]);
+    scene.node.backup(&tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    assert_restorable(&scene, &tree, 1);
+}

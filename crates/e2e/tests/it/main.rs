@@ -1,0 +1,28 @@
+//! The real program over real files, one module a theme.
+//!
+//! What needs root (owners, devices, mounts, another user) is left out with a line on standard
+//! error where the tests run without.
+
+// The attribute tells the lints that helpers outside `#[test]` functions are test code too.
+#[cfg(test)]
+mod changing;
+#[cfg(test)]
+mod damage;
+#[cfg(test)]
+mod full_disk;
+#[cfg(test)]
+mod guard;
+#[cfg(test)]
+mod kills;
+#[cfg(test)]
+mod listing;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod replace;
+#[cfg(test)]
+mod report;
+#[cfg(test)]
+mod round_trip;
+#[cfg(test)]
+mod scene;

@@ -1,0 +1,231 @@
+//! The session report: every key, the classic lines, and sums that are right.
+
+use std::fs;
+
+use e2e::harness::Outcome;
+use e2e::nasty::Random;
+
+use crate::scene::{Scene, manifest};
+
+const KEYS: [&str; 28] = [
+    "command",
+    "node",
+    "filespaces",
+    "inspected",
+    "backed_up",
+    "updated",
+    "rebound",
+    "deleted",
+    "expired",
+    "failed",
+    "encrypted",
+    "deduplicated",
+    "grew",
+    "retries",
+    "bytes_inspected",
+    "bytes_processed",
+    "bytes_before_dedup",
+    "bytes_after_dedup",
+    "bytes_transferred",
+    "data_transfer_secs",
+    "network_rate_kb_per_sec",
+    "aggregate_rate_kb_per_sec",
+    "compressed_percent",
+    "dedup_reduction_percent",
+    "total_reduction_percent",
+    "elapsed_secs",
+    "exit_code",
+    "failures",
+];
+
+const CLASSIC_LINES: [&str; 23] = [
+    "Total number of objects inspected:",
+    "Total number of objects backed up:",
+    "Total number of objects updated:",
+    "Total number of objects rebound:",
+    "Total number of objects deleted:",
+    "Total number of objects expired:",
+    "Total number of objects failed:",
+    "Total number of objects encrypted:",
+    "Total objects deduplicated:",
+    "Total number of objects grew:",
+    "Total number of retries:",
+    "Total number of bytes inspected:",
+    "Total number of bytes processed:",
+    "Total bytes before deduplication:",
+    "Total bytes after deduplication:",
+    "Total number of bytes transferred:",
+    "Data transfer time:",
+    "Network data transfer rate:",
+    "Aggregate data transfer rate:",
+    "Objects compressed by:",
+    "Deduplication reduction:",
+    "Total data reduction ratio:",
+    "Elapsed processing time:",
+];
+
+/// A percentage with two decimals is off by half of the last one at most.
+const PERCENT_TOLERANCE: f64 = 0.0051;
+/// Times may be given in hundredths.
+const SECS_TOLERANCE: f64 = 0.0051;
+
+#[track_caller]
+fn number(outcome: &Outcome, key: &str) -> f64 {
+    let value = &outcome.json()[key];
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("{key} is {value}, should be a number: {outcome}"))
+}
+
+/// Returns `100 * (1 - part / whole)`, and 0 of nothing.
+fn reduction(outcome: &Outcome, part: &str, whole: &str) -> f64 {
+    let (part, whole) = (number(outcome, part), number(outcome, whole));
+    if whole == 0.0 { 0.0 } else { 100.0 * (1.0 - part / whole) }
+}
+
+#[track_caller]
+fn assert_percent(outcome: &Outcome, key: &str, expected: f64, tolerance: f64) {
+    let is = number(outcome, key);
+    assert!((is - expected).abs() <= tolerance, "{key} is {is}, should be {expected}: {outcome}");
+}
+
+#[track_caller]
+fn assert_rate(outcome: &Outcome, key: &str, secs: &str) {
+    let kib = number(outcome, "bytes_transferred") / 1024.0;
+    let (rate, secs) = (number(outcome, key), number(outcome, secs));
+    let least = 0.99 * kib / (secs + SECS_TOLERANCE) - 1.0;
+    let most = 1.01 * kib / (secs - SECS_TOLERANCE).max(1e-9) + 1.0;
+    // A rate over no time at all has no value; it must still be a number.
+    if secs > 0.0 {
+        assert!((least..=most).contains(&rate), "{key} is {rate}, not {least}..{most}: {outcome}");
+    }
+}
+
+/// The rules of the report that hold for every run.
+#[track_caller]
+fn assert_sums(outcome: &Outcome) {
+    let count = |key| outcome.count(key);
+    let done = count("backed_up") + count("updated") + count("failed");
+    assert!(done <= count("inspected"), "{outcome}");
+    assert!(count("deduplicated") <= count("backed_up"), "{outcome}");
+    assert!(count("bytes_after_dedup") <= count("bytes_before_dedup"), "{outcome}");
+    assert!(count("bytes_after_dedup") <= count("bytes_processed"), "{outcome}");
+    assert!(count("bytes_before_dedup") <= count("bytes_inspected"), "{outcome}");
+    assert_eq!((count("deleted"), count("encrypted")), (0, 0), "{outcome}");
+    assert_eq!(outcome.json()["exit_code"], outcome.code());
+
+    let compressed = if count("bytes_processed") == 0 {
+        0.0
+    } else {
+        reduction(outcome, "bytes_transferred", "bytes_processed")
+    };
+    // The classic line has whole percents; what hardly compresses cannot show less than nothing.
+    let is = number(outcome, "compressed_percent");
+    let fits = (is - compressed).abs() <= 0.51 || (compressed < 0.0 && is == 0.0);
+    assert!(fits, "compressed_percent is {is}, should be {compressed}: {outcome}");
+    let dedup = reduction(outcome, "bytes_after_dedup", "bytes_before_dedup");
+    assert_percent(outcome, "dedup_reduction_percent", dedup, PERCENT_TOLERANCE);
+    let total = reduction(outcome, "bytes_transferred", "bytes_inspected");
+    assert_percent(outcome, "total_reduction_percent", total, PERCENT_TOLERANCE);
+    assert_rate(outcome, "network_rate_kb_per_sec", "data_transfer_secs");
+    assert_rate(outcome, "aggregate_rate_kb_per_sec", "elapsed_secs");
+}
+
+#[test]
+fn json_report_has_every_key() {
+    let scene = Scene::with_files(10, 500);
+    let report = scene.backup().json();
+    for key in KEYS {
+        assert!(report.get(key).is_some(), "{key} is missing in {report}");
+    }
+    assert_eq!(report["node"], "anna");
+    assert_eq!(report["exit_code"], 0);
+    assert_eq!(report["failures"], serde_json::json!([]));
+}
+
+#[test]
+fn sums_of_the_report_are_right() {
+    let scene = Scene::with_files(150, 20_000);
+    let mut random = Random::new(5, b"report");
+    fs::write(scene.tree.join("text"), random.text(6 << 20)).unwrap();
+    fs::copy(scene.tree.join("text"), scene.tree.join("twin")).unwrap();
+    let first = scene.backup();
+    assert_sums(&first);
+    let source = manifest(&scene.tree);
+    let first =
+        first.counts(&[("inspected", source.len()), ("bytes_inspected", source.stat_bytes())]);
+    let saved = first.count("bytes_before_dedup") - first.count("bytes_after_dedup");
+    assert!(saved >= 5 << 20, "the twin goes through deduplication: {first}");
+
+    assert_sums(&scene.backup().counts(&[("bytes_processed", 0)]));
+    fs::write(scene.file(3), random.bytes(30_000)).unwrap();
+    fs::remove_file(scene.file(4)).unwrap();
+    let third = scene.backup().counts(&[("bytes_processed", 30_000), ("expired", 1)]);
+    assert_sums(&third);
+}
+
+#[test]
+fn bytes_of_one_file_are_exact() {
+    let scene = Scene::new();
+    fs::write(scene.tree.join("file"), Random::new(6, b"one").bytes(100 << 10)).unwrap();
+    let bytes = 100 << 10;
+    let first = scene.backup().counts(&[
+        ("bytes_processed", bytes),
+        ("bytes_before_dedup", bytes),
+        ("bytes_after_dedup", bytes),
+        ("deduplicated", 1),
+    ]);
+    assert!(first.count("bytes_transferred") >= bytes, "random data cannot shrink: {first}");
+    fs::copy(scene.tree.join("file"), scene.tree.join("copy")).unwrap();
+    scene.backup().counts(&[
+        ("bytes_processed", 0),
+        ("bytes_before_dedup", bytes),
+        ("bytes_after_dedup", 0),
+    ]);
+}
+
+#[test]
+fn text_report_has_the_classic_lines_in_order() {
+    let scene = Scene::with_files(1200, 10);
+    let objects = manifest(&scene.tree).len();
+    let outcome = scene.node.run(&["backup", scene.tree.to_str().unwrap()]).expect(&[0]);
+    let mut lines = outcome.stdout.lines();
+    for expected in CLASSIC_LINES {
+        let found = lines.by_ref().any(|line| line.trim_start().starts_with(expected));
+        assert!(found, "{expected:?} is missing, or not in its place: {outcome}");
+    }
+    let inspected = format!("{},{:03}", objects / 1000, objects % 1000);
+    let line = outcome.stdout.lines().find(|line| line.contains("objects inspected:"));
+    assert!(line.unwrap().trim_end().ends_with(&inspected), "{inspected} is grouped: {outcome}");
+    let elapsed = outcome.stdout.lines().find(|line| line.contains("Elapsed processing time:"));
+    let time = elapsed.unwrap().rsplit(' ').next().unwrap();
+    assert_eq!(time.split(':').count(), 3, "hh:mm:ss: {outcome}");
+}
+
+#[test]
+fn json_output_is_nothing_but_json() {
+    let scene = Scene::with_files(10, 500);
+    let tree = scene.tree.to_str().unwrap();
+    scene.node.run(&["backup", tree, "--json", "--verbose"]).expect(&[0]).json();
+    scene.node.run(&["status", "--json"]).expect(&[0]).json();
+    let quiet = scene.node.run(&["backup", tree, "--quiet"]).expect(&[0]);
+    assert!(quiet.messages().is_empty(), "quiet says nothing on standard error: {quiet}");
+}
+
+#[test]
+fn restore_report_counts_what_it_made() {
+    let scene = Scene::with_files(60, 500);
+    scene.backup();
+    let out = scene.scratch.folder("out");
+    let objects = manifest(&scene.tree).len();
+    let report = scene.node.restore(&scene.tree, &out, &[]).expect(&[0]);
+    let report = report.counts(&[
+        ("restored", objects),
+        ("skipped", 0),
+        ("failed", 0),
+        ("bytes_restored", 30_000),
+    ]);
+    assert!(number(&report, "elapsed_secs") >= 0.0);
+    let again = scene.node.restore(&scene.tree, &out, &[]).expect(&[0]);
+    again.counts(&[("restored", 0), ("skipped", objects), ("bytes_restored", 0)]);
+}

@@ -1,0 +1,268 @@
+//! What was backed up comes back as it was; what has not changed is not sent.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+
+use e2e::clock;
+use e2e::folder::Folder;
+use e2e::harness::is_root;
+use e2e::manifest::assert_same;
+use e2e::nasty;
+
+use crate::scene::{Scene, keep_folder_time, manifest, names, root_or_skip};
+
+/// What a run may send when there is nothing to send.
+const IDLE_BYTES_MAX: u64 = 64 << 10;
+
+/// Plants the nasty tree, and says on standard error what this machine refused.
+fn plant_nasty(scene: &Scene) -> nasty::Planted {
+    let planted = nasty::plant(&scene.tree, 42).unwrap();
+    for refusal in &planted.refused {
+        eprintln!("not in the tree: {}: {}", refusal.what, refusal.error);
+    }
+    planted
+}
+
+#[test]
+fn nasty_tree_comes_back_identically() {
+    if !root_or_skip("the nasty tree") {
+        return;
+    }
+    let scene = Scene::new();
+    let planted = plant_nasty(&scene);
+    let source = manifest(&scene.tree);
+    // A socket that is skipped may make it 4, but is no failure.
+    let backup = scene.node.backup(&scene.tree, &[]).expect(&[0, 4]).counts(&[("failed", 0)]);
+    let inspected = backup.count("inspected");
+    let possible = source.len()..=source.len() + planted.sockets;
+    assert!(possible.contains(&inspected), "{inspected} inspected, should be in {possible:?}");
+    assert_same(&source, &manifest(&scene.tree));
+
+    let out = scene.scratch.folder("out");
+    scene.node.restore(&scene.tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    assert_same(&source, &manifest(&out.join("tree")));
+    scene.node.verify().expect(&[0]).counts(&[("failed", 0)]);
+
+    let again = scene.node.restore(&scene.tree, &out, &[]).expect(&[0]);
+    again.counts(&[("restored", 0), ("failed", 0), ("bytes_restored", 0)]);
+    assert_same(&source, &manifest(&out.join("tree")));
+}
+
+#[test]
+fn second_backup_of_the_nasty_tree_sends_nothing() {
+    if !root_or_skip("the nasty tree") {
+        return;
+    }
+    let scene = Scene::new();
+    plant_nasty(&scene);
+    scene.node.backup(&scene.tree, &[]).expect(&[0, 4]);
+    let second = scene.node.backup(&scene.tree, &[]).expect(&[0, 4]).counts(&[
+        ("backed_up", 0),
+        ("updated", 0),
+        ("rebound", 0),
+        ("deleted", 0),
+        ("expired", 0),
+        ("failed", 0),
+        ("bytes_processed", 0),
+    ]);
+    let transferred = second.count("bytes_transferred");
+    assert!(transferred < IDLE_BYTES_MAX, "{transferred} bytes sent for nothing: {second}");
+}
+
+#[test]
+fn first_backup_counts_each_object_once() {
+    let scene = Scene::with_files(120, 100);
+    let source = manifest(&scene.tree);
+    scene.backup().counts(&[
+        ("inspected", source.len()),
+        ("backed_up", source.len()),
+        ("updated", 0),
+        ("expired", 0),
+        ("bytes_inspected", source.stat_bytes()),
+    ]);
+}
+
+#[test]
+fn attribute_change_is_an_update_without_data() {
+    let scene = Scene::with_files(60, 3000);
+    scene.backup();
+    fs::set_permissions(scene.file(1), fs::Permissions::from_mode(0o4711)).unwrap();
+    fs::set_permissions(scene.file(2), fs::Permissions::from_mode(0o600)).unwrap();
+    let mut updated = 2;
+    if is_root() {
+        chown(scene.file(3), Some(1234), Some(4321)).unwrap();
+        updated += 1;
+    }
+    scene
+        .backup()
+        .counts(&[("updated", updated), ("backed_up", 0), ("bytes_processed", 0)]);
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
+#[test]
+fn changed_xattr_is_a_new_version() {
+    let scene = Scene::with_files(10, 3000);
+    scene.backup();
+    let folder = Folder::open(scene.file(4).parent().unwrap()).unwrap();
+    if let Err(error) = folder.set_xattr(b"file-0004", "user.colour", b"green") {
+        eprintln!("skipped: no user xattrs here: {error}");
+        return;
+    }
+    scene.backup().counts(&[("backed_up", 1), ("expired", 0)]);
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
+#[test]
+fn changed_new_and_deleted_files_are_counted_exactly() {
+    let scene = Scene::with_files(100, 2000);
+    scene.backup();
+    for index in [3, 4, 70] {
+        fs::write(scene.file(index), format!("changed {index}")).unwrap();
+    }
+    // A folder's own time is an attribute of the folder: kept, so that only files count.
+    keep_folder_time(&scene.tree.join("folder-00"), || {
+        fs::write(scene.tree.join("folder-00/new-1"), b"new").unwrap();
+        fs::write(scene.tree.join("folder-00/new-2"), b"").unwrap();
+    });
+    keep_folder_time(&scene.tree.join("folder-01"), || {
+        fs::remove_file(scene.file(60)).unwrap();
+        fs::remove_file(scene.file(61)).unwrap();
+    });
+    let source = manifest(&scene.tree);
+    scene.backup().counts(&[
+        ("inspected", source.len()),
+        ("backed_up", 5),
+        ("expired", 2),
+        ("deleted", 0),
+        ("rebound", 0),
+    ]);
+    assert_same(&source, &manifest(&scene.restore("out", &[])));
+}
+
+#[test]
+fn earlier_state_comes_back_at_its_time() {
+    let scene = Scene::with_files(60, 2000);
+    scene.backup();
+    let earlier = manifest(&scene.tree);
+    let time = clock::divide();
+    fs::write(scene.file(1), b"another content").unwrap();
+    fs::remove_file(scene.file(2)).unwrap();
+    fs::set_permissions(scene.file(3), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::create_dir(scene.tree.join("new-folder")).unwrap();
+    fs::write(scene.tree.join("new-folder/file"), b"new").unwrap();
+    fs::rename(scene.tree.join("folder-01"), scene.tree.join("renamed")).unwrap();
+    scene.backup();
+    let later = manifest(&scene.tree);
+    assert_same(&earlier, &manifest(&scene.restore("earlier", &["--at", &time])));
+    assert_same(&later, &manifest(&scene.restore("later", &[])));
+}
+
+#[test]
+fn deleted_objects_come_back_with_inactive() {
+    let scene = Scene::with_files(20, 2000);
+    let content = fs::read(scene.file(7)).unwrap();
+    scene.backup();
+    fs::remove_file(scene.file(7)).unwrap();
+    fs::write(scene.file(8), b"the active one").unwrap();
+    scene.backup().counts(&[("expired", 1)]);
+    let active = scene.restore("active", &[]);
+    assert_same(&manifest(&scene.tree), &manifest(&active));
+    let all = scene.restore("all", &["--inactive"]);
+    assert_eq!(fs::read(all.join("folder-00/file-0007")).unwrap(), content);
+    assert_eq!(fs::read(all.join("folder-00/file-0008")).unwrap(), b"the active one");
+}
+
+#[test]
+fn one_file_comes_back_alone() {
+    let scene = Scene::with_files(20, 2000);
+    scene.backup();
+    let out = scene.scratch.folder("out");
+    scene
+        .node
+        .restore(&scene.file(5), &out, &[])
+        .expect(&[0])
+        .counts(&[("restored", 1)]);
+    assert_eq!(names(&out), [b"file-0005"]);
+    assert_same(&manifest(&scene.file(5)), &manifest(&out.join("file-0005")));
+}
+
+#[test]
+fn restore_without_a_target_goes_where_it_was() {
+    let scene = Scene::with_files(60, 2000);
+    let source = manifest(&scene.tree);
+    scene.backup();
+    fs::remove_dir_all(&scene.tree).unwrap();
+    let tree = scene.tree.to_str().unwrap();
+    scene
+        .node
+        .run(&["restore", tree, "--json"])
+        .expect(&[0])
+        .counts(&[("failed", 0)]);
+    assert_same(&source, &manifest(&scene.tree));
+}
+
+#[test]
+fn hard_links_share_an_inode_after_the_restore() {
+    let scene = Scene::with_files(60, 2000);
+    fs::hard_link(scene.file(1), scene.tree.join("folder-01/linked")).unwrap();
+    scene.backup();
+    let restored = scene.restore("out", &[]);
+    let one = fs::metadata(restored.join("folder-00/file-0001")).unwrap();
+    let two = fs::metadata(restored.join("folder-01/linked")).unwrap();
+    assert_eq!((one.dev(), one.ino(), one.nlink()), (two.dev(), two.ino(), 2));
+}
+
+#[test]
+fn unlinked_hard_link_becomes_a_file_of_its_own() {
+    let scene = Scene::with_files(60, 2000);
+    fs::hard_link(scene.file(1), scene.file(1).with_file_name("linked")).unwrap();
+    scene.backup();
+    fs::remove_file(scene.file(1)).unwrap();
+    fs::write(scene.file(1), b"alone").unwrap();
+    scene.backup();
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
+#[test]
+fn file_that_became_a_folder_comes_back_as_one() {
+    let scene = Scene::with_files(10, 500);
+    scene.backup();
+    fs::remove_file(scene.file(1)).unwrap();
+    fs::create_dir(scene.file(1)).unwrap();
+    fs::write(scene.file(1).join("inside"), b"inside").unwrap();
+    scene.backup();
+    fs::remove_dir_all(scene.file(1)).unwrap();
+    std::os::unix::fs::symlink("file-0002", scene.file(1)).unwrap();
+    scene.backup();
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
+#[test]
+fn dry_run_stores_nothing() {
+    let scene = Scene::with_files(20, 2000);
+    scene.node.backup(&scene.tree, &["--dry-run"]).expect(&[0]);
+    let objects = manifest(&scene.tree).len();
+    scene.backup().counts(&[("backed_up", objects)]);
+}
+
+#[test]
+fn same_content_is_sent_once() {
+    let scene = Scene::with_files(8, 400 << 10);
+    scene.backup();
+    for index in 0..8 {
+        fs::copy(scene.file(index), scene.tree.join(format!("copy-{index}"))).unwrap();
+    }
+    let second = scene.backup().counts(&[("bytes_after_dedup", 0)]);
+    let transferred = second.count("bytes_transferred");
+    assert!(transferred < IDLE_BYTES_MAX, "{transferred} bytes sent for copies: {second}");
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
+
+#[test]
+fn orderly_restart_forgets_nothing() {
+    let mut scene = Scene::with_files(60, 2000);
+    scene.backup();
+    scene.server.restart();
+    scene.backup().counts(&[("backed_up", 0), ("expired", 0)]);
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}

@@ -1,0 +1,113 @@
+//! What most tests begin with: a server, an enrolled node and a tree.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use e2e::harness::{Node, Outcome, Server, is_root};
+use e2e::manifest::Manifest;
+use e2e::nasty::Random;
+use e2e::scratch::Scratch;
+
+/// Fields go in this order: processes before the folders they use.
+pub(crate) struct Scene {
+    pub(crate) server: Server,
+    pub(crate) node: Node,
+    pub(crate) scratch: Scratch,
+    pub(crate) tree: PathBuf,
+}
+
+impl Scene {
+    /// Gives a server, a node and an empty folder to back up.
+    pub(crate) fn new() -> Self {
+        let scratch = Scratch::new();
+        let server = Server::start(&scratch.join("server"));
+        let node = Node::enroll(&server, "anna");
+        let tree = scratch.folder("source/tree");
+        Self { server, node, scratch, tree }
+    }
+
+    /// As [`Self::new`], with `files` of `bytes` each.
+    pub(crate) fn with_files(files: usize, bytes: usize) -> Self {
+        let scene = Self::new();
+        plant_files(&scene.tree, files, bytes, 1);
+        scene
+    }
+
+    /// Backs the tree up; nothing may go wrong.
+    #[track_caller]
+    pub(crate) fn backup(&self) -> Outcome {
+        self.node.backup(&self.tree, &[]).expect(&[0]).counts(&[("failed", 0)])
+    }
+
+    /// Restores the tree below the new folder `name` and returns where it is; nothing may go wrong.
+    #[track_caller]
+    pub(crate) fn restore(&self, name: &str, options: &[&str]) -> PathBuf {
+        let out = self.scratch.folder(name);
+        self.node
+            .restore(&self.tree, &out, options)
+            .expect(&[0])
+            .counts(&[("failed", 0)]);
+        out.join("tree")
+    }
+
+    /// Returns the file of [`plant_files`] with this index.
+    pub(crate) fn file(&self, index: usize) -> PathBuf {
+        self.tree.join(file_name(index))
+    }
+}
+
+pub(crate) fn file_name(index: usize) -> String {
+    format!("folder-{:02}/file-{index:04}", index / FOLDER_FILES)
+}
+
+const FOLDER_FILES: usize = 50;
+
+/// Fills `top` with `files` of `bytes` random bytes each, in folders of fifty.
+pub(crate) fn plant_files(top: &Path, files: usize, bytes: usize, seed: u64) {
+    let mut random = Random::new(seed, b"files");
+    for index in 0..files {
+        let path = top.join(file_name(index));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, random.bytes(bytes)).unwrap();
+    }
+}
+
+#[track_caller]
+pub(crate) fn manifest(top: &Path) -> Manifest {
+    Manifest::take(top).unwrap_or_else(|error| panic!("manifest of {top:?}: {error}"))
+}
+
+/// Changes what is in a folder and gives the folder its time back.
+pub(crate) fn keep_folder_time(folder: &Path, change: impl FnOnce()) {
+    let modified = fs::metadata(folder).unwrap().modified().unwrap();
+    change();
+    fs::File::open(folder).unwrap().set_modified(modified).unwrap();
+}
+
+/// Returns the names in a folder, sorted.
+pub(crate) fn names(folder: &Path) -> Vec<Vec<u8>> {
+    let names = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> =
+        names.map(|name| name.unwrap().file_name().as_bytes().to_vec()).collect();
+    names.sort();
+    names
+}
+
+/// Returns whether the test can go on; says so where it cannot.
+pub(crate) fn root_or_skip(test: &str) -> bool {
+    if !is_root() {
+        eprintln!("skipped: {test} needs root");
+    }
+    is_root()
+}
+
+/// Fails the test unless some failure of the report is about `path`.
+#[track_caller]
+pub(crate) fn assert_failure_of(outcome: &Outcome, path: &Path) {
+    let failures = outcome.failures();
+    let found = failures
+        .iter()
+        .any(|(failed, error)| failed.ends_with(path.as_os_str().as_bytes()) && !error.is_empty());
+    assert!(found, "{path:?} should be among the failures: {outcome}");
+}

@@ -1,0 +1,39 @@
+//! Addresses as people write them: the port may be left out.
+
+/// `address` with the default port where it names none.
+///
+/// A bare IPv6 address is put in brackets, as what follows expects it.
+pub(crate) fn with_port(address: &str) -> String {
+    let port = wire::PORT;
+    let bare_ipv6 = address.parse::<std::net::Ipv6Addr>().is_ok();
+    let has_port = match address.rsplit_once(':') {
+        Some((host, _)) if host.starts_with('[') => host.ends_with(']'),
+        Some(_) => true,
+        None => false,
+    };
+    match (bare_ipv6, has_port) {
+        (true, _) => format!("[{address}]:{port}"),
+        (false, true) => address.to_owned(),
+        (false, false) => format!("{address}:{port}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_port_is_the_default_one() {
+        for (address, expected) in [
+            ("backup.example.org", "backup.example.org:1500"),
+            ("backup.example.org:1600", "backup.example.org:1600"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("::1", "[::1]:1500"),
+            ("[::1]", "[::1]:1500"),
+            ("[::1]:1600", "[::1]:1600"),
+            ("fe80::1:1600", "[fe80::1:1600]:1500"),
+        ] {
+            assert_eq!(with_port(address), expected);
+        }
+    }
+}

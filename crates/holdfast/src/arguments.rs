@@ -1,0 +1,202 @@
+//! The command line: parsed into [`Arguments`], or refused in one line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::commands::Command;
+use crate::error::CommandError;
+
+const NAME: &str = "holdfast";
+
+/// Backs up file trees to a server, for ever incrementally, and brings them back.
+#[derive(clap::Parser, Debug)]
+#[command(name = NAME, version, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  holdfast enroll backup.example.org:1500 --token TOKEN
+  holdfast backup /home
+  holdfast restore /home/ann/letters --at 'yesterday 18:00' --to /tmp/letters
+
+Exit codes: 0 all done; 4 some objects failed or were skipped; 8 done with warnings; 12 not done.")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of all commands, before or after the command's name.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Global options")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+pub(crate) struct Global {
+    /// The folder with this node's configuration and keys [default: HOLDFAST_HOME, else
+    /// /etc/holdfast for root and ~/.config/holdfast for others]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// Write JSON to standard output: one document, or one a line for lists
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Write results, failures and warnings only
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Tell in detail what happens, on standard error
+    #[arg(long, short, global = true)]
+    pub(crate) verbose: bool,
+    /// Show progress also where standard error is no terminal
+    #[arg(long, global = true)]
+    pub(crate) progress: bool,
+}
+
+/// Why there are no arguments to work with.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Help or the version was asked for.
+    Help(clap::Error),
+    Usage(CommandError),
+}
+
+pub(crate) fn parse(words: Vec<OsString>) -> Result<Arguments, Stop> {
+    Arguments::try_parse_from(&words).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Help(error),
+        _ => Stop::Usage(usage_error(&error, &words)),
+    })
+}
+
+fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {
+    let command = command_named(words);
+    let message = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            format!("'{command}' needs a command after it")
+        }
+        _ => first_paragraph(&error.to_string()),
+    };
+    CommandError::usage(&format!("{message}{}", suggestion(error)), &command)
+}
+
+/// clap's message without its advice, on one line.
+fn first_paragraph(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let lines = text.lines().map(str::trim);
+    let paragraph: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+    paragraph.join(" ")
+}
+
+/// What clap thinks was meant.
+fn suggestion(error: &clap::Error) -> String {
+    let kinds =
+        [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    let suggested = kinds.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(one) => Some(one.clone()),
+        ContextValue::Strings(all) => all.first().cloned(),
+        _ => None,
+    });
+    suggested.map_or_else(String::new, |meant| format!("; '{meant}' is similar"))
+}
+
+/// The command that `words` name, as far as they name one: `holdfast admin node`.
+fn command_named(words: &[OsString]) -> String {
+    let mut command = &Arguments::command();
+    let mut named = NAME.to_owned();
+    for word in words.iter().skip(1) {
+        if let Some(found) = command.find_subcommand(word) {
+            named = format!("{named} {}", found.get_name());
+            command = found;
+        }
+    }
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        std::iter::once(NAME)
+            .chain(line.split_whitespace())
+            .map(OsString::from)
+            .collect()
+    }
+
+    #[track_caller]
+    fn refusal(line: &str) -> String {
+        match parse(words(line)) {
+            Err(Stop::Usage(error)) => {
+                assert_eq!(error.hint, None);
+                assert!(!error.message.contains('\n'), "one line: {}", error.message);
+                error.message
+            }
+            other => panic!("{line} should be refused: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_that_names_the_thing() {
+        let lines = [
+            "",
+            "server",
+            "admin node",
+            "no-such-command",
+            "backup --no-such-option",
+            "bakcup /home",
+            "backup /home --compresion 3",
+            "backup /home --compression 20",
+            "backup /home --resourceutilization many",
+            "backup --filelist /tmp/list /home",
+            "restore",
+            "restore /x --at the-day-before",
+            "restore /x --replace perhaps",
+            "list --recursive",
+            "enroll localhost",
+            "admin --server /srv node add bert --expires soon",
+            "backup /home --quiet --verbose",
+        ];
+        let refusals = lines.map(refusal).join("\n");
+        insta::assert_snapshot!(refusals);
+    }
+
+    #[test]
+    fn global_options_stand_anywhere() {
+        for line in [
+            "--home /h --json backup --progress /x",
+            "backup /x --progress --json --home /h",
+            "backup --home /h /x --json --progress",
+        ] {
+            let global = parse(words(line)).expect("parses").global;
+            assert!(global.json && global.progress && !global.quiet);
+            assert_eq!(global.home, Some(PathBuf::from("/h")));
+        }
+    }
+
+    #[test]
+    fn compression_levels_may_be_negative() {
+        parse(words("backup /x --compression -7")).expect("parses");
+        parse(words("backup /x --compression=-7")).expect("parses");
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        fn visit(command: &mut clap::Command, path: &str, missing: &mut Vec<String>) {
+            let help = command.render_long_help().to_string();
+            if !help.contains("Example") {
+                missing.push(path.to_owned());
+            }
+            let own = command.get_subcommands_mut().filter(|inner| inner.get_name() != "help");
+            for inner in own {
+                let path = format!("{path} {}", inner.get_name());
+                visit(inner, &path, missing);
+            }
+        }
+        let mut missing = Vec::new();
+        visit(&mut Arguments::command(), NAME, &mut missing);
+        assert_eq!(missing, [""; 0]);
+    }
+}

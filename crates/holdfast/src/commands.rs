@@ -1,0 +1,134 @@
+//! The commands: one file each, and what they share.
+
+mod admin;
+mod backup;
+mod completions;
+mod enroll;
+mod list;
+mod restore;
+mod server;
+mod status;
+mod verify;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use client::{Client, Progress};
+
+use crate::arguments::{self, Arguments, Global, Stop};
+use crate::error::{CommandError, NOT_DONE};
+use crate::logging::{self, Level};
+use crate::meter::{Meter, Mode};
+use crate::output::{self, Format, Output};
+use crate::report::FAILURES_SHOWN;
+use crate::{home, interrupt};
+
+/// The exit code of a command that did all.
+pub(crate) const DONE: u8 = 0;
+/// The exit code of a command that did all, and has something to tell.
+pub(crate) const WARNED: u8 = 8;
+
+#[derive(clap::Subcommand, Debug)]
+pub(crate) enum Command {
+    Server(server::Args),
+    Admin(admin::Args),
+    Enroll(enroll::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
+    List(list::Args),
+    Verify(verify::Args),
+    Status(status::Args),
+    Completions(completions::Args),
+}
+
+/// Runs the command that the process was started with.
+pub(crate) fn main() -> ExitCode {
+    let done = match arguments::parse(std::env::args_os().collect()) {
+        Ok(arguments) => run(arguments),
+        Err(Stop::Help(help)) => {
+            output::help(&help);
+            Ok(DONE)
+        }
+        Err(Stop::Usage(error)) => Err(error),
+    };
+    ExitCode::from(done.unwrap_or_else(|error| {
+        output::say_error(&error);
+        NOT_DONE
+    }))
+}
+
+fn run(arguments: Arguments) -> Result<u8, CommandError> {
+    let Arguments { global, command } = arguments;
+    let serves = matches!(command, Command::Server(_));
+    logging::start(match (global.quiet, global.verbose, serves) {
+        (true, _, _) => Level::Quiet,
+        (false, true, _) => Level::Verbose,
+        (false, false, true) => Level::Server,
+        (false, false, false) => Level::Command,
+    })?;
+    let format = if global.json { Format::Json } else { Format::Text };
+    let mut context = Context { output: Output::new(format, global.quiet), global };
+    let done = match command {
+        Command::Server(args) => server::run(args, &mut context),
+        Command::Admin(args) => admin::run(args, &mut context),
+        Command::Enroll(args) => enroll::run(args, &mut context),
+        Command::Backup(args) => backup::run(args, &mut context),
+        Command::Restore(args) => restore::run(args, &mut context),
+        Command::List(args) => list::run(args, &mut context),
+        Command::Verify(args) => verify::run(args, &mut context),
+        Command::Status(args) => status::run(args, &mut context),
+        Command::Completions(args) => completions::run(args, &mut context),
+    };
+    // What was written before an error belongs on standard output too.
+    let finished = context.output.finish();
+    let code = done?;
+    finished.map(|()| code)
+}
+
+/// What a command works with beside its own arguments.
+pub(crate) struct Context {
+    global: Global,
+    output: Output,
+}
+
+impl Context {
+    fn home(&self) -> Result<PathBuf, CommandError> {
+        home::folder(self.global.home.as_ref())
+    }
+
+    fn client(&self) -> Result<Client, CommandError> {
+        Ok(Client::open(&self.home()?)?)
+    }
+
+    /// Runs `work`, which takes long: shows its progress, and stops it when a signal comes.
+    fn watched<T>(
+        &self,
+        work: impl FnOnce(&Client, &Arc<Progress>) -> Result<T, client::ClientError>,
+    ) -> Result<T, CommandError> {
+        sys::process::raise_open_files();
+        let client = self.client()?;
+        let progress = Arc::new(Progress::default());
+        interrupt::watch(&progress, self.global.quiet)?;
+        let terminal = output::stderr_is_terminal();
+        let mode = Mode::choose(self.global.progress, self.global.quiet, terminal);
+        let meter = Meter::start(&progress, mode);
+        let result = work(&client, &progress);
+        drop(meter);
+        Ok(result?)
+    }
+
+    /// How many failures a text names.
+    fn failures_max(&self) -> usize {
+        if self.global.verbose { usize::MAX } else { FAILURES_SHOWN }
+    }
+
+    /// Writes `text`; when quiet only `troubles`, to standard error.
+    fn report(&mut self, text: &str, troubles: &str) {
+        if !self.global.quiet {
+            self.output.text(text);
+        } else if !troubles.is_empty() {
+            output::say(troubles.trim_end());
+        }
+    }
+}

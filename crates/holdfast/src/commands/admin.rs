@@ -1,0 +1,41 @@
+//! `holdfast admin`: administration over the socket in the server's folder.
+
+mod node;
+
+use std::path::PathBuf;
+
+use client::admin::Admin;
+
+use super::Context;
+use crate::error::CommandError;
+
+/// Administer a server on this machine, as root or its owner
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast node add web-01
+  holdfast admin --server /srv/holdfast node list")]
+pub(crate) struct Args {
+    /// The folder of the server, which must be running
+    #[arg(long, value_name = "DIR", global = true)]
+    server: Option<PathBuf>,
+    #[command(subcommand)]
+    command: AdminCommand,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum AdminCommand {
+    Node(node::Args),
+}
+
+pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    // clap cannot require what may stand anywhere.
+    let folder = args.server.ok_or_else(|| {
+        let message = "name the server's folder with --server DIR";
+        CommandError::usage(message, "holdfast admin")
+    })?;
+    let mut admin = Admin::connect(&folder, server::ADMIN_SOCKET)?;
+    match args.command {
+        AdminCommand::Node(args) => node::run(args, &mut admin, context),
+    }
+}

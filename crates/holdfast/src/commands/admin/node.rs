@@ -1,0 +1,335 @@
+//! `holdfast admin node`: who may back up to the server.
+
+use client::admin::{AddNodeReply, Admin, NodeInfo};
+use model::{ServerTime, escaped};
+use serde::Serialize;
+
+use crate::commands::{Context, DONE};
+use crate::error::CommandError;
+use crate::path::JsonPath;
+use crate::table::{self, Align};
+use crate::{moment, quantity};
+
+/// Register, show and remove nodes
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast node add web-01 --expires 2h
+  holdfast admin --server /srv/holdfast node lock web-01")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: NodeCommand,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum NodeCommand {
+    Add(AddArgs),
+    /// List all nodes
+    #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast node list")]
+    List,
+    /// Show one node and its filespaces
+    #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast node show web-01")]
+    Show(NameArgs),
+    /// Refuse a node's sessions until it is unlocked
+    #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast node lock web-01")]
+    Lock(NameArgs),
+    /// Admit a locked node again
+    #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast node unlock web-01")]
+    Unlock(NameArgs),
+    Rename(RenameArgs),
+    Remove(RemoveArgs),
+}
+
+/// Register a node and print the one-time token that enrolls it
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast node add web-01 --expires 2h")]
+struct AddArgs {
+    /// 1 to 64 letters, digits, '.', '-' or '_'
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The policy domain; STANDARD unless given
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Option<String>,
+    /// How long the token is good, as in 30m, 24h, 7d; 24h unless given, at most 30d
+    #[arg(long, value_name = "LENGTH", value_parser = moment::parse_length)]
+    expires: Option<i64>,
+    /// Give a node that is registered a new token
+    #[arg(long)]
+    again: bool,
+}
+
+#[derive(clap::Args, Debug)]
+struct NameArgs {
+    /// The node
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// Give a node another name; its backups stay with it
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast node rename web-01 web-02")]
+struct RenameArgs {
+    /// The node
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Its name from then on
+    #[arg(value_name = "NEW")]
+    new_name: String,
+}
+
+/// Remove a node; it is refused from then on
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast node remove web-01 --with-data")]
+struct RemoveArgs {
+    /// The node
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Remove its backups with it
+    #[arg(long)]
+    with_data: bool,
+}
+
+pub(super) fn run(
+    args: Args,
+    admin: &mut Admin,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
+    match args.command {
+        NodeCommand::Add(args) => add(&args, admin, context)?,
+        NodeCommand::List => list(&admin.nodes(None)?, context),
+        NodeCommand::Show(args) => {
+            for node in admin.nodes(Some(&args.name))? {
+                show(&node, context);
+            }
+        }
+        NodeCommand::Lock(args) => {
+            let node = admin.lock_node(&args.name, true)?;
+            tell(&node, &format!("Node {} is locked.", node.name), context);
+        }
+        NodeCommand::Unlock(args) => {
+            let node = admin.lock_node(&args.name, false)?;
+            tell(&node, &format!("Node {} is unlocked.", node.name), context);
+        }
+        NodeCommand::Rename(args) => {
+            let node = admin.rename_node(&args.name, &args.new_name)?;
+            tell(&node, &format!("Node {} is called {}.", args.name, node.name), context);
+        }
+        NodeCommand::Remove(args) => {
+            let node = admin.remove_node(&args.name, args.with_data)?;
+            tell(&node, &format!("Node {} is removed.", node.name), context);
+        }
+    }
+    Ok(DONE)
+}
+
+/// `node add --json`.
+#[derive(Serialize)]
+struct TokenDocument<'a> {
+    node: &'a str,
+    token: &'a str,
+    expires: String,
+}
+
+fn add(args: &AddArgs, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
+    let domain = args.domain.as_deref().unwrap_or_default();
+    let reply = admin.add_node(&args.name, domain, args.expires.unwrap_or(0), args.again)?;
+    let AddNodeReply { node, token, expires } = reply;
+    let name = node.map_or_else(|| args.name.clone(), |node| node.name);
+    let expires = ServerTime(expires);
+    if context.output.is_json() {
+        let expires = moment::rfc3339(expires);
+        context.output.json(&TokenDocument { node: &name, token: &token, expires });
+    } else if context.output.quiet {
+        context.output.text(&token);
+    } else {
+        let text = format!(
+            "Node {name} is registered. Until {} it can enroll once, with:\n\n  \
+             holdfast enroll HOST:PORT --token {token}",
+            moment::shown(expires)
+        );
+        context.output.text(&text);
+    }
+    Ok(())
+}
+
+/// `node list --json`, one a line; and what became of a node that was changed.
+#[derive(Serialize)]
+struct NodeDocument<'a> {
+    node: &'a str,
+    domain: &'a str,
+    locked: bool,
+    enrolled: bool,
+    registered: String,
+    filespaces: Vec<FilespaceDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct FilespaceDocument<'a> {
+    filespace: JsonPath<'a>,
+    active_objects: u64,
+    last_backup: Option<String>,
+}
+
+impl<'a> NodeDocument<'a> {
+    fn new(node: &'a NodeInfo) -> Self {
+        let filespaces = node.filespaces.iter();
+        Self {
+            node: &node.name,
+            domain: &node.domain,
+            locked: node.locked,
+            enrolled: node.enrolled,
+            registered: moment::rfc3339(ServerTime(node.registered)),
+            filespaces: filespaces
+                .map(|filespace| FilespaceDocument {
+                    filespace: JsonPath(&filespace.name),
+                    active_objects: filespace.active_objects,
+                    last_backup: last_backup(filespace.last_backup).map(moment::rfc3339),
+                })
+                .collect(),
+        }
+    }
+}
+
+/// On the wire 0 means never.
+fn last_backup(micros: i64) -> Option<ServerTime> {
+    (micros != 0).then_some(ServerTime(micros))
+}
+
+fn tell(node: &NodeInfo, text: &str, context: &mut Context) {
+    if context.output.is_json() {
+        context.output.json(&NodeDocument::new(node));
+    } else if !context.output.quiet {
+        context.output.text(text);
+    }
+}
+
+fn state(node: &NodeInfo) -> &'static str {
+    match (node.locked, node.enrolled) {
+        (true, _) => "locked",
+        (false, true) => "enrolled",
+        (false, false) => "not enrolled",
+    }
+}
+
+fn list(nodes: &[NodeInfo], context: &mut Context) {
+    if context.output.is_json() {
+        for node in nodes {
+            context.output.json(&NodeDocument::new(node));
+        }
+    } else if nodes.is_empty() {
+        context.output.note("No node is registered.");
+    } else {
+        context.output.text(&nodes_table(nodes));
+    }
+}
+
+fn nodes_table(nodes: &[NodeInfo]) -> String {
+    let columns = [
+        ("Node", Align::Left),
+        ("Domain", Align::Left),
+        ("State", Align::Left),
+        ("Filespaces", Align::Right),
+        ("Active objects", Align::Right),
+        ("Last backup", Align::Left),
+    ];
+    let row = |node: &NodeInfo| {
+        let filespaces = &node.filespaces;
+        let newest = filespaces.iter().filter_map(|one| last_backup(one.last_backup)).max();
+        [
+            node.name.clone(),
+            node.domain.clone(),
+            state(node).to_owned(),
+            filespaces.len().to_string(),
+            quantity::count(filespaces.iter().map(|one| one.active_objects).sum()),
+            moment::shown_or_never(newest),
+        ]
+    };
+    let rows: Vec<_> = nodes.iter().map(row).collect();
+    table::render(columns, &rows)
+}
+
+fn show(node: &NodeInfo, context: &mut Context) {
+    if context.output.is_json() {
+        context.output.json(&NodeDocument::new(node));
+        return;
+    }
+    let head = format!(
+        "Node:        {}\nDomain:      {}\nState:       {}\nRegistered:  {}\n",
+        node.name,
+        node.domain,
+        state(node),
+        moment::shown(ServerTime(node.registered))
+    );
+    context.output.text(&head);
+    if node.filespaces.is_empty() {
+        return;
+    }
+    let columns = [
+        ("Filespace", Align::Left),
+        ("Active objects", Align::Right),
+        ("Last backup", Align::Left),
+    ];
+    let rows = node.filespaces.iter().map(|filespace| {
+        [
+            escaped(&filespace.name),
+            quantity::count(filespace.active_objects),
+            moment::shown_or_never(last_backup(filespace.last_backup)),
+        ]
+    });
+    let table = table::render(columns, &rows.collect::<Vec<_>>());
+    context.output.text(&format!("\n{table}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, locked: bool, enrolled: bool) -> NodeInfo {
+        NodeInfo {
+            id: 1,
+            name: name.to_owned(),
+            domain: "STANDARD".to_owned(),
+            locked,
+            enrolled,
+            registered: 1_700_000_000_000_000,
+            filespaces: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn nodes_stand_in_a_table() {
+        let nodes = [
+            node("anna", false, true),
+            node("bert.example.org", true, true),
+            node("c", false, false),
+        ];
+        insta::assert_snapshot!(nodes_table(&nodes), @r"
+        Node              Domain    State         Filespaces  Active objects  Last backup
+        anna              STANDARD  enrolled               0               0  never
+        bert.example.org  STANDARD  locked                 0               0  never
+        c                 STANDARD  not enrolled           0               0  never
+        ");
+    }
+
+    #[test]
+    fn a_document_tells_all_of_a_node() {
+        let node = node("anna", false, true);
+        let document = serde_json::to_string_pretty(&NodeDocument::new(&node));
+        insta::assert_snapshot!(document.expect("a document"), @r#"
+        {
+          "node": "anna",
+          "domain": "STANDARD",
+          "locked": false,
+          "enrolled": true,
+          "registered": "2023-11-14T22:13:20Z",
+          "filespaces": []
+        }
+        "#);
+    }
+}

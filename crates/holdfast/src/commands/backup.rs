@@ -1,0 +1,150 @@
+//! `holdfast backup`: sends what has changed and expires what is gone.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use client::{BackupOptions, BackupReport, Targets};
+use policy::Selection;
+
+use super::Context;
+use crate::error::CommandError;
+use crate::path;
+use crate::report::{self, BackupDocument};
+
+const COMMAND: &str = "holdfast backup";
+
+/// Back up paths: send what has changed since the last time, expire what is gone
+///
+/// A directory stands for all that is in it, on its own file system.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast backup /home --exclude '*.o' --exclude 'cache/'
+  find /srv -newer stamp -print0 | holdfast backup --filelist - -0
+
+A pattern without a slash matches at any depth, one that ends with a slash matches directories only;
+* ? [a-z] stand for characters, ... for directories, \\ takes the next character as it is.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+pub(crate) struct Args {
+    /// Directories or files
+    #[arg(value_name = "PATH", conflicts_with = "filelist")]
+    paths: Vec<PathBuf>,
+    /// Leave out what matches, with all that is in it; may be given several times
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
+    exclude: Vec<std::ffi::OsString>,
+    /// Tell what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Read every file again, changed or not
+    #[arg(long)]
+    full: bool,
+    /// Send the paths whether changed or not, and expire nothing
+    #[arg(long)]
+    selective: bool,
+    /// Send exactly the paths listed in a file, one a line; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    filelist: Option<PathBuf>,
+    /// The paths in the file list end with NUL instead of a newline
+    #[arg(short = '0')]
+    nul: bool,
+    /// Descend into other file systems too
+    #[arg(long)]
+    cross_filesystems: bool,
+    /// Expire also where most of what was backed up is gone
+    #[arg(long)]
+    confirm_expire: bool,
+    /// zstd level from -7 to 19; 0 stores uncompressed
+    #[arg(long, value_name = "LEVEL", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(value_parser = clap::value_parser!(i32).range(-7..=19))]
+    compression: i32,
+    /// How many files are read at a time, 1 to 100; chosen by the machine unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
+    resourceutilization: Option<u8>,
+}
+
+pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    let options = BackupOptions {
+        selection: selection(&args)?,
+        full: args.full,
+        dry_run: args.dry_run,
+        cross_filesystems: args.cross_filesystems,
+        confirm_expire: args.confirm_expire,
+        compression_level: args.compression,
+        resource_utilization: args.resourceutilization.map_or(0, usize::from),
+        targets: targets(args)?,
+    };
+    let report = context.watched(|client, progress| client.backup(&options, progress))?;
+    show(&report, context);
+    Ok(report.exit_code())
+}
+
+fn show(report: &BackupReport, context: &mut Context) {
+    if context.output.is_json() {
+        context.output.json(&BackupDocument::new(report));
+        return;
+    }
+    let failures_max = context.failures_max();
+    let text = report::backup_text(report, failures_max);
+    let troubles =
+        report::troubles(&report.failures, report.failed, &report.warnings, failures_max);
+    context.report(&text, &troubles);
+}
+
+fn selection(args: &Args) -> Result<Selection, CommandError> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let patterns = args.exclude.iter().map(|pattern| pattern.as_bytes());
+    Selection::from_command_line(patterns).map_err(|(index, error)| {
+        let pattern = model::escaped(args.exclude[index].as_bytes());
+        CommandError::usage(&format!("--exclude '{pattern}': {error}"), COMMAND)
+    })
+}
+
+fn targets(args: Args) -> Result<Targets, CommandError> {
+    if let Some(list) = &args.filelist {
+        let paths = listed(&read(list)?, if args.nul { 0 } else { b'\n' });
+        if paths.is_empty() {
+            let message = format!("the file list {} names nothing", list.display());
+            return Err(CommandError::new(message));
+        }
+        return Ok(Targets::Selective(paths));
+    }
+    if args.nul {
+        return Err(CommandError::usage("-0 says how a --filelist is read; name one", COMMAND));
+    }
+    if args.paths.is_empty() {
+        let message = "name the paths to back up, as in 'holdfast backup /home'";
+        return Err(CommandError::usage(message, COMMAND));
+    }
+    let paths = args.paths.iter().map(|path| path::bytes(path)).collect();
+    Ok(if args.selective { Targets::Selective(paths) } else { Targets::Paths(paths) })
+}
+
+fn read(list: &Path) -> Result<Vec<u8>, CommandError> {
+    let read = if list.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(list)
+    };
+    read.map_err(|error| {
+        CommandError::new(format!("cannot read the file list {}: {error}", list.display()))
+    })
+}
+
+/// The paths in a file list, each ended by `end`; the last one may lack it.
+fn listed(bytes: &[u8], end: u8) -> Vec<Vec<u8>> {
+    let paths = bytes.split(|&byte| byte == end);
+    paths.filter(|path| !path.is_empty()).map(<[u8]>::to_vec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_list_holds_any_bytes_but_its_end() {
+        assert_eq!(listed(b"", b'\n'), [b""; 0]);
+        assert_eq!(listed(b"/a\n\n/b c\xff\n", b'\n'), [&b"/a"[..], b"/b c\xff"]);
+        assert_eq!(listed(b"/a\n\n/b\0/c", 0), [&b"/a\n\n/b"[..], b"/c"]);
+    }
+}

@@ -1,0 +1,257 @@
+//! `holdfast list`: the versions that the server holds.
+
+use std::path::PathBuf;
+
+use client::{ListOptions, ListedVersion, Which};
+use model::{Kind, Payload, ServerTime, escaped};
+use serde::Serialize;
+
+use super::{Context, DONE, WARNED};
+use crate::error::CommandError;
+use crate::output::{self, Output};
+use crate::path::{self, JsonPath};
+use crate::table::{self, Align};
+use crate::{moment, quantity};
+
+/// List versions: size, backup time, management class, A for active or I for inactive, path
+///
+/// Without a path, the file systems that are backed up.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast list /home/ann --recursive
+  holdfast list /home/ann/letters --inactive
+  holdfast list /home/ann --at 2026-11-20")]
+pub(crate) struct Args {
+    /// A directory or file, as it was named when backed up
+    #[arg(value_name = "PATH")]
+    path: Option<PathBuf>,
+    /// All versions, not only the active ones
+    #[arg(long, requires = "path")]
+    inactive: bool,
+    /// What was there at this time
+    #[arg(long, value_name = "TIME", value_parser = moment::parse, requires = "path")]
+    at: Option<ServerTime>,
+    /// Also what lies below the directories in PATH
+    #[arg(long, short, requires = "path")]
+    recursive: bool,
+}
+
+pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    match &args.path {
+        Some(path) => {
+            let mut paths = path::on_node(std::slice::from_ref(path))?;
+            list_versions(&args, paths.pop(), context)
+        }
+        None => list_filespaces(context),
+    }
+}
+
+fn list_versions(
+    args: &Args,
+    path: Option<Vec<u8>>,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
+    let options = ListOptions {
+        path,
+        which: Which { at: args.at, inactive: args.inactive },
+        recursive: args.recursive,
+        all_versions: args.inactive,
+    };
+    let client = context.client()?;
+    let mut found = false;
+    client.list(&options, &mut |version| {
+        if !found && !context.output.is_json() && !context.output.quiet {
+            context.output.text(&text_line("Size", "Backup time", "Class", "A/I", "Path"));
+        }
+        found = true;
+        write(version, &mut context.output);
+        context.output.is_open()
+    })?;
+    if found {
+        return Ok(DONE);
+    }
+    let path = options.path.as_deref().map(escaped).unwrap_or_default();
+    output::say(&format!("holdfast: no version of {path} is there"));
+    Ok(WARNED)
+}
+
+fn write(version: &ListedVersion, output: &mut Output) {
+    if output.is_json() {
+        output.json(&VersionDocument::new(version));
+        return;
+    }
+    let line = text_line(
+        &quantity::count(version.object.stat.size),
+        &moment::shown(version.object.inserted),
+        &version.class,
+        state(version),
+        &escaped(&version.path),
+    );
+    output.text(&line);
+}
+
+/// Columns of one width throughout: the lines come one by one and are never all at hand.
+fn text_line(size: &str, time: &str, class: &str, state: &str, path: &str) -> String {
+    format!("{size:>15}  {time:<19}  {class:<12}  {state:<3}  {path}")
+}
+
+/// TSM's letter for an active or an inactive version.
+fn state(version: &ListedVersion) -> &'static str {
+    if version.deactivated.is_none() { "A" } else { "I" }
+}
+
+/// `list --json`, one a line.
+#[derive(Serialize)]
+struct VersionDocument<'a> {
+    path: JsonPath<'a>,
+    kind: &'static str,
+    size: u64,
+    backup_time: String,
+    mgmt_class: &'a str,
+    active: bool,
+    state: &'static str,
+    deactivated: Option<String>,
+    mtime: String,
+    mode: String,
+    uid: u32,
+    gid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<JsonPath<'a>>,
+}
+
+impl<'a> VersionDocument<'a> {
+    fn new(version: &'a ListedVersion) -> Self {
+        let stat = &version.object.stat;
+        Self {
+            path: JsonPath(&version.path),
+            kind: kind_name(stat.kind),
+            size: stat.size,
+            backup_time: moment::rfc3339(version.object.inserted),
+            mgmt_class: &version.class,
+            active: version.deactivated.is_none(),
+            state: state(version),
+            deactivated: version.deactivated.map(moment::rfc3339),
+            mtime: moment::file_time(stat.mtime),
+            mode: format!("{:04o}", stat.mode),
+            uid: stat.uid,
+            gid: stat.gid,
+            target: match &version.object.payload {
+                Payload::Target(target) => Some(JsonPath(target)),
+                Payload::Nothing | Payload::Extents(_) => None,
+            },
+        }
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink => "symlink",
+        Kind::Fifo => "fifo",
+        Kind::CharDevice => "char_device",
+        Kind::BlockDevice => "block_device",
+    }
+}
+
+/// `list --json` without a path, one a line.
+#[derive(Serialize)]
+struct FilespaceDocument<'a> {
+    filespace: JsonPath<'a>,
+    active_objects: u64,
+    last_backup: Option<String>,
+}
+
+fn list_filespaces(context: &mut Context) -> Result<u8, CommandError> {
+    let filespaces = context.client()?.filespaces()?;
+    if context.output.is_json() {
+        for filespace in &filespaces {
+            context.output.json(&FilespaceDocument {
+                filespace: JsonPath(&filespace.name),
+                active_objects: filespace.active_objects,
+                last_backup: filespace.last_backup.map(moment::rfc3339),
+            });
+        }
+        return Ok(DONE);
+    }
+    if filespaces.is_empty() {
+        context.output.note("Nothing is backed up yet.");
+        return Ok(DONE);
+    }
+    let columns = [
+        ("Filespace", Align::Left),
+        ("Active objects", Align::Right),
+        ("Last backup", Align::Left),
+    ];
+    let row = |filespace: &client::FilespaceInfo| {
+        [
+            escaped(&filespace.name),
+            quantity::count(filespace.active_objects),
+            moment::shown_or_never(filespace.last_backup),
+        ]
+    };
+    let rows: Vec<_> = filespaces.iter().map(row).collect();
+    context.output.text(&table::render(columns, &rows));
+    Ok(DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::{ClassId, Name, Object, Stat, Timestamp};
+
+    use super::*;
+
+    fn version(deactivated: Option<ServerTime>) -> ListedVersion {
+        let stat = Stat {
+            kind: Kind::Symlink,
+            mode: 0o4755,
+            uid: 1000,
+            gid: 100,
+            size: 12_345_678,
+            mtime: Timestamp { secs: 1_700_000_000, nanos: 123_456_789 },
+            ctime: Timestamp::default(),
+            inode: 7,
+            linked: false,
+            device: 0,
+        };
+        let object = Object {
+            name: Name::new(b"b\xff").expect("a name"),
+            stat,
+            attributes: Arc::default(),
+            class: ClassId(1),
+            inserted: ServerTime(1_700_000_100_500_000),
+            payload: Payload::Target(b"../a".to_vec()),
+        };
+        ListedVersion {
+            path: b"/srv/b\xff".to_vec(),
+            object,
+            class: "STANDARD".to_owned(),
+            deactivated,
+        }
+    }
+
+    #[test]
+    fn a_document_tells_all_of_a_version() {
+        let version = version(Some(ServerTime::from_secs(1_700_000_200)));
+        let document = serde_json::to_string_pretty(&VersionDocument::new(&version));
+        insta::assert_snapshot!(document.expect("a document"));
+    }
+
+    #[test]
+    fn an_active_version_has_no_end() {
+        let document = serde_json::to_value(VersionDocument::new(&version(None))).expect("JSON");
+        assert_eq!(document["active"], true);
+        assert_eq!(document["state"], "A");
+        assert_eq!(document["deactivated"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn a_line_ends_with_the_path() {
+        let line = text_line("12,345", "2026-11-20 18:00:00", "STANDARD", "A", "/x");
+        let expected = "         12,345  2026-11-20 18:00:00  STANDARD      A    /x";
+        assert_eq!(line, expected);
+    }
+}

@@ -1,0 +1,87 @@
+//! `holdfast restore`: brings back what was backed up.
+
+use std::path::PathBuf;
+
+use client::{Replace, RestoreOptions, RestoreReport, Which};
+use model::ServerTime;
+
+use super::Context;
+use crate::error::CommandError;
+use crate::moment;
+use crate::path;
+use crate::report::{self, RestoreDocument};
+
+/// Bring back paths as they were backed up
+///
+/// A directory stands for all that is in it. Run again, it goes on where it ended: what is there
+/// and right is skipped.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast restore /home/ann/letters --at 'yesterday 18:00' --to /tmp
+  holdfast restore /home/ann/gone --inactive
+
+Times: 2026-11-20 (the end of that day), '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, or
+back from now as in 30m, 12h, 3d, 2w.")]
+pub(crate) struct Args {
+    /// Directories or files, as they were named when backed up
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// Put them into this folder instead of where they were
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// As they were at this time
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    at: Option<ServerTime>,
+    /// Also what is gone, as it was last
+    #[arg(long)]
+    inactive: bool,
+    /// Whether to replace what is there and differs
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ReplaceArg::No)]
+    replace: ReplaceArg,
+}
+
+/// [`Replace`], as the command line has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum ReplaceArg {
+    /// Keep what is there
+    No,
+    /// Replace it where what was backed up was modified later
+    IfNewer,
+    /// Replace it
+    All,
+}
+
+impl From<ReplaceArg> for Replace {
+    fn from(replace: ReplaceArg) -> Self {
+        match replace {
+            ReplaceArg::No => Self::No,
+            ReplaceArg::IfNewer => Self::IfNewer,
+            ReplaceArg::All => Self::All,
+        }
+    }
+}
+
+pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    let options = RestoreOptions {
+        paths: path::on_node(&args.paths)?,
+        to: args.to.as_deref().map(path::absolute).transpose()?,
+        which: Which { at: args.at, inactive: args.inactive },
+        replace: args.replace.into(),
+    };
+    let report = context.watched(|client, progress| client.restore(&options, progress))?;
+    show(&report, context);
+    Ok(report.exit_code())
+}
+
+fn show(report: &RestoreReport, context: &mut Context) {
+    if context.output.is_json() {
+        context.output.json(&RestoreDocument::new(report));
+        return;
+    }
+    let failures_max = context.failures_max();
+    let text = report::restore_text(report, failures_max);
+    let troubles =
+        report::troubles(&report.failures, report.failed, &report.warnings, failures_max);
+    context.report(&text, &troubles);
+}

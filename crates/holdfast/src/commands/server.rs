@@ -1,0 +1,148 @@
+//! `holdfast server`: makes a server and runs it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use server::Ready;
+use tokio::sync::watch;
+
+use super::{Context, DONE};
+use crate::address;
+use crate::error::CommandError;
+use crate::interrupt::Signals;
+use crate::output::Output;
+use crate::path::{self, JsonPath};
+
+/// What is left of the runtime after an orderly end gets so long.
+const SHUTDOWN: Duration = Duration::from_secs(1);
+
+/// Make and run a server
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast server init /srv/holdfast
+  holdfast server run /srv/holdfast")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: ServerCommand,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum ServerCommand {
+    Init(InitArgs),
+    Run(RunArgs),
+}
+
+/// Make a server in an empty or new folder
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast server init /srv/holdfast --pool file:///mnt/large/pool")]
+struct InitArgs {
+    /// The folder
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Address to listen on; without a port it is 1500
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:1500")]
+    listen: String,
+    /// Where the data goes, as file:///FOLDER; a folder in DIR unless given
+    #[arg(long, value_name = "URL")]
+    pool: Option<String>,
+    /// Where the catalogue lies; sqlite: in DIR unless given
+    #[arg(long, value_name = "URL")]
+    catalog: Option<String>,
+}
+
+/// Run the server of a folder until SIGTERM or SIGINT
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast server run /srv/holdfast")]
+struct RunArgs {
+    /// The folder that 'holdfast server init' made
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    match args.command {
+        ServerCommand::Init(args) => init(&args, context),
+        ServerCommand::Run(args) => serve(&args.folder, &mut context.output),
+    }
+}
+
+/// `server init --json`.
+#[derive(Serialize)]
+struct MadeDocument<'a> {
+    folder: JsonPath<'a>,
+    listen: &'a str,
+    pool: &'a str,
+    catalog: &'a str,
+}
+
+fn init(args: &InitArgs, context: &mut Context) -> Result<u8, CommandError> {
+    let listen = address::with_port(&args.listen);
+    let (pool, catalog) = (args.pool.as_deref(), args.catalog.as_deref());
+    let config = server::init(&args.folder, &listen, pool, catalog)
+        .map_err(|error| CommandError::chain(&error))?;
+    if context.output.is_json() {
+        let folder = path::bytes(&args.folder);
+        context.output.json(&MadeDocument {
+            folder: JsonPath(&folder),
+            listen: &config.listen,
+            pool: &config.pool,
+            catalog: &config.catalog,
+        });
+    } else if !context.global.quiet {
+        let folder = args.folder.display();
+        let text = format!(
+            "The server is in {folder}. Start it with:\n\n  holdfast server run {folder}\n\n\
+             Then register a node with:\n\n  holdfast admin --server {folder} node add NAME"
+        );
+        context.output.text(&text);
+    }
+    Ok(DONE)
+}
+
+fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {
+    sys::process::raise_open_files();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| CommandError::new(format!("cannot start threads: {error}")))?;
+    let served = runtime.block_on(async {
+        let (stop, stopped) = watch::channel(false);
+        // Caught before anything is opened: no signal ends the server out of order.
+        let signals = Signals::catch()?;
+        tokio::spawn(stop_on_signal(signals, stop));
+        let run = server::run(folder, |ready| announce(ready, output), stopped);
+        Box::pin(run).await.map_err(|error| CommandError::chain(&error))
+    });
+    runtime.shutdown_timeout(SHUTDOWN);
+    served.map(|()| DONE)
+}
+
+async fn stop_on_signal(mut signals: Signals, stop: watch::Sender<bool>) {
+    signals.next().await;
+    tracing::info!("stopping");
+    stop.send_replace(true);
+    signals.end_at_once().await;
+}
+
+/// `server run --json`.
+#[derive(Serialize)]
+struct ReadyDocument {
+    ready: String,
+}
+
+/// Whoever started the server waits for this line.
+fn announce(ready: Ready, output: &mut Output) {
+    let ready = ready.address.to_string();
+    if output.is_json() {
+        output.json(&ReadyDocument { ready });
+    } else if !output.quiet {
+        output.text(&format!("The server is ready on {ready}."));
+    }
+    output.flush();
+}

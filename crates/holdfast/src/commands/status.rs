@@ -1,0 +1,167 @@
+//! `holdfast status`: who this node is, and what of it is at risk.
+
+use client::{Client, FilespaceInfo, Hello};
+use model::{ServerTime, escaped};
+use serde::Serialize;
+
+use super::{Context, DONE};
+use crate::error::CommandError;
+use crate::path::JsonPath;
+use crate::table::{self, Align};
+use crate::{moment, quantity};
+
+/// A filespace whose last backup is longer ago is at risk.
+const RISK_DAYS: i64 = 2;
+
+/// Show the node, its server, the last backups and what is at risk
+///
+/// At risk is what has never been backed up whole, or not within two days.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast status
+  holdfast status --json")]
+pub(crate) struct Args {}
+
+/// `status --json`.
+#[derive(Serialize)]
+struct StatusDocument<'a> {
+    node: &'a str,
+    server: &'a str,
+    server_version: &'a str,
+    client_version: &'static str,
+    server_time: String,
+    default_class: &'a str,
+    filespaces: Vec<FilespaceDocument<'a>>,
+    at_risk: Vec<JsonPath<'a>>,
+}
+
+#[derive(Serialize)]
+struct FilespaceDocument<'a> {
+    filespace: JsonPath<'a>,
+    active_objects: u64,
+    last_backup: Option<String>,
+    at_risk: bool,
+}
+
+pub(super) fn run(_: Args, context: &mut Context) -> Result<u8, CommandError> {
+    let client: Client = context.client()?;
+    let filespaces = client.filespaces()?;
+    if context.output.is_json() {
+        let document = document(client.hello(), client.server(), &filespaces);
+        context.output.json(&document);
+    } else {
+        context.output.text(&text(client.hello(), client.server(), &filespaces));
+    }
+    Ok(DONE)
+}
+
+fn is_at_risk(filespace: &FilespaceInfo, now: ServerTime) -> bool {
+    filespace.last_backup.is_none_or(|last| moment::is_older(last, now, RISK_DAYS))
+}
+
+fn document<'a>(
+    hello: &'a Hello,
+    server: &'a str,
+    filespaces: &'a [FilespaceInfo],
+) -> StatusDocument<'a> {
+    let at_risk = filespaces.iter().filter(|filespace| is_at_risk(filespace, hello.now));
+    StatusDocument {
+        node: &hello.node,
+        server,
+        server_version: &hello.server_version,
+        client_version: env!("CARGO_PKG_VERSION"),
+        server_time: moment::rfc3339(hello.now),
+        default_class: &hello.default_class,
+        at_risk: at_risk.map(|filespace| JsonPath(&filespace.name)).collect(),
+        filespaces: filespaces
+            .iter()
+            .map(|filespace| FilespaceDocument {
+                filespace: JsonPath(&filespace.name),
+                active_objects: filespace.active_objects,
+                last_backup: filespace.last_backup.map(moment::rfc3339),
+                at_risk: is_at_risk(filespace, hello.now),
+            })
+            .collect(),
+    }
+}
+
+fn text(hello: &Hello, server: &str, filespaces: &[FilespaceInfo]) -> String {
+    let head = format!(
+        "Node:    {}\nServer:  {server} (version {})\nClient:  version {}\n",
+        hello.node,
+        hello.server_version,
+        env!("CARGO_PKG_VERSION")
+    );
+    if filespaces.is_empty() {
+        return format!("{head}\nNothing is backed up yet: all of this node is at risk.\n");
+    }
+    let columns = [
+        ("Filespace", Align::Left),
+        ("Active objects", Align::Right),
+        ("Last backup", Align::Left),
+        ("At risk", Align::Left),
+    ];
+    let row = |filespace: &FilespaceInfo| {
+        let at_risk = if is_at_risk(filespace, hello.now) { "yes" } else { "no" };
+        [
+            escaped(&filespace.name),
+            quantity::count(filespace.active_objects),
+            moment::shown_or_never(filespace.last_backup),
+            at_risk.to_owned(),
+        ]
+    };
+    let rows: Vec<_> = filespaces.iter().map(row).collect();
+    format!("{head}\n{}", table::render(columns, &rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const DAY_SECS: i64 = 86_400;
+
+    fn hello() -> Hello {
+        Hello {
+            node: "anna".to_owned(),
+            server_version: "0.1.0".to_owned(),
+            now: ServerTime::from_secs(20_000 * DAY_SECS),
+            default_class: "STANDARD".to_owned(),
+            classes: BTreeMap::new(),
+        }
+    }
+
+    fn filespace(name: &[u8], days_ago: Option<i64>) -> FilespaceInfo {
+        let last = days_ago.map(|days| ServerTime::from_secs((20_000 - days) * DAY_SECS));
+        FilespaceInfo { name: name.to_vec(), active_objects: 1_234, last_backup: last }
+    }
+
+    #[test]
+    fn what_was_never_backed_up_or_long_ago_is_at_risk() {
+        let (hello, filespaces) = (
+            hello(),
+            [filespace(b"/", Some(1)), filespace(b"/home", Some(3)), filespace(b"/data\xff", None)],
+        );
+        let document = document(&hello, "backup.example.org:1500", &filespaces);
+        let document = serde_json::to_string_pretty(&document).expect("a document");
+        assert!(document.contains("\"client_version\": \""));
+        let document = document.replace(env!("CARGO_PKG_VERSION"), "VERSION");
+        insta::assert_snapshot!(document);
+    }
+
+    #[test]
+    fn a_new_node_is_all_at_risk() {
+        let text = text(&hello(), "backup.example.org:1500", &[]);
+        assert!(text.contains("all of this node is at risk"), "{text}");
+    }
+
+    #[test]
+    fn filespaces_stand_in_a_table() {
+        let filespaces = [filespace(b"/home\n", None)];
+        let text = text(&hello(), "backup.example.org:1500", &filespaces);
+        let row = text.lines().last().expect("a row");
+        assert_eq!(row, "/home\\x0A           1,234  never        yes");
+    }
+}

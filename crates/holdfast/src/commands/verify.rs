@@ -1,0 +1,43 @@
+//! `holdfast verify`: checks that what was backed up can be restored.
+
+use std::path::PathBuf;
+
+use client::{VerifyOptions, VerifyReport};
+
+use super::Context;
+use crate::error::CommandError;
+use crate::path;
+use crate::report::{self, VerifyDocument};
+
+/// Check what the server holds for this node, versions of all ages
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast verify --data
+  holdfast verify /home/ann")]
+pub(crate) struct Args {
+    /// Directories or files, as they were named when backed up; everything unless given
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Read every byte back and check it, not the server's tables alone
+    #[arg(long)]
+    data: bool,
+}
+
+pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    let options = VerifyOptions { paths: path::on_node(&args.paths)?, data: args.data };
+    let report = context.watched(|client, progress| client.verify(&options, progress))?;
+    show(&report, context);
+    Ok(report.exit_code())
+}
+
+fn show(report: &VerifyReport, context: &mut Context) {
+    if context.output.is_json() {
+        context.output.json(&VerifyDocument::new(report));
+        return;
+    }
+    let failures_max = context.failures_max();
+    let text = report::verify_text(report, failures_max);
+    let troubles = report::troubles(&report.failures, report.damaged, &[], failures_max);
+    context.report(&text, &troubles);
+}

@@ -1,0 +1,69 @@
+//! SIGINT and SIGTERM: the first asks for an orderly end, the second does not ask.
+
+use std::sync::Arc;
+
+use client::Progress;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::error::{CommandError, NOT_DONE};
+use crate::output;
+
+/// The signals by which this process is asked to end.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Catches the signals; needs a tokio runtime around it.
+    pub(crate) fn catch() -> Result<Self, CommandError> {
+        let catch = |kind| {
+            signal(kind)
+                .map_err(|error| CommandError::new(format!("cannot catch signals: {error}")))
+        };
+        let interrupt = catch(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: catch(SignalKind::terminate())? })
+    }
+
+    /// Waits for the next of them.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    /// Waits for a further one, which ends the process as it stands.
+    pub(crate) async fn end_at_once(mut self) -> ! {
+        self.next().await;
+        std::process::exit(i32::from(NOT_DONE))
+    }
+}
+
+/// Stops the command behind `progress` when a signal comes. The watch lasts as long as the process.
+pub(crate) fn watch(progress: &Arc<Progress>, quiet: bool) -> Result<(), CommandError> {
+    let failed = |error| CommandError::new(format!("cannot wait for signals: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .map_err(failed)?;
+    let mut signals = {
+        let _entered = runtime.enter();
+        Signals::catch()?
+    };
+    let progress = Arc::clone(progress);
+    let watch = move || {
+        runtime.block_on(async move {
+            signals.next().await;
+            progress.stop();
+            if !quiet {
+                output::say("stopping after what is under way; interrupt again to stop at once");
+            }
+            signals.end_at_once().await
+        })
+    };
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    // Nobody waits for this thread: it has nothing to finish.
+    drop(thread.spawn(watch).map_err(failed)?);
+    Ok(())
+}

@@ -1,0 +1,243 @@
+//! Progress on standard error while a command runs.
+//!
+//! A thread reads the command's counters a few times a second. On a terminal one line is drawn over
+//! and over and removed at the end; elsewhere, when asked for, a line a second is written.
+//!
+//! The share done and the time left are shown only where it is known how much there will be.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use client::{Phase, Progress};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::output;
+use crate::quantity;
+
+/// The counters are read so often.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// Without a terminal one line is written in so many readings.
+const READINGS_PER_LINE: u32 = 5;
+/// Rates are over so much of the past.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Where progress goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    Hidden,
+    Terminal,
+    Lines,
+}
+
+impl Mode {
+    pub(crate) fn choose(forced: bool, quiet: bool, terminal: bool) -> Self {
+        match (forced, quiet, terminal) {
+            (true, _, false) => Self::Lines,
+            (true, _, true) | (false, false, true) => Self::Terminal,
+            (false, true, _) | (false, false, false) => Self::Hidden,
+        }
+    }
+}
+
+/// A running display; dropping it ends and removes it.
+pub(crate) struct Meter {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Meter {
+    pub(crate) fn start(progress: &Arc<Progress>, mode: Mode) -> Self {
+        if mode == Mode::Hidden {
+            return Self { end: None, thread: None };
+        }
+        let (end, ended) = mpsc::channel();
+        let progress = Arc::clone(progress);
+        let display = move || {
+            let mut display = Display::new(mode);
+            while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                display.show(&progress);
+            }
+            display.end(&progress);
+        };
+        // Without this thread the command runs as well, unseen.
+        let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(display).ok();
+        Self { end: Some(end), thread }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the display does not panic");
+        }
+    }
+}
+
+struct Display {
+    bar: Option<ProgressBar>,
+    began: std::time::Instant,
+    pace: Pace,
+    readings: u32,
+}
+
+impl Display {
+    fn new(mode: Mode) -> Self {
+        let bar = (mode == Mode::Terminal).then(|| {
+            let style = ProgressStyle::with_template("{spinner} {wide_msg}")
+                .expect("the template is well formed");
+            let bar = ProgressBar::no_length().with_style(style);
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar
+        });
+        Self { bar, began: sys::clock::monotonic(), pace: Pace::default(), readings: 0 }
+    }
+
+    fn show(&mut self, progress: &Progress) {
+        let line = self.line(progress);
+        self.readings += 1;
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(line);
+                bar.tick();
+            }
+            None if self.readings.is_multiple_of(READINGS_PER_LINE) => output::say(&line),
+            None => {}
+        }
+    }
+
+    fn end(&mut self, progress: &Progress) {
+        match &self.bar {
+            Some(bar) => bar.finish_and_clear(),
+            None => output::say(&self.line(progress)),
+        }
+    }
+
+    fn line(&mut self, progress: &Progress) -> String {
+        let (objects, bytes) = progress.so_far();
+        let at = sys::clock::monotonic() - self.began;
+        self.pace.observe(Reading { at, objects, bytes });
+        let expected = progress.objects_expected.load(Relaxed);
+        match progress.phase() {
+            Phase::Starting => "connecting".to_owned(),
+            phase => self.pace.describe(
+                expected,
+                progress.failed.load(Relaxed),
+                phase == Phase::Finishing,
+            ),
+        }
+    }
+}
+
+/// The counters at a time since the display began.
+#[derive(Clone, Copy, Default)]
+struct Reading {
+    at: Duration,
+    objects: u64,
+    bytes: u64,
+}
+
+/// The readings of the last [`WINDOW`], oldest first.
+#[derive(Default)]
+struct Pace {
+    readings: VecDeque<Reading>,
+}
+
+impl Pace {
+    fn observe(&mut self, reading: Reading) {
+        let is_past = |old: &Reading| reading.at - old.at >= WINDOW;
+        // One from before the window stays, so that the rates span all of it.
+        while self.readings.get(1).is_some_and(is_past) {
+            self.readings.pop_front();
+        }
+        self.readings.push_back(reading);
+    }
+
+    /// One line: objects, rates, share and time left where `expected` is known, failures.
+    fn describe(&self, expected: u64, failed: u64, finishing: bool) -> String {
+        let newest = self.readings.back().copied().unwrap_or_default();
+        let objects_rate = self.per_sec(|reading| reading.objects);
+        let bytes_rate = self.per_sec(|reading| reading.bytes);
+        let mut parts = vec![
+            format!("{} objects", quantity::count(newest.objects)),
+            format!("{}/s", quantity::count(objects_rate)),
+            format!("{}/s", quantity::bytes_with_unit(bytes_rate)),
+        ];
+        // More than was expected: how much there will be is unknown again.
+        if expected > 0 && newest.objects <= expected {
+            parts.push(format!("{}%", newest.objects.saturating_mul(100) / expected));
+            if objects_rate > 0 && !finishing {
+                let left = Duration::from_secs((expected - newest.objects) / objects_rate);
+                parts.push(format!("{} left", quantity::clock(left)));
+            }
+        }
+        if failed > 0 {
+            parts.push(format!("{} failed", quantity::count(failed)));
+        }
+        if finishing {
+            parts.push("finishing".to_owned());
+        }
+        parts.join("  ")
+    }
+
+    fn per_sec(&self, counter: impl Fn(&Reading) -> u64) -> u64 {
+        let (Some(oldest), Some(newest)) = (self.readings.front(), self.readings.back()) else {
+            return 0;
+        };
+        let millis = (newest.at - oldest.at).as_millis();
+        let grown = counter(newest).saturating_sub(counter(oldest));
+        let rate = (u128::from(grown) * 1000).checked_div(millis).unwrap_or(0);
+        u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(readings: &[(u64, u64, u64)]) -> Pace {
+        let mut pace = Pace::default();
+        for &(secs, objects, bytes) in readings {
+            pace.observe(Reading { at: Duration::from_secs(secs), objects, bytes });
+        }
+        pace
+    }
+
+    #[test]
+    fn time_left_is_told_only_where_the_end_is_known() {
+        let pace = pace(&[(0, 0, 0), (10, 20_000, 100 << 20)]);
+        let line = pace.describe(0, 0, false);
+        assert_eq!(line, "20,000 objects  2,000/s  10.00 MB/s");
+        let line = pace.describe(80_000, 3, false);
+        assert_eq!(line, "20,000 objects  2,000/s  10.00 MB/s  25%  00:00:30 left  3 failed");
+        let line = pace.describe(10_000, 0, false);
+        assert_eq!(line, "20,000 objects  2,000/s  10.00 MB/s");
+        let line = pace.describe(20_000, 0, true);
+        assert_eq!(line, "20,000 objects  2,000/s  10.00 MB/s  100%  finishing");
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        let pace = pace(&[(0, 0, 0), (5, 50_000, 0), (20, 50_000, 0), (30, 51_000, 0)]);
+        assert_eq!(pace.describe(0, 0, false), "51,000 objects  100/s  0 B/s");
+    }
+
+    #[test]
+    fn nothing_is_known_at_first() {
+        assert_eq!(pace(&[]).describe(10, 0, false), "0 objects  0/s  0 B/s  0%");
+        assert_eq!(pace(&[(0, 5, 5)]).describe(0, 0, false), "5 objects  0/s  0 B/s");
+    }
+
+    #[test]
+    fn progress_is_for_terminals_unless_it_is_asked_for() {
+        assert_eq!(Mode::choose(false, false, true), Mode::Terminal);
+        assert_eq!(Mode::choose(false, false, false), Mode::Hidden);
+        assert_eq!(Mode::choose(false, true, true), Mode::Hidden);
+        assert_eq!(Mode::choose(true, false, false), Mode::Lines);
+        assert_eq!(Mode::choose(true, true, true), Mode::Terminal);
+    }
+}

@@ -1,0 +1,290 @@
+//! Times as people write them, and times for people.
+//!
+//! ```text
+//!   2026-11-20T18:00:00Z   RFC 3339, with an offset or Z
+//!   2026-11-20 18:00       local time; 18:00:05 too, and a T between
+//!   2026-11-20             the end of that day
+//!   yesterday 18:00        local time; today too
+//!   yesterday, today       the end of that day
+//!   now
+//!   30m 12h 3d 2w          so long ago; 90s too
+//! ```
+//!
+//! A day means its end, 23:59:59, and a time given to the second means the end of that second: what
+//! a list shows as backed up at 18:00:05 is there at 18:00:05.
+
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp, Zoned};
+use model::ServerTime;
+
+/// Microseconds from the beginning of a second to its last moment.
+const LAST_MICROS: i64 = 999_999;
+const DAY_SECS: i64 = 24 * 3600;
+const NEVER: &str = "never";
+
+/// Why a text is no time.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "a time is 2026-11-20, '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, \
+     or back from now 30m, 12h, 3d, 2w"
+)]
+pub(crate) struct MomentError;
+
+/// Why a text is no length of time.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a length of time is a number with s, m, h, d or w, as in 24h")]
+pub(crate) struct LengthError;
+
+/// Parses a moment, seen from the present time and the local time zone.
+pub(crate) fn parse(text: &str) -> Result<ServerTime, MomentError> {
+    let now = Timestamp::from_microsecond(sys::clock::now().0).map_err(|_| MomentError)?;
+    parse_from(text, &now.to_zoned(TimeZone::system()))
+}
+
+fn parse_from(text: &str, now: &Zoned) -> Result<ServerTime, MomentError> {
+    let text = text.trim();
+    if text == "now" {
+        return Ok(server_time(now.timestamp()));
+    }
+    if let Some(back) = span(text) {
+        let then = now.checked_sub(back).map_err(|_| MomentError)?;
+        return Ok(server_time(then.timestamp()));
+    }
+    if let Ok(timestamp) = text.parse::<Timestamp>() {
+        return Ok(to_end_of_second(timestamp, text));
+    }
+    let (day, time) = match text.split_once([' ', 'T']) {
+        Some((day, time)) => (day, Some(time.trim())),
+        None => (text, None),
+    };
+    let day = parse_day(day, now)?;
+    let Some(time) = time else {
+        let last = day.at(23, 59, 59, 0);
+        return Ok(to_end_of_second(local(last, now)?, "23:59:59"));
+    };
+    Ok(to_end_of_second(local(day.to_datetime(parse_time(time)?), now)?, time))
+}
+
+fn parse_day(text: &str, now: &Zoned) -> Result<Date, MomentError> {
+    match text {
+        "today" => Ok(now.date()),
+        "yesterday" => now.date().yesterday().map_err(|_| MomentError),
+        text => text.parse().map_err(|_| MomentError),
+    }
+}
+
+fn parse_time(text: &str) -> Result<Time, MomentError> {
+    let starts_well = text.as_bytes().first().is_some_and(u8::is_ascii_digit);
+    // An hour alone would be a time too for the parser.
+    if starts_well && text.contains(':') {
+        text.parse().map_err(|_| MomentError)
+    } else {
+        Err(MomentError)
+    }
+}
+
+fn local(time: DateTime, now: &Zoned) -> Result<Timestamp, MomentError> {
+    let zoned = time.to_zoned(now.time_zone().clone()).map_err(|_| MomentError)?;
+    Ok(zoned.timestamp())
+}
+
+/// The last moment of the second `time`, if `text` gives seconds and no fraction of them.
+fn to_end_of_second(time: Timestamp, text: &str) -> ServerTime {
+    let to_the_second = text.matches(':').count() >= 2 && !text.contains(['.', ',']);
+    let ServerTime(micros) = server_time(time);
+    ServerTime(if to_the_second { micros + LAST_MICROS } else { micros })
+}
+
+fn server_time(time: Timestamp) -> ServerTime {
+    ServerTime(time.as_microsecond())
+}
+
+/// `3d` as three days.
+fn span(text: &str) -> Option<Span> {
+    let unit_index = text.len().checked_sub(1).filter(|&index| text.is_char_boundary(index))?;
+    let (number, unit) = text.split_at(unit_index);
+    if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let number = number.parse::<i64>().ok()?;
+    match unit {
+        "s" => Span::new().try_seconds(number).ok(),
+        "m" => Span::new().try_minutes(number).ok(),
+        "h" => Span::new().try_hours(number).ok(),
+        "d" => Span::new().try_days(number).ok(),
+        "w" => Span::new().try_weeks(number).ok(),
+        _ => None,
+    }
+}
+
+/// Parses a length of time as `24h` into seconds; a day has 24 hours.
+pub(crate) fn parse_length(text: &str) -> Result<i64, LengthError> {
+    let span = span(text.trim()).ok_or(LengthError)?;
+    let secs = span.total((jiff::Unit::Second, jiff::SpanRelativeTo::days_are_24_hours()));
+    #[expect(clippy::cast_possible_truncation, reason = "a span has whole seconds, below 2^53")]
+    let secs = secs.map_err(|_| LengthError)? as i64;
+    if secs > 0 { Ok(secs) } else { Err(LengthError) }
+}
+
+/// `time` for people, in local time to the second.
+pub(crate) fn shown(time: ServerTime) -> String {
+    shown_in(time, &TimeZone::system())
+}
+
+fn shown_in(time: ServerTime, zone: &TimeZone) -> String {
+    match Timestamp::from_microsecond(time.0) {
+        Ok(timestamp) => timestamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        Err(_) => outside(time.secs(), 0),
+    }
+}
+
+pub(crate) fn shown_or_never(time: Option<ServerTime>) -> String {
+    time.map_or_else(|| NEVER.to_owned(), shown)
+}
+
+/// `time` for programs: RFC 3339, UTC.
+pub(crate) fn rfc3339(time: ServerTime) -> String {
+    match Timestamp::from_microsecond(time.0) {
+        Ok(timestamp) => timestamp.to_string(),
+        Err(_) => outside(time.secs(), 0),
+    }
+}
+
+/// A file's time for programs: RFC 3339, UTC, all nine digits that it has.
+pub(crate) fn file_time(time: model::Timestamp) -> String {
+    let nanos = i32::try_from(time.nanos).unwrap_or(0);
+    match Timestamp::new(time.secs, nanos) {
+        Ok(timestamp) => timestamp.to_string(),
+        Err(_) => outside(time.secs, time.nanos),
+    }
+}
+
+/// A time beyond the year 9999, which file systems can hold, in the notation of GNU date.
+fn outside(secs: i64, nanos: u32) -> String {
+    format!("@{secs}.{nanos:09}")
+}
+
+/// Whether more than `days` lie between `time` and `now`.
+pub(crate) fn is_older(time: ServerTime, now: ServerTime, days: i64) -> bool {
+    now.secs().saturating_sub(time.secs()) > days * DAY_SECS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Friday in winter, one hour ahead of UTC.
+    const NOW: &str = "2026-11-20T12:30:00.25[Europe/Berlin]";
+
+    #[track_caller]
+    fn check_from(now: &str, text: &str, expected: &str) {
+        let now = now.parse::<Zoned>().expect("a zoned time");
+        let time = parse_from(text, &now).map(rfc3339);
+        assert_eq!(time.as_deref(), Ok(expected), "{text}");
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        check_from(NOW, text, expected);
+    }
+
+    #[test]
+    fn exact_times_are_taken_as_they_are() {
+        check("2026-11-20T18:00:00.5Z", "2026-11-20T18:00:00.5Z");
+        check("2026-11-20T18:00:00.000+01:00", "2026-11-20T17:00:00Z");
+        check("2026-11-19 18:00", "2026-11-19T17:00:00Z");
+        check("2026-11-19T18:00", "2026-11-19T17:00:00Z");
+        check("yesterday 18:00", "2026-11-19T17:00:00Z");
+        check("today 00:00", "2026-11-19T23:00:00Z");
+        check("now", "2026-11-20T11:30:00.25Z");
+    }
+
+    #[test]
+    fn a_day_means_its_end() {
+        check("2026-11-18", "2026-11-18T22:59:59.999999Z");
+        check("yesterday", "2026-11-19T22:59:59.999999Z");
+        check("today", "2026-11-20T22:59:59.999999Z");
+    }
+
+    #[test]
+    fn a_second_means_its_end() {
+        check("2026-11-19 18:00:05", "2026-11-19T17:00:05.999999Z");
+        check("2026-11-19T18:00:05Z", "2026-11-19T18:00:05.999999Z");
+        check("2026-11-19T18:00:05+05:30", "2026-11-19T12:30:05.999999Z");
+    }
+
+    #[test]
+    fn lengths_count_back_from_now() {
+        check("90s", "2026-11-20T11:28:30.25Z");
+        check("30m", "2026-11-20T11:00:00.25Z");
+        check("12h", "2026-11-19T23:30:00.25Z");
+        check("3d", "2026-11-17T11:30:00.25Z");
+        check("2w", "2026-11-06T11:30:00.25Z");
+    }
+
+    /// The clocks went back on 2026-10-25: the day before is 25 hours away.
+    #[test]
+    fn days_follow_the_calendar() {
+        let now = "2026-10-25T12:00:00[Europe/Berlin]";
+        check_from(now, "1d", "2026-10-24T10:00:00Z");
+        check_from(now, "24h", "2026-10-24T11:00:00Z");
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        let now = NOW.parse::<Zoned>().expect("a zoned time");
+        for text in [
+            "",
+            "the-day-before",
+            "d",
+            "-3d",
+            "3",
+            "3y",
+            "3 d",
+            "2026-13-01",
+            "2026-11-20 25:00",
+            "2026-11-20 18",
+            "tomorrow",
+            "yesterday noon",
+            "99999999999999d",
+            "9000000d",
+            "3\u{e9}",
+        ] {
+            assert_eq!(parse_from(text, &now), Err(MomentError), "{text}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_seconds() {
+        for (text, expected) in
+            [("1s", 1), ("90m", 5_400), ("24h", 86_400), ("7d", 604_800), ("2w", 1_209_600)]
+        {
+            assert_eq!(parse_length(text), Ok(expected));
+        }
+        for text in ["", "0h", "24", "h", "-1h", "1y"] {
+            assert_eq!(parse_length(text), Err(LengthError), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_shown_whatever_they_are() {
+        let zone = TimeZone::get("Europe/Berlin").expect("a known zone");
+        assert_eq!(shown_in(ServerTime(0), &zone), "1970-01-01 01:00:00");
+        assert_eq!(shown_in(ServerTime::MAX, &zone), "@9223372036854.000000000");
+        assert_eq!(rfc3339(ServerTime(1_500_000)), "1970-01-01T00:00:01.5Z");
+        let before = model::Timestamp { secs: -1, nanos: 250_000_001 };
+        assert_eq!(file_time(before), "1969-12-31T23:59:59.250000001Z");
+        let beyond = model::Timestamp { secs: i64::MAX, nanos: 7 };
+        assert_eq!(file_time(beyond), "@9223372036854775807.000000007");
+    }
+
+    #[test]
+    fn age_is_counted_in_whole_days() {
+        let day = 86_400;
+        let now = ServerTime::from_secs(10 * day);
+        assert!(!is_older(ServerTime::from_secs(8 * day), now, 2));
+        assert!(is_older(ServerTime::from_secs(8 * day - 1), now, 2));
+        assert!(!is_older(ServerTime::from_secs(11 * day), now, 2));
+    }
+}

@@ -1,0 +1,126 @@
+//! The only door to standard output and standard error.
+//!
+//! Standard output carries results alone. A reader that goes away (`holdfast list | head`) ends the
+//! output and nothing else: the command's exit code stands. Any other fault of standard output is
+//! told by [`Output::finish`].
+
+use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
+
+use serde::Serialize;
+
+use crate::error::CommandError;
+
+/// How results are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Format {
+    Text,
+    /// One document, or one a line.
+    Json,
+}
+
+/// Standard output, buffered; and what may be said beside it.
+pub(crate) struct Output {
+    pub(crate) format: Format,
+    pub(crate) quiet: bool,
+    stdout: BufWriter<Stdout>,
+    state: State,
+}
+
+/// What has become of standard output.
+enum State {
+    Open,
+    /// The reader has gone.
+    Closed,
+    Failed(io::Error),
+}
+
+impl Output {
+    pub(crate) fn new(format: Format, quiet: bool) -> Self {
+        Self { format, quiet, stdout: BufWriter::new(io::stdout()), state: State::Open }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// Whether it makes sense to write more.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open)
+    }
+
+    /// Writes `text` and ends it with a newline where it has none.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+        if !text.ends_with('\n') {
+            self.bytes(b"\n");
+        }
+    }
+
+    /// Writes one document on one line.
+    pub(crate) fn json(&mut self, document: &impl Serialize) {
+        let line =
+            serde_json::to_string(document).expect("keys are strings and nothing else fails");
+        self.text(&line);
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        let written = if self.is_open() { self.stdout.write_all(bytes) } else { Ok(()) };
+        self.heed(written);
+    }
+
+    /// Makes sure that what was written is on its way.
+    pub(crate) fn flush(&mut self) {
+        let flushed = if self.is_open() { self.stdout.flush() } else { Ok(()) };
+        self.heed(flushed);
+    }
+
+    /// Says `line` on standard error, unless quiet.
+    pub(crate) fn note(&self, line: &str) {
+        if !self.quiet {
+            say(line);
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Result<(), CommandError> {
+        self.flush();
+        // What is left in the buffer cannot be written: its end must not try again.
+        drop(self.stdout.into_parts());
+        match self.state {
+            State::Open | State::Closed => Ok(()),
+            State::Failed(error) => {
+                Err(CommandError::new(format!("cannot write to standard output: {error}")))
+            }
+        }
+    }
+
+    fn heed(&mut self, result: io::Result<()>) {
+        match result {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.state = State::Closed,
+            Err(error) => self.state = State::Failed(error),
+        }
+    }
+}
+
+/// Says `line` on standard error.
+pub(crate) fn say(line: &str) {
+    // Nobody could be told that standard error is gone.
+    drop(writeln!(io::stderr().lock(), "{line}"));
+}
+
+pub(crate) fn say_error(error: &CommandError) {
+    say(&format!("holdfast: {}", error.message));
+    if let Some(hint) = &error.hint {
+        say(hint);
+    }
+}
+
+/// Writes a help text of clap's, in colours where the terminal has them.
+pub(crate) fn help(help: &clap::Error) {
+    // A reader that went away has read enough of the help.
+    drop(help.print());
+}
+
+pub(crate) fn stderr_is_terminal() -> bool {
+    io::stderr().is_terminal()
+}

@@ -1,0 +1,102 @@
+//! Paths are bytes: how they come in from the command line and go out in JSON.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
+use crate::error::CommandError;
+
+/// A path in a document: a string, or `{"bytes": "<base64>"}` where it is not UTF-8.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct JsonPath<'a>(pub(crate) &'a [u8]);
+
+impl Serialize for JsonPath<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Ok(text) = std::str::from_utf8(self.0) {
+            return serializer.serialize_str(text);
+        }
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry("bytes", &STANDARD.encode(self.0))?;
+        map.end()
+    }
+}
+
+pub(crate) fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
+
+/// A folder of this machine, from `/`.
+pub(crate) fn absolute(folder: &Path) -> Result<Vec<u8>, CommandError> {
+    match std::path::absolute(folder) {
+        Ok(folder) => Ok(bytes(&folder)),
+        Err(error) => {
+            Err(CommandError::new(format!("cannot use the folder {}: {error}", folder.display())))
+        }
+    }
+}
+
+/// `paths` as they are named on the node: from `/`.
+pub(crate) fn on_node(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
+    if paths.iter().all(|path| path.is_absolute()) {
+        return Ok(paths.iter().map(|path| resolved(b"/", path.as_os_str().as_bytes())).collect());
+    }
+    let working = std::env::current_dir()
+        .map_err(|error| CommandError::new(format!("there is no working directory: {error}")))?;
+    let working = working.as_os_str().as_bytes();
+    Ok(paths
+        .iter()
+        .map(|path| resolved(working, path.as_os_str().as_bytes()))
+        .collect())
+}
+
+/// `path` seen from the directory `working`, without `.`, `..` and superfluous slashes.
+///
+/// Nothing is asked of the file system: what was backed up need not be there any more.
+fn resolved(working: &[u8], path: &[u8]) -> Vec<u8> {
+    let start = if path.starts_with(b"/") { &b""[..] } else { working };
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in start.split(|&byte| byte == b'/').chain(path.split(|&byte| byte == b'/')) {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    [&b"/"[..], &parts.join(&b'/')].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_json(path: &[u8], expected: &str) {
+        assert_eq!(serde_json::to_string(&JsonPath(path)).expect("a path"), expected);
+    }
+
+    #[test]
+    fn a_path_that_is_not_text_is_given_in_base64() {
+        check_json(b"/plain \"quoted\"\n", r#""/plain \"quoted\"\n""#);
+        check_json(b"/\xc3\xa9", "\"/\u{e9}\"");
+        check_json(b"/\xff\xfe", r#"{"bytes":"L//+"}"#);
+    }
+
+    #[test]
+    fn a_path_is_resolved_without_looking() {
+        for (path, expected) in [
+            (&b"/usr/share/"[..], &b"/usr/share"[..]),
+            (b"/", b"/"),
+            (b"//a/./b//", b"/a/b"),
+            (b"letters", b"/home/ann/letters"),
+            (b".", b"/home/ann"),
+            (b"../bob/\xff", b"/home/bob/\xff"),
+            (b"../../../..", b"/"),
+        ] {
+            assert_eq!(resolved(b"/home/ann", path), expected);
+        }
+    }
+}

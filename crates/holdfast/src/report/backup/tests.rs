@@ -1,0 +1,82 @@
+//! The report is compared as a whole: scripts read every line of it.
+
+use std::time::Duration;
+
+use client::Failure;
+
+use super::*;
+
+const GIB: u64 = 1 << 30;
+
+/// A first run over a large node.
+fn report() -> BackupReport {
+    BackupReport {
+        node: "anna".to_owned(),
+        filespaces: vec![b"/".to_vec(), b"/data\xff".to_vec()],
+        inspected: 27_812_345,
+        backed_up: 27_808_249,
+        updated: 12,
+        failed: 2,
+        deduplicated: 14_100_000,
+        grew: 1_999,
+        retries: 7,
+        bytes_inspected: 438 * GIB,
+        bytes_processed: 271 * GIB,
+        bytes_before_dedup: 420 * GIB,
+        bytes_after_dedup: 262 * GIB,
+        bytes_transferred: 171 * GIB + GIB / 2,
+        data_transfer: Duration::from_millis(6_982_410),
+        elapsed: Duration::from_secs(89_778),
+        failures: vec![
+            Failure { path: b"/etc/shadow".to_vec(), error: "permission denied".to_owned() },
+            Failure { path: b"/data\xff/x".to_vec(), error: "changed while read".to_owned() },
+        ],
+        ..BackupReport::default()
+    }
+}
+
+#[test]
+fn the_text_has_the_classic_lines() {
+    insta::assert_snapshot!(backup_text(&report(), 20));
+}
+
+#[test]
+fn a_run_with_nothing_to_do_prints_zeros() {
+    insta::assert_snapshot!(backup_text(&BackupReport::default(), 20));
+}
+
+#[test]
+fn what_went_wrong_follows_the_lines() {
+    let report = BackupReport {
+        failed: 2_000,
+        sockets_skipped: 1_234,
+        warnings: vec!["most of / is gone: 12 objects were not expired".to_owned()],
+        ..report()
+    };
+    let text = backup_text(&report, 1);
+    let (_, end) = text.split_once("Elapsed").expect("the last classic line");
+    insta::assert_snapshot!(end);
+}
+
+#[test]
+fn a_dry_run_says_what_it_would_do() {
+    let report = BackupReport {
+        dry_run: true,
+        planned: vec![("back up", b"/srv/new".to_vec()), ("expire", b"/srv/g\none".to_vec())],
+        ..BackupReport::default()
+    };
+    let text = backup_text(&report, 20);
+    let (plan, _) = text.split_once("Total").expect("the first classic line");
+    insta::assert_snapshot!(plan);
+}
+
+#[test]
+fn the_document_has_every_key() {
+    let report = BackupReport {
+        planned: vec![("back up", b"/srv/new".to_vec())],
+        warnings: vec!["withheld".to_owned()],
+        ..report()
+    };
+    let document = serde_json::to_string_pretty(&BackupDocument::new(&report));
+    insta::assert_snapshot!(document.expect("a document"));
+}

@@ -1,0 +1,106 @@
+//! The report of a restore.
+
+use client::RestoreReport;
+use serde::Serialize;
+
+use super::{
+    FailureDocument, bytes_line, count_line, documents, failure_lines, line, warning_lines,
+};
+use crate::quantity;
+
+/// `restore --json`.
+#[derive(Serialize)]
+pub(crate) struct RestoreDocument<'a> {
+    command: &'static str,
+    node: &'a str,
+    restored: u64,
+    skipped: u64,
+    kept: u64,
+    failed: u64,
+    bytes_restored: u64,
+    bytes_transferred: u64,
+    elapsed_secs: f64,
+    exit_code: u8,
+    failures: Vec<FailureDocument<'a>>,
+    warnings: &'a [String],
+}
+
+impl<'a> RestoreDocument<'a> {
+    pub(crate) fn new(report: &'a RestoreReport) -> Self {
+        Self {
+            command: "restore",
+            node: &report.node,
+            restored: report.restored,
+            skipped: report.skipped,
+            kept: report.kept,
+            failed: report.failed,
+            bytes_restored: report.bytes_restored,
+            bytes_transferred: report.bytes_transferred,
+            elapsed_secs: report.elapsed.as_secs_f64(),
+            exit_code: report.exit_code(),
+            failures: documents(&report.failures),
+            warnings: &report.warnings,
+        }
+    }
+}
+
+/// The report in words, of the failures at most `failures_max`.
+pub(crate) fn restore_text(report: &RestoreReport, failures_max: usize) -> String {
+    let kept = match report.kept {
+        0 => String::new(),
+        kept => format!(
+            "\nKept {} objects that differ from what was backed up; --replace decides.\n",
+            quantity::count(kept)
+        ),
+    };
+    [
+        count_line("Total number of objects restored:", report.restored),
+        count_line("Total number of objects skipped:", report.skipped),
+        count_line("Total number of objects failed:", report.failed),
+        bytes_line("Total number of bytes restored:", report.bytes_restored),
+        bytes_line("Total number of bytes transferred:", report.bytes_transferred),
+        line("Elapsed processing time:", &quantity::clock(report.elapsed), ""),
+        kept,
+        failure_lines("Not restored:", &report.failures, report.failed, failures_max),
+        warning_lines(&report.warnings),
+    ]
+    .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use client::Failure;
+
+    use super::*;
+
+    fn report() -> RestoreReport {
+        RestoreReport {
+            node: "anna".to_owned(),
+            restored: 1_234,
+            skipped: 56,
+            kept: 3,
+            failed: 1,
+            bytes_restored: 7 << 20,
+            bytes_transferred: 2_000_000,
+            elapsed: Duration::from_millis(61_500),
+            failures: vec![Failure {
+                path: b"/srv/b\xff".to_vec(),
+                error: "no space left on device".to_owned(),
+            }],
+            warnings: vec!["owners were not set: not root".to_owned()],
+        }
+    }
+
+    #[test]
+    fn the_text_says_what_was_kept_and_what_failed() {
+        insta::assert_snapshot!(restore_text(&report(), 20));
+    }
+
+    #[test]
+    fn the_document_has_every_key() {
+        let document = serde_json::to_string_pretty(&RestoreDocument::new(&report()));
+        insta::assert_snapshot!(document.expect("a document"));
+    }
+}
