@@ -1,7 +1,7 @@
 //! Content-defined cutting: FastCDC of 2020, normalisation level 3.
 //!
-//! Cut points are a disk format: other cuts find no old chunks. Hence the pinned major version of the
-//! crate and the test of known cuts.
+//! Cut points are a disk format: other cuts find no old chunks. Hence the pinned major version of
+//! the crate and the test of known cuts.
 
 use fastcdc::v2020::{FastCDC, Normalization};
 use model::{CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN};
@@ -82,6 +82,10 @@ mod tests {
 
     #[test]
     fn known_cuts_stay_where_they_are() {
-        insta::assert_compact_debug_snapshot!(cuts(&noise(3 << 20, 42)), @"[429494, 266360, 332476, 264654, 293859, 270518, 140813, 315106, 291419, 263409, 277620]");
+        let known = [
+            429_494, 266_360, 332_476, 264_654, 293_859, 270_518, 140_813, 315_106, 291_419,
+            263_409, 277_620,
+        ];
+        assert_eq!(cuts(&noise(3 << 20, 42)), known);
     }
 }

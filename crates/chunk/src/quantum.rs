@@ -8,7 +8,8 @@ use model::QUANTUM_BYTES_MAX;
 
 /// Chunks collected for one quantum, uncompressed.
 ///
-/// Invariants: the lengths add up to the data; no chunk is empty; at most [`QUANTUM_BYTES_MAX`] bytes.
+/// Invariants: the lengths add up to the data; no chunk is empty; at most [`QUANTUM_BYTES_MAX`]
+/// bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RawQuantum {
     lengths: Vec<u32>,

@@ -12,9 +12,9 @@
 //! outbox (one thread): a change goes out behind the quanta that it names; transactions; answers
 //! ```
 //!
-//! Queues are bounded and all arrows point down, so nothing can wait in a circle. Expirations are held
-//! back to the end, when it is known how many there are: most of a filespace vanishing at once is
-//! more likely an unmounted disk than a wish.
+//! Queues are bounded and all arrows point down, so nothing can wait in a circle. Expirations are
+//! held back to the end, when it is known how many there are: most of a filespace vanishing at once
+//! is more likely an unmounted disk than a wish.
 
 mod compare;
 mod data;
@@ -43,8 +43,8 @@ use tally::Tally;
 /// What is to be backed up.
 #[derive(Clone, Debug)]
 pub enum Targets {
-    /// Everything at and below these paths, progressively: what has not changed is not sent, what is
-    /// gone expires.
+    /// Everything at and below these paths, progressively: what has not changed is not sent, what
+    /// is gone expires.
     Paths(Vec<Vec<u8>>),
     /// Everything at and below these paths is sent whether it has changed or not; nothing expires.
     Selective(Vec<Vec<u8>>),

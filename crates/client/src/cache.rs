@@ -1,9 +1,9 @@
 //! The deduplication cache: grants by chunk digest, so that what the server has is not sent again.
 //!
 //! A table of fixed size in a mapped file: buckets of eight entries, each four words: digest prefix
-//! (2), place, MAC. A full bucket gives up one of its entries; the table is never emptied as a whole.
-//! Entries need no lock: one torn between two writers is a grant that the server refuses, and then
-//! the data is sent.
+//! (2), place, MAC. A full bucket gives up one of its entries; the table is never emptied as a
+//! whole. Entries need no lock: one torn between two writers is a grant that the server refuses,
+//! and then the data is sent.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -26,7 +26,7 @@ use policy::Selection;
 pub use backup::Targets;
 pub use error::{ClientError, ErrorKind};
 pub use home::{Enrolled, enroll};
-pub use link::{FilespaceInfo, Hello};
+pub use link::{FilespaceSummary, Hello};
 pub use list::ListedVersion;
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
@@ -109,8 +109,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects as the node that was enrolled in the folder `home`; renews its certificate when that
-    /// is due.
+    /// Connects as the node that was enrolled in the folder `home`; renews its certificate when
+    /// that is due.
     pub fn open(home: &Path) -> Result<Self, ClientError> {
         let home = home::Home::load(home)?;
         let link = link::Link::open(&home)?;
@@ -127,7 +127,7 @@ impl Client {
         &self.home.config.server
     }
 
-    pub fn filespaces(&self) -> Result<Vec<FilespaceInfo>, ClientError> {
+    pub fn filespaces(&self) -> Result<Vec<FilespaceSummary>, ClientError> {
         self.link.filespaces()
     }
 

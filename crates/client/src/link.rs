@@ -52,7 +52,7 @@ pub struct Hello {
 
 /// A filespace of the node as the server knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FilespaceInfo {
+pub struct FilespaceSummary {
     pub name: Vec<u8>,
     pub active_objects: u64,
     pub last_backup: Option<ServerTime>,
@@ -135,10 +135,10 @@ impl Link {
         self.client.clone()
     }
 
-    pub(crate) fn filespaces(&self) -> Result<Vec<FilespaceInfo>, ClientError> {
+    pub(crate) fn filespaces(&self) -> Result<Vec<FilespaceSummary>, ClientError> {
         let mut client = self.client();
         let reply = self.runtime.block_on(client.filespaces(proto::FilespacesRequest {}))?;
-        let info = |filespace: proto::Filespace| FilespaceInfo {
+        let info = |filespace: proto::Filespace| FilespaceSummary {
             name: filespace.name.to_vec(),
             active_objects: filespace.active_objects,
             last_backup: (filespace.last_backup != 0).then_some(ServerTime(filespace.last_backup)),

@@ -19,8 +19,8 @@ pub struct ListedVersion {
     pub deactivated: Option<ServerTime>,
 }
 
-/// Lists what `options` select. A directory is listed with what it holds directly, or with all below
-/// it when the listing is recursive.
+/// Lists what `options` select. A directory is listed with what it holds directly, or with all
+/// below it when the listing is recursive.
 pub(crate) fn run(
     link: &Link,
     options: &ListOptions,

@@ -18,7 +18,8 @@ pub struct Progress {
     stop: AtomicBool,
     /// Objects looked at (backup), or made, skipped or checked (restore, verify).
     pub objects: AtomicU64,
-    /// Objects that there will be, as far as known: of the last backup, or of the selection; 0 if not.
+    /// Objects that there will be, as far as known: of the last backup, or of the selection; 0 if
+    /// not.
     pub objects_expected: AtomicU64,
     /// Bytes of file data read or written.
     pub bytes: AtomicU64,

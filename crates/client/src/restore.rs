@@ -2,8 +2,8 @@
 //!
 //! The server sends windows of entries in path order; the client makes directories, links and empty
 //! files as they come, looks what is there already, and answers which files it lacks. Then their
-//! quanta come in media order; threads decompress them, check every chunk, and write it wherever the
-//! window needs it. A file appears under its name only when it is whole.
+//! quanta come in media order; threads decompress them, check every chunk, and write it wherever
+//! the window needs it. A file appears under its name only when it is whole.
 //!
 //! Invariants:
 //! 1. No symbolic link is followed below the target's top.
@@ -137,7 +137,7 @@ pub(crate) fn run(
 fn restore_path(
     link: &Link,
     options: &RestoreOptions,
-    filespaces: &[crate::FilespaceInfo],
+    filespaces: &[crate::FilespaceSummary],
     path: &[u8],
     tally: &Tally,
 ) -> Result<(), ClientError> {
@@ -231,7 +231,8 @@ impl Incoming<'_> {
         let mut builder = WindowBuilder::new();
         let threads = std::thread::available_parallelism().map_or(2, usize::from);
         loop {
-            // Entries are taken by this thread alone, data by all: first everything until data comes.
+            // Entries are taken by this thread alone, data by all: first everything until data
+            // comes.
             let next = self.entries(destination, &mut builder, &mut ready)?;
             let first = match next {
                 Next::Work(work) => work,

@@ -1,7 +1,7 @@
 //! The one error of every decoder.
 
-/// Bytes that are not what they should be. The caller treats what they held as lost: it reads a copy,
-/// or reports which objects are affected.
+/// Bytes that are not what they should be. The caller treats what they held as lost: it reads a
+/// copy, or reports which objects are affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("damaged {what}: {why}")]
 pub struct Damaged {

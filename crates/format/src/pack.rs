@@ -15,8 +15,8 @@
 //!             magic "HFPACKND" (8): the last 32 bytes of a sealed pack
 //! ```
 //!
-//! All integers are little-endian. A pack without a footer (its server died) is recovered by reading
-//! its records from the front; see [`crate::quantum`].
+//! All integers are little-endian. A pack without a footer (its server died) is recovered by
+//! reading its records from the front; see [`crate::quantum`].
 
 use model::{CHUNK_INDEX_MAX, ChunkDigest, DomainId, PackNumber};
 

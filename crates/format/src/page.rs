@@ -35,6 +35,7 @@ mod extents;
 
 use model::{Object, PlaceCode};
 use std::cell::RefCell;
+use zstd::bulk::Compressor;
 
 use crate::{Damaged, Reader, Writer};
 
@@ -48,11 +49,11 @@ pub const BODY_BYTES_MAX: usize = 64 << 20;
 
 thread_local! {
     // Contexts are dear to make and cheap to use again.
-    static COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// Encodes `objects`, which must be sorted by name, without duplicates, and no more than a page holds
-/// when they go to a catalogue.
+/// Encodes `objects`, which must be sorted by name, without duplicates, and no more than a page
+/// holds when they go to a catalogue.
 pub fn encode<P: PlaceCode>(objects: &[Object<P>]) -> Vec<u8> {
     assert!(objects.is_sorted_by(|a, b| a.name < b.name), "a page is sorted by name");
     let mut writer = Writer::new();
@@ -80,7 +81,7 @@ fn seal(body: &[u8]) -> Vec<u8> {
 fn compress(body: &[u8]) -> Option<Vec<u8>> {
     COMPRESSOR.with_borrow_mut(|slot| {
         if slot.is_none() {
-            *slot = zstd::bulk::Compressor::new(COMPRESSION_LEVEL).ok();
+            *slot = Compressor::new(COMPRESSION_LEVEL).ok();
         }
         slot.as_mut()?.compress(body).ok()
     })

@@ -1,5 +1,5 @@
-//! A quantum: up to 1 MiB of consecutive chunks as one independent, self-checking record, the same on
-//! the wire and in a pack.
+//! A quantum: up to 1 MiB of consecutive chunks as one independent, self-checking record, the same
+//! on the wire and in a pack.
 //!
 //! ```text
 //! offset  bytes  field
@@ -15,8 +15,8 @@
 //!      -      -  payload: the chunks in order, coded
 //! ```
 //!
-//! The record holds no digests: they can be computed from it, so a pack that lost its footer is still
-//! whole.
+//! The record holds no digests: they can be computed from it, so a pack that lost its footer is
+//! still whole.
 
 use model::QUANTUM_BYTES_MAX;
 

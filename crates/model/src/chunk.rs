@@ -57,8 +57,8 @@ impl Place {
     }
 }
 
-/// Where a chunk lies as a client can say it before its data is committed: in a quantum that it sent
-/// in this session, or among the grants that it presents with the message.
+/// Where a chunk lies as a client can say it before its data is committed: in a quantum that it
+/// sent in this session, or among the grants that it presents with the message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SessionPlace {
     /// The chunk `index` of the session's quantum number `quantum`.
@@ -94,8 +94,8 @@ impl PlaceCode for SessionPlace {
     }
 }
 
-/// What pages and messages write for the place of a chunk: a number that grows by one from each chunk
-/// to its neighbour.
+/// What pages and messages write for the place of a chunk: a number that grows by one from each
+/// chunk to its neighbour.
 pub trait PlaceCode: Copy + Eq {
     /// The place that `code` stands for.
     fn from_code(code: u64) -> Option<Self>;

@@ -1,8 +1,8 @@
 //! The nouns of Holdfast: what every other crate talks about, without any I/O.
 //!
 //! Names and paths are bytes throughout. Within a filespace a directory is named by its *directory
-//! path*, which starts and ends with `/`; an object is its directory path plus its name. The root of
-//! a filespace is itself an object: directory path empty, name `/`.
+//! path*, which starts and ends with `/`; an object is its directory path plus its name. The root
+//! of a filespace is itself an object: directory path empty, name `/`.
 
 mod chunk;
 mod id;
@@ -24,7 +24,8 @@ pub use time::{ServerTime, Timestamp};
 /// Objects in one directory page at most; larger directories have several pages.
 pub const PAGE_OBJECTS_MAX: usize = 512;
 
-/// A 128-bit keyed digest over what the client compares of one directory page. Opaque to the server.
+/// A 128-bit keyed digest over what the client compares of one directory page. Opaque to the
+/// server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DirectoryDigest(pub [u8; 16]);
 

@@ -88,7 +88,8 @@ impl DirPath {
         Self(bytes)
     }
 
-    /// Splits into the directory that holds this directory and its name there; `None` above the root.
+    /// Splits into the directory that holds this directory and its name there; `None` above the
+    /// root.
     pub fn parent(&self) -> Option<(Self, Name)> {
         match self.0.as_slice() {
             b"" => None,
@@ -112,8 +113,8 @@ impl DirPath {
         other.0.starts_with(&self.0)
     }
 
-    /// The first directory path after this directory's subtree in byte order; `None` when the subtree
-    /// is everything.
+    /// The first directory path after this directory's subtree in byte order; `None` when the
+    /// subtree is everything.
     pub fn end_of_subtree(&self) -> Option<Vec<u8>> {
         let (last, rest) = self.0.split_last()?;
         let mut end = rest.to_vec();

@@ -7,11 +7,12 @@
 //! Invariants:
 //! 1. What was appended before `sync` was called survives a power cut once `sync` has returned.
 //! 2. A sealed pack is never written to.
-//! 3. No place is ever given twice, also not across crashes: what an open pack lost was never synced.
+//! 3. No place is ever given twice, also not across crashes: what an open pack lost was never
+//!    synced.
 //! 4. A pack that failed to sync takes no more quanta and none of its unsynced places is served.
 //!
-//! What object stores will differ in (a pack exists only once it is sealed) is behind the same calls;
-//! nothing above this crate knows files.
+//! What object stores will differ in (a pack exists only once it is sealed) is behind the same
+//! calls; nothing above this crate knows files.
 
 mod folder;
 mod open;
@@ -147,10 +148,10 @@ impl<T: Clone> Recent<T> {
 }
 
 impl Pool {
-    /// Opens the pool in `folder`, which must exist. New packs are numbered from `next_pack` or from
-    /// behind the packs that are there. `known` is what the catalogue says of them. `digest_of` gives
-    /// a chunk's digest in a domain: packs that were open when their server died have no other record
-    /// of it.
+    /// Opens the pool in `folder`, which must exist. New packs are numbered from `next_pack` or
+    /// from behind the packs that are there. `known` is what the catalogue says of them.
+    /// `digest_of` gives a chunk's digest in a domain: packs that were open when their server died
+    /// have no other record of it.
     pub fn open(
         folder: &Path,
         next_pack: PackNumber,
@@ -235,7 +236,8 @@ impl Pool {
         }
     }
 
-    /// Makes everything durable that was appended before the call, and seals the packs that are full.
+    /// Makes everything durable that was appended before the call, and seals the packs that are
+    /// full.
     pub fn sync(&self) -> Result<(), AppendError> {
         self.sync_and(false)
     }

@@ -11,8 +11,8 @@ use model::{ChunkDigest, DomainId, PackNumber, Place};
 
 use crate::{Found, PACK_BYTES, PACK_CHUNKS, folder};
 
-/// Space is claimed from the file system in steps of so many bytes, so that a full disk shows before
-/// bytes are taken that could then not be kept.
+/// Space is claimed from the file system in steps of so many bytes, so that a full disk shows
+/// before bytes are taken that could then not be kept.
 const CLAIM_BYTES: u64 = 4 << 20;
 
 /// Invariant: the file holds a header and exactly the records that the table tells, up to `end`.

@@ -1,10 +1,10 @@
 //! Opening packs that are there, and recovering those whose server died.
 //!
 //! A pack without a good trailer was open. Its records are read from the front; each checks itself.
-//! The first that does not is where writing stopped: everything behind was never synced, or it would
-//! be whole. The pack is sealed right there, so it never has to be recovered again. But where the
-//! catalogue knows of more durable bytes than check, or of a seal that is gone, the disk has damaged
-//! the pack: it is left exactly as it is, and what can be read of it is served.
+//! The first that does not is where writing stopped: everything behind was never synced, or it
+//! would be whole. The pack is sealed right there, so it never has to be recovered again. But where
+//! the catalogue knows of more durable bytes than check, or of a seal that is gone, the disk has
+//! damaged the pack: it is left exactly as it is, and what can be read of it is served.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -119,7 +119,8 @@ impl Authority {
         Ok(Identity { chain, key: key.serialize_der() })
     }
 
-    /// Certifies the key in `signing_request` as `node`'s. Whatever else the request says is ignored.
+    /// Certifies the key in `signing_request` as `node`'s. Whatever else the request says is
+    /// ignored.
     pub(crate) fn issue(
         &self,
         node: &NodeName,

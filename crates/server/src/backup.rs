@@ -12,9 +12,9 @@
 //! Receiving goes on while a transaction commits; transactions commit one after the other, so a
 //! change always meets the page that the one before it left.
 //!
-//! Crash rule: a transaction is in the catalogue as a whole or not at all. Below a directory that is
-//! gone, pages go in batches before the directory itself does; a crash between leaves a directory
-//! that the next backup finds gone again.
+//! Crash rule: a transaction is in the catalogue as a whole or not at all. Below a directory that
+//! is gone, pages go in batches before the directory itself does; a crash between leaves a
+//! directory that the next backup finds gone again.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -19,7 +19,7 @@ const POOL_FOLDER: &str = "pool";
 pub struct Config {
     /// Address and port that nodes connect to.
     pub listen: String,
-    /// `file:///…`: the folder of the primary pool.
+    /// `file:///FOLDER`: the folder of the primary pool.
     pub pool: String,
     /// `sqlite:`: the catalogue lies in the server's folder.
     pub catalog: String,

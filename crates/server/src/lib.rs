@@ -1,9 +1,10 @@
-//! The server: sessions of nodes, administration, and the composition of catalogue, pools and index.
+//! The server: sessions of nodes, administration, and the composition of catalogue, pools and
+//! index.
 //!
-//! [`init`] makes a server in a folder, [`run`] serves from it. One process serves a folder; what it
-//! needs to start again after any end is in there: configuration, keys, catalogue, packs. Nodes come
-//! in over TLS with the certificate that the server gave them; administrators over a socket in the
-//! folder, guarded by its permissions.
+//! [`init`] makes a server in a folder, [`run`] serves from it. One process serves a folder; what
+//! it needs to start again after any end is in there: configuration, keys, catalogue, packs. Nodes
+//! come in over TLS with the certificate that the server gave them; administrators over a socket in
+//! the folder, guarded by its permissions.
 
 mod admin;
 mod authority;

@@ -1,5 +1,5 @@
-//! Sending versions back: windows of entries, then the data of those that the client wants, in media
-//! order.
+//! Sending versions back: windows of entries, then the data of those that the client wants, in
+//! media order.
 //!
 //! The client looks at each window and answers which files it lacks; the server is a window ahead
 //! meanwhile. A quantum goes out once a window, however many files it serves.

@@ -135,8 +135,8 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     drop(stop.wait_for(|stop| *stop).await);
 }
 
-/// The socket lies in a folder that only its owner may enter; it is bound by a path relative to that
-/// folder, because socket paths are short.
+/// The socket lies in a folder that only its owner may enter; it is bound by a path relative to
+/// that folder, because socket paths are short.
 fn admin_listener(folder: &Path) -> io::Result<UnixListener> {
     use std::os::unix::fs::PermissionsExt as _;
     let path = folder.join(ADMIN_SOCKET);

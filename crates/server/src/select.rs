@@ -1,7 +1,7 @@
 //! Selecting versions: which objects of a filespace, and which state of each.
 //!
-//! Directories come in path order, page by page, so that a filespace of any size takes little memory;
-//! only where inactive versions count are those of the directory at hand read too.
+//! Directories come in path order, page by page, so that a filespace of any size takes little
+//! memory; only where inactive versions count are those of the directory at hand read too.
 
 use std::collections::{BTreeMap, VecDeque};
 

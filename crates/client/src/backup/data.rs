@@ -1,4 +1,5 @@
-//! Chunks on their way: deduplicated against grants and against this session, collected into quanta.
+//! Chunks on their way: deduplicated against grants and against this session, collected into
+//! quanta.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -13,8 +13,8 @@ impl Digester {
         Self { key: *blake3::keyed_hash(digest_key, rules).as_bytes() }
     }
 
-    /// The digest of the objects `entries` of `directory`, sorted by name. The path is part of it, so
-    /// that a collision of path hashes shows as a difference.
+    /// The digest of the objects `entries` of `directory`, sorted by name. The path is part of it,
+    /// so that a collision of path hashes shows as a difference.
     pub(super) fn digest<'a>(
         &self,
         directory: &DirPath,

@@ -3,8 +3,8 @@
 //! Invariants:
 //! 1. A page change goes out behind every quantum that it refers to.
 //! 2. A transaction holds whole changes only; it closes by bytes, objects or time.
-//! 3. No more than [`UNANSWERED_MAX`] transactions are without an answer, which bounds what both ends
-//!    keep for them.
+//! 3. No more than [`UNANSWERED_MAX`] transactions are without an answer, which bounds what both
+//!    ends keep for them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;

@@ -70,8 +70,8 @@ impl FileReader {
 
     /// Reads the file `name` of `directory` into `sink` as it is now; tells what it is.
     ///
-    /// Fails with `Changed` when the file was not the same before and after: then what `sink` got is
-    /// no state of the file.
+    /// Fails with `Changed` when the file was not the same before and after: then what `sink` got
+    /// is no state of the file.
     pub(super) fn read(
         &mut self,
         directory: &Dir,

@@ -1,5 +1,5 @@
-//! The walk: threads share one stack of directories; of each directory they list and stat the entries,
-//! and settle at once that it has not changed where its digest says so.
+//! The walk: threads share one stack of directories; of each directory they list and stat the
+//! entries, and settle at once that it has not changed where its digest says so.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

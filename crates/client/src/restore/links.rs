@@ -30,9 +30,9 @@ pub(super) struct Spot {
     pub(super) name: Name,
 }
 
-enum State {
+enum State<H> {
     /// The first name is being made; these wait for it.
-    Making(Vec<Spot>),
+    Making(Vec<(Spot, H)>),
     Made(Spot),
     Failed,
 }
@@ -49,19 +49,24 @@ pub(super) enum Turn {
     Fail,
 }
 
-/// The groups met so far.
-#[derive(Default)]
-pub(super) struct Links {
-    groups: Mutex<HashMap<Group, State>>,
+/// The groups met so far. Who waits keeps hold of an `H` meanwhile.
+pub(super) struct Links<H> {
+    groups: Mutex<HashMap<Group, State<H>>>,
 }
 
-impl Links {
-    fn groups(&self) -> MutexGuard<'_, HashMap<Group, State>> {
+impl<H> Default for Links<H> {
+    fn default() -> Self {
+        Self { groups: Mutex::default() }
+    }
+}
+
+impl<H: Clone> Links<H> {
+    fn groups(&self) -> MutexGuard<'_, HashMap<Group, State<H>>> {
         self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells what to do with `spot`.
-    pub(super) fn turn(&self, group: Group, spot: &Spot) -> Turn {
+    pub(super) fn turn(&self, group: Group, spot: &Spot, hold: &H) -> Turn {
         let mut groups = self.groups();
         match groups.get_mut(&group) {
             None => {
@@ -69,7 +74,7 @@ impl Links {
                 Turn::Make
             }
             Some(State::Making(waiting)) => {
-                waiting.push(spot.clone());
+                waiting.push((spot.clone(), hold.clone()));
                 Turn::Wait
             }
             Some(State::Made(first)) => Turn::Link(first.clone()),
@@ -78,7 +83,7 @@ impl Links {
     }
 
     /// The first name is there, or cannot be: returns those that waited for it.
-    pub(super) fn settle(&self, group: Group, made: Option<Spot>) -> Vec<Spot> {
+    pub(super) fn settle(&self, group: Group, made: Option<Spot>) -> Vec<(Spot, H)> {
         let state = made.map_or(State::Failed, State::Made);
         match self.groups().insert(group, state) {
             Some(State::Making(waiting)) => waiting,
@@ -101,13 +106,13 @@ mod tests {
         let time = Timestamp::default();
         let group = Group { inode: 1, ctime: time, mtime: time, size: 3 };
         let links = Links::default();
-        assert_eq!(links.turn(group, &spot("a")), Turn::Make);
-        assert_eq!(links.turn(group, &spot("b")), Turn::Wait);
-        assert_eq!(links.settle(group, Some(spot("a"))), [spot("b")]);
-        assert_eq!(links.turn(group, &spot("c")), Turn::Link(spot("a")));
+        assert_eq!(links.turn(group, &spot("a"), &()), Turn::Make);
+        assert_eq!(links.turn(group, &spot("b"), &()), Turn::Wait);
+        assert_eq!(links.settle(group, Some(spot("a"))), [(spot("b"), ())]);
+        assert_eq!(links.turn(group, &spot("c"), &()), Turn::Link(spot("a")));
         let other = Group { inode: 2, ..group };
-        assert_eq!(links.turn(other, &spot("d")), Turn::Make);
+        assert_eq!(links.turn(other, &spot("d"), &()), Turn::Make);
         assert_eq!(links.settle(other, None), []);
-        assert_eq!(links.turn(other, &spot("e")), Turn::Fail);
+        assert_eq!(links.turn(other, &spot("e"), &()), Turn::Fail);
     }
 }

@@ -22,7 +22,8 @@ pub(super) struct Maker<'a> {
     tally: &'a Tally,
     replace: Replace,
     owner: bool,
-    links: Links,
+    /// A name that waits to be linked keeps its directory from being finished.
+    links: Links<Arc<Site<'a>>>,
 }
 
 /// A file that waits for its data.
@@ -57,7 +58,7 @@ impl<'a> Maker<'a> {
         };
         let base = open_base(place, &above, options)?;
         let again = Arc::new(
-            reopen(&base)
+            base.try_clone()
                 .map_err(|error| ClientError::file("open", Path::new("the target"), &error))?,
         );
         let filespace = place.filespace.clone();
@@ -121,7 +122,7 @@ impl<'a> Maker<'a> {
         let spot = Spot { directory, name: object.name.clone() };
         let group = Group::of(&object.stat).map(|group| (group, spot.clone()));
         if let Some((group, spot)) = &group {
-            match self.links.turn(*group, spot) {
+            match self.links.turn(*group, spot, &site) {
                 Turn::Make => {}
                 Turn::Wait => return None,
                 Turn::Link(first) => {
@@ -218,7 +219,7 @@ impl<'a> Maker<'a> {
     fn settle(&self, group: Option<(Group, Spot)>, is_made: bool) {
         let Some((group, first)) = group else { return };
         let waiting = self.links.settle(group, is_made.then(|| first.clone()));
-        for spot in waiting {
+        for (spot, _site) in waiting {
             if is_made {
                 self.link(&first, &spot);
             } else {
@@ -341,8 +342,8 @@ fn clear(dir: &Dir, name: &[u8]) -> io::Result<()> {
     dir.remove(name, is_directory)
 }
 
-/// Removes a directory that is in the way of a file; anything else is replaced when the file gets its
-/// name.
+/// Removes a directory that is in the way of a file; anything else is replaced when the file gets
+/// its name.
 fn clear_other(dir: &Dir, name: &[u8]) -> io::Result<()> {
     match dir.stat(name) {
         Ok(Some(found)) if found.stat.kind == Kind::Directory => dir.remove(name, true),
@@ -377,14 +378,14 @@ fn open_base(place: &Place, above: &DirPath, options: &RestoreOptions) -> Result
         None => crate::backup::absolute(&place.filespace, above.as_bytes()),
     };
     let shown = Path::new(std::ffi::OsStr::from_bytes(&path));
-    match Dir::open(&path) {
+    let opened = match Dir::open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::create_dir_all(shown)
             .and_then(|()| Dir::open(&path))
             .map_err(|error| ClientError::file("make", shown, &error)),
         other => other.map_err(|error| ClientError::file("open", shown, &error)),
-    }
-}
-
-fn reopen(dir: &Dir) -> io::Result<Dir> {
-    dir.try_clone()
+    }?;
+    opened
+        .check_writable()
+        .map_err(|error| ClientError::file("write to", shown, &error))?;
+    Ok(opened)
 }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use model::{DirPath, Name};
 use wire::proto;
 
-use crate::{ClientError, ErrorKind, FilespaceInfo};
+use crate::{ClientError, ErrorKind, FilespaceSummary};
 
 /// A path within a filespace.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,7 +62,7 @@ pub(crate) fn normalise(path: &[u8]) -> Result<Vec<u8>, ClientError> {
 }
 
 /// The filespaces that may hold the absolute `path`, innermost first, and where in them it is.
-pub(crate) fn candidates(filespaces: &[FilespaceInfo], path: &[u8]) -> Vec<Place> {
+pub(crate) fn candidates(filespaces: &[FilespaceSummary], path: &[u8]) -> Vec<Place> {
     let mut found: Vec<Place> =
         filespaces.iter().filter_map(|filespace| place(&filespace.name, path)).collect();
     found.sort_by_key(|place| std::cmp::Reverse(place.filespace.len()));
@@ -90,8 +90,8 @@ fn place(filespace: &[u8], path: &[u8]) -> Option<Place> {
 mod tests {
     use super::*;
 
-    fn info(name: &str) -> FilespaceInfo {
-        FilespaceInfo { name: name.as_bytes().to_vec(), active_objects: 0, last_backup: None }
+    fn info(name: &str) -> FilespaceSummary {
+        FilespaceSummary { name: name.as_bytes().to_vec(), active_objects: 0, last_backup: None }
     }
 
     #[track_caller]

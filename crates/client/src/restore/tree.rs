@@ -89,8 +89,8 @@ impl<'a> Tree<'a> {
         self.announced.insert(path, state);
     }
 
-    /// The site of `directory`, made if need be with all above it. `None` when that failed; then the
-    /// failure of the directory itself has been counted.
+    /// The site of `directory`, made if need be with all above it. `None` when that failed; then
+    /// the failure of the directory itself has been counted.
     pub(super) fn site(&mut self, directory: &DirPath) -> Option<Arc<Site<'a>>> {
         if self.open.last().is_some_and(|(path, _)| path == directory) {
             return self.open.last().map(|(_, site)| Arc::clone(site));
@@ -98,14 +98,16 @@ impl<'a> Tree<'a> {
         if self.broken.as_ref().is_some_and(|broken| broken.contains(directory)) {
             return None;
         }
-        self.leave(directory);
+        // Directories on the way that hold nothing of their own: in path order, so that each is
+        // entered before what is in it, and left when the next one is not.
         while let Some((path, _)) = self.announced.first_key_value()
             && path < directory
             && !path.contains(directory)
         {
             let path = path.clone();
-            self.enter(&path);
-            self.leave(directory);
+            if self.enter(&path).is_none() {
+                self.announced.remove(&path);
+            }
         }
         self.enter(directory)
     }

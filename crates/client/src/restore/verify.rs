@@ -44,7 +44,7 @@ pub(crate) fn verify(
 fn selections(link: &Link, options: &VerifyOptions) -> Result<Vec<proto::Selection>, ClientError> {
     let filespaces = link.filespaces()?;
     if options.paths.is_empty() {
-        let everything = |filespace: &crate::FilespaceInfo| proto::Selection {
+        let everything = |filespace: &crate::FilespaceSummary| proto::Selection {
             filespace: filespace.name.clone().into(),
             ..proto::Selection::default()
         };

@@ -1,3 +1,5 @@
+//! The harness tries itself on programs that every system has.
+
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! What is planted is the same for the same seed.
+
 use super::*;
 use crate::manifest::{Kind, Manifest, assert_same};
 use crate::scratch::Scratch;

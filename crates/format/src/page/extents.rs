@@ -1,8 +1,9 @@
 //! The column of contents: where the chunks of each file of a size lie.
 //!
-//! Neighbours in a directory are usually neighbours in a pack, so each run of chunks is told relative
-//! to the end of the run before it, which costs one byte for a small file. Per file: the number of
-//! its extents, where 0 stands for the one extent `next`, a single chunk. Per extent a varint:
+//! Neighbours in a directory are usually neighbours in a pack, so each run of chunks is told
+//! relative to the end of the run before it, which costs one byte for a small file. Per file: the
+//! number of its extents, where 0 stands for the one extent `next`, a single chunk. Per extent a
+//! varint:
 //!
 //! | lowest 2 bits | rest | follows | extent |
 //! |---|---|---|---|

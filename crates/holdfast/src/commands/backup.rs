@@ -81,6 +81,8 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
 fn show(report: &BackupReport, context: &mut Context) {
     if context.output.is_json() {
         context.output.json(&BackupDocument::new(report));
+        // Who reads the document has the warnings there; who reads the terminal must not miss them.
+        report.warnings.iter().for_each(|warning| context.output.note(warning));
         return;
     }
     let failures_max = context.failures_max();

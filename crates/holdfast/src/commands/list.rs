@@ -184,7 +184,7 @@ fn list_filespaces(context: &mut Context) -> Result<u8, CommandError> {
         ("Active objects", Align::Right),
         ("Last backup", Align::Left),
     ];
-    let row = |filespace: &client::FilespaceInfo| {
+    let row = |filespace: &client::FilespaceSummary| {
         [
             escaped(&filespace.name),
             quantity::count(filespace.active_objects),

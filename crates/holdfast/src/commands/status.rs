@@ -1,6 +1,6 @@
 //! `holdfast status`: who this node is, and what of it is at risk.
 
-use client::{Client, FilespaceInfo, Hello};
+use client::{Client, FilespaceSummary, Hello};
 use model::{ServerTime, escaped};
 use serde::Serialize;
 
@@ -56,14 +56,14 @@ pub(super) fn run(_: Args, context: &mut Context) -> Result<u8, CommandError> {
     Ok(DONE)
 }
 
-fn is_at_risk(filespace: &FilespaceInfo, now: ServerTime) -> bool {
+fn is_at_risk(filespace: &FilespaceSummary, now: ServerTime) -> bool {
     filespace.last_backup.is_none_or(|last| moment::is_older(last, now, RISK_DAYS))
 }
 
 fn document<'a>(
     hello: &'a Hello,
     server: &'a str,
-    filespaces: &'a [FilespaceInfo],
+    filespaces: &'a [FilespaceSummary],
 ) -> StatusDocument<'a> {
     let at_risk = filespaces.iter().filter(|filespace| is_at_risk(filespace, hello.now));
     StatusDocument {
@@ -86,7 +86,7 @@ fn document<'a>(
     }
 }
 
-fn text(hello: &Hello, server: &str, filespaces: &[FilespaceInfo]) -> String {
+fn text(hello: &Hello, server: &str, filespaces: &[FilespaceSummary]) -> String {
     let head = format!(
         "Node:    {}\nServer:  {server} (version {})\nClient:  version {}\n",
         hello.node,
@@ -102,7 +102,7 @@ fn text(hello: &Hello, server: &str, filespaces: &[FilespaceInfo]) -> String {
         ("Last backup", Align::Left),
         ("At risk", Align::Left),
     ];
-    let row = |filespace: &FilespaceInfo| {
+    let row = |filespace: &FilespaceSummary| {
         let at_risk = if is_at_risk(filespace, hello.now) { "yes" } else { "no" };
         [
             escaped(&filespace.name),
@@ -133,9 +133,9 @@ mod tests {
         }
     }
 
-    fn filespace(name: &[u8], days_ago: Option<i64>) -> FilespaceInfo {
+    fn filespace(name: &[u8], days_ago: Option<i64>) -> FilespaceSummary {
         let last = days_ago.map(|days| ServerTime::from_secs((20_000 - days) * DAY_SECS));
-        FilespaceInfo { name: name.to_vec(), active_objects: 1_234, last_backup: last }
+        FilespaceSummary { name: name.to_vec(), active_objects: 1_234, last_backup: last }
     }
 
     #[test]

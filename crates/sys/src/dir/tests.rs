@@ -1,3 +1,5 @@
+//! Directories as a backup reads them, on a real file system.
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes};

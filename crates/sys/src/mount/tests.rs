@@ -1,3 +1,5 @@
+//! Where file systems begin.
+
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, symlink};

@@ -1,3 +1,5 @@
+//! Objects as a restore makes them, on a real file system.
+
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
