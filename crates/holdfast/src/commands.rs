@@ -26,8 +26,6 @@ use crate::{home, interrupt};
 
 /// The exit code of a command that did all.
 pub(crate) const DONE: u8 = 0;
-/// The exit code of a command that did all, and has something to tell.
-pub(crate) const WARNED: u8 = 8;
 
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Command {

@@ -94,7 +94,9 @@ impl Display {
             bar.set_draw_target(ProgressDrawTarget::stderr());
             bar
         });
-        Self { bar, began: sys::clock::monotonic(), pace: Pace::default(), readings: 0 }
+        let mut pace = Pace::default();
+        pace.observe(Reading::default());
+        Self { bar, began: sys::clock::monotonic(), pace, readings: 0 }
     }
 
     fn show(&mut self, progress: &Progress) {

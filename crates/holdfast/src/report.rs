@@ -106,8 +106,8 @@ mod tests {
         insta::assert_snapshot!(text, @r"
 
         Failed:
-          /a\xFF: permission denied
-          /b\xFF: permission denied
+          /a\xff: permission denied
+          /b\xff: permission denied
           and 1,232 more; --verbose names more
         ");
     }

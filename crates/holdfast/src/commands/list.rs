@@ -6,9 +6,9 @@ use client::{ListOptions, ListedVersion, Which};
 use model::{Kind, Payload, ServerTime, escaped};
 use serde::Serialize;
 
-use super::{Context, DONE, WARNED};
+use super::{Context, DONE};
 use crate::error::CommandError;
-use crate::output::{self, Output};
+use crate::output::Output;
 use crate::path::{self, JsonPath};
 use crate::table::{self, Align};
 use crate::{moment, quantity};
@@ -59,21 +59,17 @@ fn list_versions(
         all_versions: args.inactive,
     };
     let client = context.client()?;
-    let mut found = false;
+    // Where nothing is listed an error says so, and no heading stands above it.
+    let mut headed = context.output.is_json() || context.output.quiet;
     client.list(&options, &mut |version| {
-        if !found && !context.output.is_json() && !context.output.quiet {
+        if !headed {
             context.output.text(&text_line("Size", "Backup time", "Class", "A/I", "Path"));
+            headed = true;
         }
-        found = true;
         write(version, &mut context.output);
         context.output.is_open()
     })?;
-    if found {
-        return Ok(DONE);
-    }
-    let path = options.path.as_deref().map(escaped).unwrap_or_default();
-    output::say(&format!("holdfast: no version of {path} is there"));
-    Ok(WARNED)
+    Ok(DONE)
 }
 
 fn write(version: &ListedVersion, output: &mut Output) {

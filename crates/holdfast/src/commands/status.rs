@@ -162,6 +162,6 @@ mod tests {
         let filespaces = [filespace(b"/home\n", None)];
         let text = text(&hello(), "backup.example.org:1500", &filespaces);
         let row = text.lines().last().expect("a row");
-        assert_eq!(row, "/home\\x0A           1,234  never        yes");
+        assert_eq!(row, "/home\\x0a           1,234  never        yes");
     }
 }
