@@ -110,6 +110,8 @@ pub fn init(
     write(authority::CA_KEY, ca_key.as_bytes(), 0o600)?;
     write(authority::CA_CERTIFICATE, ca_pem.as_bytes(), 0o644)?;
     write(MASTER_KEY, &master, 0o600)?;
+    // Made empty first, for its permissions: it says what every node has.
+    write(CATALOG_FILE, b"", 0o600)?;
     catalog::sqlite::Sqlite::open(&folder.join(CATALOG_FILE)).map_err(InitError::Catalog)?;
     let text = toml::to_string(&config).map_err(|error| failed(io::Error::other(error)))?;
     write(CONFIG_FILE, text.as_bytes(), 0o600)?;

@@ -12,7 +12,8 @@ pub(crate) struct VerifyDocument<'a> {
     command: &'static str,
     node: &'a str,
     versions: u64,
-    damaged: u64,
+    /// Damaged versions.
+    failed: u64,
     bytes_verified: u64,
     bytes_transferred: u64,
     elapsed_secs: f64,
@@ -26,7 +27,7 @@ impl<'a> VerifyDocument<'a> {
             command: "verify",
             node: &report.node,
             versions: report.versions,
-            damaged: report.damaged,
+            failed: report.damaged,
             bytes_verified: report.bytes_verified,
             bytes_transferred: report.bytes_transferred,
             elapsed_secs: report.elapsed.as_secs_f64(),
