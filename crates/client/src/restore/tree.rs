@@ -30,7 +30,10 @@ pub(super) struct Site<'a> {
 
 impl Drop for Site<'_> {
     fn drop(&mut self) {
-        if let Some(state) = self.finish.take() {
+        if let Some(state) = self.finish.take()
+            // One that was right and had nothing made in it still is; it may refuse to be touched.
+            && !is_right(&self.dir, &state, self.owner)
+        {
             let applied = self.dir.apply(&state.stat, &state.attributes, self.owner);
             super::make::note_refusals(self.tally, &self.path, &applied, self.owner);
         }
