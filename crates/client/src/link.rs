@@ -25,7 +25,8 @@ use crate::{ClientError, ErrorKind};
 const CONNECT_SECS: u64 = 15;
 /// The connection is asked for a sign of life so often.
 const KEEPALIVE_SECS: u64 = 20;
-/// A certificate is renewed once it has less than this to live: a third of its 90 days.
+/// A certificate is renewed once it has less than this to live: a third of the 90 days that servers
+/// give by default.
 const RENEW_SECS: i64 = 30 * 86_400;
 /// Threads that drive the network.
 const NETWORK_THREADS: usize = 2;

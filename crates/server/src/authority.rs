@@ -12,8 +12,6 @@ use rustls_pki_types::{CertificateDer, CertificateSigningRequestDer};
 
 /// How long the CA itself lives, in days.
 const CA_DAYS: i64 = 30 * 365;
-/// How long certificates of nodes and of the server live, in days. Nodes renew in the last third.
-const LEAF_DAYS: i64 = 90;
 /// Clocks may disagree by so many days.
 const SKEW_DAYS: i64 = 1;
 
@@ -36,6 +34,7 @@ pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     ca_pem: String,
     ca_der: CertificateDer<'static>,
+    node_days: i64,
 }
 
 /// A certificate for a node, as the catalogue and the node want it.
@@ -85,7 +84,8 @@ fn moment(secs: i64) -> time::OffsetDateTime {
 
 impl Authority {
     /// Loads the authority of the server in `folder`.
-    pub(crate) fn load(folder: &Path) -> Result<Self, AuthorityError> {
+    /// Certificates of nodes will live `node_days`.
+    pub(crate) fn load(folder: &Path, node_days: u16) -> Result<Self, AuthorityError> {
         let read = |name| {
             std::fs::read_to_string(folder.join(name))
                 .map_err(|error| AuthorityError::Read(name, error))
@@ -93,7 +93,7 @@ impl Authority {
         let (ca_pem, key_pem) = (read(CA_CERTIFICATE)?, read(CA_KEY)?);
         let ca_der = first_der(&ca_pem).ok_or(AuthorityError::Damaged)?;
         let issuer = Issuer::from_ca_cert_pem(&ca_pem, KeyPair::from_pem(&key_pem)?)?;
-        Ok(Self { issuer, ca_pem, ca_der })
+        Ok(Self { issuer, ca_pem, ca_der, node_days: node_days.into() })
     }
 
     pub(crate) fn ca(&self) -> &CertificateDer<'static> {
@@ -129,7 +129,7 @@ impl Authority {
     ) -> Result<Issued, AuthorityError> {
         let request = CertificateSigningRequestDer::from(signing_request.to_vec());
         let request = CertificateSigningRequestParams::from_der(&request)?;
-        let mut params = named(node.as_str(), now, LEAF_DAYS)?;
+        let mut params = named(node.as_str(), now, self.node_days)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         let serial = serial();
@@ -137,7 +137,7 @@ impl Authority {
         let leaf = params.signed_by(&request.public_key, &self.issuer)?;
         Ok(Issued {
             serial: serial.to_vec(),
-            expires: ServerTime::from_secs(now.secs() + LEAF_DAYS * 86_400),
+            expires: ServerTime::from_secs(now.secs() + self.node_days * 86_400),
             chain_pem: format!("{}{}", leaf.pem(), self.ca_pem),
         })
     }

@@ -11,7 +11,8 @@ use crate::secrets::MASTER_BYTES;
 pub(crate) const CONFIG_FILE: &str = "server.toml";
 pub(crate) const MASTER_KEY: &str = "master.key";
 pub(crate) const CATALOG_FILE: &str = "catalog.sqlite";
-const POOL_FOLDER: &str = "pool";
+/// In the server's folder, so that the whole can be moved.
+const DEFAULT_POOL: &str = "file:pool";
 
 /// `server.toml`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -19,10 +20,17 @@ const POOL_FOLDER: &str = "pool";
 pub struct Config {
     /// Address and port that nodes connect to.
     pub listen: String,
-    /// `file:///FOLDER`: the folder of the primary pool.
+    /// `file:///FOLDER`: the folder of the primary pool; `file:FOLDER` lies in the server's folder.
     pub pool: String,
     /// `sqlite:`: the catalogue lies in the server's folder.
     pub catalog: String,
+    /// How long certificates of nodes live, in days. Nodes renew them 30 days before they end.
+    #[serde(default = "default_certificate_days")]
+    pub certificate_days: u16,
+}
+
+fn default_certificate_days() -> u16 {
+    90
 }
 
 /// Why `server.toml` cannot be used.
@@ -73,10 +81,13 @@ impl Config {
     }
 
     /// The folder of the pool.
-    pub(crate) fn pool_folder(&self) -> Result<PathBuf, ConfigError> {
-        match self.pool.strip_prefix("file://") {
-            Some(path) if path.starts_with('/') => Ok(PathBuf::from(path)),
-            _ => Err(ConfigError::Pool { url: self.pool.clone() }),
+    pub(crate) fn pool_folder(&self, server: &Path) -> Result<PathBuf, ConfigError> {
+        let unusable = || ConfigError::Pool { url: self.pool.clone() };
+        let path = self.pool.strip_prefix("file:").ok_or_else(unusable)?;
+        match path.strip_prefix("//") {
+            Some(absolute) if absolute.starts_with('/') => Ok(PathBuf::from(absolute)),
+            None if !path.is_empty() => Ok(server.join(path)),
+            _ => Err(unusable()),
         }
     }
 }
@@ -91,14 +102,13 @@ pub fn init(
     catalog: Option<&str>,
 ) -> Result<Config, InitError> {
     let failed = |source| InitError::Folder { folder: folder.to_owned(), source };
-    let absolute = std::path::absolute(folder).map_err(failed)?;
-    let default_pool = || format!("file://{}", absolute.join(POOL_FOLDER).display());
     let config = Config {
         listen: listen.to_owned(),
-        pool: pool.map_or_else(default_pool, str::to_owned),
+        pool: pool.unwrap_or(DEFAULT_POOL).to_owned(),
         catalog: catalog.unwrap_or("sqlite:").to_owned(),
+        certificate_days: default_certificate_days(),
     };
-    let pool_folder = config.pool_folder()?;
+    let pool_folder = config.pool_folder(folder)?;
     config.check_catalog()?;
     make_empty(folder)?;
     std::fs::create_dir_all(&pool_folder).map_err(failed)?;

@@ -33,6 +33,9 @@ pub(crate) struct Core {
     sessions: AtomicU64,
 }
 
+/// Backups at once at most: each keeps a thread that may block.
+const BACKUPS_MAX: usize = 1000;
+
 /// Deduplication spans the one domain that there is.
 pub(crate) const DOMAIN: DomainId = DomainId(1);
 
@@ -42,7 +45,7 @@ impl Core {
         let catalog = catalog::sqlite::Sqlite::open(&folder.join(CATALOG_FILE))?;
         let secrets = Secrets::load(&folder.join(MASTER_KEY)).map_err(RunError::MasterKey)?;
         let known = known_packs(&catalog)?;
-        let pool_folder = config.pool_folder()?;
+        let pool_folder = config.pool_folder(folder)?;
         let key = secrets.domain_key(DOMAIN);
         let (pool, opened) =
             Pool::open(&pool_folder, catalog.next_pack()?, &known, move |_, chunk| {
@@ -57,7 +60,7 @@ impl Core {
             catalog: Box::new(catalog),
             pool,
             secrets,
-            authority: Authority::load(folder)?,
+            authority: Authority::load(folder, config.certificate_days)?,
             index,
             sealed_since_flush: AtomicU64::new(0),
             backing_up: Mutex::default(),
@@ -202,6 +205,9 @@ impl Core {
     /// Claims a filespace for one backup; fails while another has it.
     pub(crate) fn claim(self: &Arc<Self>, filespace: FilespaceId) -> Result<Claim, Status> {
         let mut busy = self.backing_up.lock().unwrap_or_else(PoisonError::into_inner);
+        if busy.len() >= BACKUPS_MAX {
+            return Err(Status::aborted("the server has as many backups as it takes at once"));
+        }
         if !busy.insert(filespace) {
             return Err(Status::aborted("another backup of this filespace is running"));
         }
@@ -232,3 +238,6 @@ impl Drop for Claim {
         busy.remove(&self.filespace);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,5 +26,8 @@ pub use authority::AuthorityError;
 pub use config::{Config, ConfigError, InitError, init};
 pub use run::{Ready, RunError, run};
 
+/// Threads that may block, at most: a session holds one or two for as long as it lasts.
+pub const BLOCKING_THREADS_MAX: usize = 4096;
+
 /// The administration socket's name in the server's folder.
 pub const ADMIN_SOCKET: &str = "admin.sock";

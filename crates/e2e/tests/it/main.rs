@@ -5,6 +5,7 @@
 
 // The attribute tells the lints that helpers outside `#[test]` functions are test code too.
 #[cfg(test)]
+mod certificates;
 mod changing;
 #[cfg(test)]
 mod damage;
