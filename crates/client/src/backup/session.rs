@@ -214,7 +214,8 @@ impl Session<'_> {
             self.expire(&mut outbox, &mut expiries)?;
         }
         let report = self.tally().report();
-        let complete = !is_withheld && report.failed == 0 && !self.is_selective();
+        // Single objects that failed do not undo that everything was looked at.
+        let complete = !is_withheld && !self.is_selective();
         outbox.close(complete, summary(&report))
     }
 
