@@ -1,6 +1,8 @@
 //! Tables, by version of the schema. A migration is never edited: a later one is added behind it.
 
-use rusqlite::Connection;
+use model::{ClassId, DomainId};
+use policy::{BackupCopyGroup, Limit, PolicyDomain};
+use rusqlite::{Connection, params};
 
 use super::{CatalogError, database};
 
@@ -13,8 +15,6 @@ CREATE TABLE class(
     id INTEGER PRIMARY KEY, domain INTEGER NOT NULL REFERENCES domain, name TEXT NOT NULL,
     is_default INTEGER NOT NULL, versions_existing INTEGER, versions_deleted INTEGER,
     extra_days INTEGER, only_days INTEGER, UNIQUE(domain, name)) STRICT;
-INSERT INTO domain VALUES(1, 'STANDARD');
-INSERT INTO class VALUES(1, 1, 'STANDARD', 1, NULL, NULL, 30, 60);
 
 CREATE TABLE node(
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,
@@ -64,8 +64,48 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
         )));
     }
     for (step, migration) in MIGRATIONS.iter().enumerate().skip(version) {
-        let batch = format!("BEGIN; {migration} PRAGMA user_version={}; COMMIT;", step + 1);
-        connection.execute_batch(&batch).map_err(database)?;
+        let transaction = connection.unchecked_transaction().map_err(database)?;
+        transaction.execute_batch(migration).map_err(database)?;
+        if step == 0 {
+            add_domain(&transaction, &PolicyDomain::standard(DomainId(1), ClassId(1)))?;
+        }
+        transaction.pragma_update(None, "user_version", step + 1).map_err(database)?;
+        transaction.commit().map_err(database)?;
     }
     Ok(())
+}
+
+/// Stores the domain with its classes; NULL stands for no limit.
+fn add_domain(connection: &Connection, domain: &PolicyDomain) -> Result<(), CatalogError> {
+    let insert = "INSERT INTO domain VALUES(?, ?)";
+    connection
+        .execute(insert, params![domain.id.0, domain.name])
+        .map_err(database)?;
+    for class in &domain.classes {
+        let insert = "INSERT INTO class VALUES(?, ?, ?, ?, ?, ?, ?, ?)";
+        let BackupCopyGroup { versions_existing_max, versions_deleted_max, extra_days, only_days } =
+            class.backup;
+        let [existing, deleted, extra, only] =
+            [versions_existing_max, versions_deleted_max, extra_days, only_days].map(number);
+        let is_default = class.id == domain.default_class;
+        let values = params![
+            class.id.0,
+            domain.id.0,
+            class.name,
+            is_default,
+            existing,
+            deleted,
+            extra,
+            only
+        ];
+        connection.execute(insert, values).map_err(database)?;
+    }
+    Ok(())
+}
+
+fn number(limit: Limit) -> Option<u16> {
+    match limit {
+        Limit::Unlimited => None,
+        Limit::AtMost(number) => Some(number),
+    }
 }
