@@ -27,6 +27,9 @@ use crate::has_data;
 use crate::link::Link;
 use crate::report::Failure;
 
+/// Objects examined as one page at most; the page may be divided into so many more.
+const SEGMENT_OBJECTS_MAX: usize = 2 * PAGE_OBJECTS_MAX;
+
 /// Expirations of one page, held back.
 pub(super) struct Expiry {
     pub(super) path: DirPath,
@@ -107,8 +110,45 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// Examines `segment` against the server's page of it, which holds `old`.
-    pub(super) fn examine(&mut self, segment: &Segment, old: &[Object]) {
+    /// Examines `segment` against the server's page of it, which holds `old`. What is more than a
+    /// few pages' worth is divided first, so that no change grows without bound.
+    pub(super) fn examine(&mut self, segment: Segment, old: &[Object]) {
+        if !segment.is_whole || segment.entries.len() <= SEGMENT_OBJECTS_MAX {
+            return self.examine_page(&segment, old);
+        }
+        let parts = divide(segment);
+        if !old.is_empty() && !self.context.is_dry {
+            self.send_division(&parts);
+        }
+        let mut rest = old;
+        for (number, part) in parts.iter().enumerate() {
+            let next = parts.get(number + 1).map(|next| &next.first[..]);
+            let is_of_part = |object: &Object| next.is_none_or(|n| object.name.as_bytes() < n);
+            let (of_part, behind) = rest.split_at(rest.partition_point(is_of_part));
+            rest = behind;
+            self.examine_page(part, of_part);
+        }
+    }
+
+    /// Has the server divide its page where `parts` begin, before anything in them changes.
+    fn send_division(&self, parts: &[Segment]) {
+        let [whole, ..] = parts else { return };
+        let key = |part: &Segment| proto::PageKey {
+            first: Bytes::copy_from_slice(&part.first),
+            digest: Bytes::new(),
+        };
+        let message = proto::PageChange {
+            directory: Bytes::copy_from_slice(whole.path.as_bytes()),
+            first: Bytes::copy_from_slice(&whole.first),
+            pages: parts.iter().map(key).collect(),
+            ..proto::PageChange::default()
+        };
+        let change = Change { message, quanta: BTreeSet::new() };
+        // The stages below end first only when the session has failed; that is told elsewhere.
+        drop(self.outgoing.send(Outgoing::Change(change)));
+    }
+
+    fn examine_page(&mut self, segment: &Segment, old: &[Object]) {
         let mut outcome =
             Outcome { has_failed: !segment.unreadable.is_empty(), ..Outcome::default() };
         let mut suspects = Vec::new();
@@ -436,6 +476,30 @@ impl<'a> Examiner<'a> {
         let objects: Vec<Object<SessionPlace>> = drafts.into_iter().map(object).collect();
         page::encode(&objects).into()
     }
+}
+
+/// Divides a segment into pages' worth.
+fn divide(segment: Segment) -> Vec<Segment> {
+    let Segment { dir, path, first, entries, mut unreadable, is_whole, counts } = segment;
+    let mut parts: Vec<Segment> = entries
+        .chunks(PAGE_OBJECTS_MAX)
+        .enumerate()
+        .map(|(number, part)| Segment {
+            dir: Arc::clone(&dir),
+            path: path.clone(),
+            first: if number == 0 { first.clone() } else { part[0].0.as_bytes().to_vec() },
+            entries: part.to_vec(),
+            unreadable: Vec::new(),
+            is_whole,
+            counts,
+        })
+        .collect();
+    for part in parts.iter_mut().rev() {
+        let (of_earlier, of_part) = unreadable.into_iter().partition(|name| *name < part.first);
+        part.unreadable = of_part;
+        unreadable = of_earlier;
+    }
+    parts
 }
 
 fn note_gone(segment: &Segment, gone: &[Object], outcome: &mut Outcome) {

@@ -440,7 +440,7 @@ impl Session<'_> {
                     is_whole: false,
                     counts: true,
                 };
-                examiner.examine(&segment, &[]);
+                examiner.examine(segment, &[]);
             }
             Err(error) => {
                 let path = absolute(self.scope.filespace, &path);
@@ -611,7 +611,7 @@ fn pass_on(unknown: &Receiver<Segment>, work: &Sender<Work>) {
 fn examine_all(mut examiner: Examiner<'_>, work: &Receiver<Work>, tally: &Tally) -> Vec<Expiry> {
     for Work { segment, old } in work {
         if !tally.progress.is_stopped() {
-            examiner.examine(&segment, &old);
+            examiner.examine(segment, &old);
         }
         if work.is_empty() {
             // Nobody is to wait for data that waits for more.

@@ -49,6 +49,26 @@ fn nasty_tree_comes_back_identically() {
 }
 
 #[test]
+fn directory_that_grows_by_many_pages_comes_back() {
+    let scene = Scene::new();
+    let name = |index: usize| scene.tree.join(format!("{index:05}"));
+    (0..6000)
+        .step_by(100)
+        .for_each(|index| fs::write(name(index), b"first").unwrap());
+    scene.backup().counts(&[("backed_up", 61)]);
+    for index in (0..6000).filter(|index| index % 100 != 0) {
+        fs::write(name(index), index.to_string()).unwrap();
+    }
+    fs::remove_file(name(3000)).unwrap();
+    scene.backup().counts(&[("backed_up", 5941), ("expired", 1)]);
+    scene.backup().counts(&[("backed_up", 0), ("updated", 0), ("expired", 0)]);
+    fs::write(name(4321), b"another").unwrap();
+    scene.backup().counts(&[("backed_up", 1), ("inspected", 6000)]);
+    let back = scene.restore("out", &[]);
+    assert_same(&manifest(&scene.tree), &manifest(&back));
+}
+
+#[test]
 fn second_backup_of_the_nasty_tree_sends_nothing() {
     if !root_or_skip("the nasty tree") {
         return;
