@@ -1,0 +1,205 @@
+//! What follows from the samples: spreads, rates and the JSON document.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::rounds::{Results, Round, Sample};
+
+/// The middle of several values, and how far they spread.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+impl Spread {
+    /// Returns zeros for no values.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = values.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let (Some(&least), Some(&most)) = (sorted.first(), sorted.last()) else {
+            return Self::default();
+        };
+        let upper = sorted.len() / 2;
+        let lower = (sorted.len() - 1) / 2;
+        Self { median: f64::midpoint(sorted[lower], sorted[upper]), least, most }
+    }
+
+    fn json(self) -> Value {
+        json!({"median": self.median, "min": self.least, "max": self.most})
+    }
+}
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    BareWalk,
+    FirstBackup,
+    Incremental,
+    Restore,
+}
+
+impl Phase {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::BareWalk, Self::FirstBackup, Self::Incremental, Self::Restore];
+
+    fn key(self) -> &'static str {
+        match self {
+            Self::BareWalk => "bare_walk",
+            Self::FirstBackup => "first_backup",
+            Self::Incremental => "incremental",
+            Self::Restore => "restore",
+        }
+    }
+
+    fn of(self, round: &Round) -> &[Sample] {
+        match self {
+            Self::BareWalk => &round.walks,
+            Self::FirstBackup => std::slice::from_ref(&round.first),
+            Self::Incremental => &round.incrementals,
+            Self::Restore => std::slice::from_ref(&round.restore),
+        }
+    }
+
+    pub(crate) fn samples(self, results: &Results) -> Vec<&Sample> {
+        results.rounds.iter().flat_map(|round| self.of(round)).collect()
+    }
+
+    /// Returns the spread of one figure over all samples of the phase.
+    pub(crate) fn spread(self, results: &Results, figure: impl Fn(&Sample) -> f64) -> Spread {
+        Spread::of(self.samples(results).into_iter().map(figure))
+    }
+
+    /// Returns how many cores everything else kept busy, over the phase as a whole.
+    pub(crate) fn other_cores(self, results: &Results) -> f64 {
+        let samples = self.samples(results);
+        let sum = |figure: fn(&Sample) -> Duration| -> f64 {
+            samples.iter().map(|sample| figure(sample).as_secs_f64()).sum()
+        };
+        sum(|sample| sample.other_cpu) / sum(|sample| sample.wall).max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Returns the incremental's time in bare walks, each against the walk right before it.
+pub(crate) fn ratio(results: &Results) -> Spread {
+    let pairs = results
+        .rounds
+        .iter()
+        .flat_map(|round| round.walks.iter().zip(&round.incrementals));
+    Spread::of(pairs.map(|(walk, backup)| backup.wall.as_secs_f64() / walk.wall.as_secs_f64()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure to look at needs no 53 bits")]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+pub(crate) fn secs(sample: &Sample) -> f64 {
+    sample.wall.as_secs_f64()
+}
+
+pub(crate) fn rate(count: u64) -> impl Fn(&Sample) -> f64 {
+    move |sample| float(count) / secs(sample).max(f64::MIN_POSITIVE)
+}
+
+/// Returns all there is: each sample, and what follows from them. Rates are per second.
+pub(crate) fn document(results: &Results) -> Value {
+    let tally = &results.tally;
+    let phases: serde_json::Map<String, Value> = Phase::ALL
+        .iter()
+        .map(|phase| (phase.key().to_owned(), phase_document(*phase, results)))
+        .collect();
+    json!({
+        "tree": {
+            "path": results.tree.to_string_lossy(),
+            "objects": tally.objects,
+            "files": tally.files,
+            "bytes": tally.bytes,
+            "unreadable": tally.unreadable,
+        },
+        "machine": {
+            "cores": results.machine.cores,
+            "kernel": results.machine.kernel,
+            "memory_bytes": results.machine.memory_bytes,
+            "load_before": results.load_before,
+            "load_after": results.load_after,
+        },
+        "program": results.program.to_string_lossy(),
+        "incremental_per_bare_walk": ratio(results).json(),
+        "phases": phases,
+        "rounds": results.rounds.iter().map(|round| round_document(round, tally.objects))
+            .collect::<Vec<_>>(),
+    })
+}
+
+fn phase_document(phase: Phase, results: &Results) -> Value {
+    let tally = &results.tally;
+    let spread = |figure: &dyn Fn(&Sample) -> f64| phase.spread(results, figure).json();
+    json!({
+        "wall_secs": spread(&secs),
+        "objects_per_sec": spread(&rate(tally.objects)),
+        "files_per_sec": spread(&rate(tally.files)),
+        "bytes_per_sec": spread(&rate(tally.bytes)),
+        "client_cpu_secs": spread(&|sample| sample.client_cpu.as_secs_f64()),
+        "server_cpu_secs": spread(&|sample| sample.server_cpu.as_secs_f64()),
+        "client_memory_bytes": spread(&|sample| float(sample.client_memory_bytes)),
+        "server_memory_bytes": spread(&|sample| float(sample.server_memory_bytes)),
+        "bytes_transferred": spread(&|sample| float(sample.bytes_transferred)),
+        "other_cores": phase.other_cores(results),
+    })
+}
+
+fn round_document(round: &Round, objects: u64) -> Value {
+    let stored = &round.stored;
+    let samples: serde_json::Map<String, Value> = Phase::ALL
+        .iter()
+        .map(|phase| {
+            let samples = phase.of(round).iter().map(sample_document).collect();
+            (phase.key().to_owned(), Value::Array(samples))
+        })
+        .collect();
+    json!({
+        "stored": {
+            "pool_bytes": stored.pool_bytes,
+            "catalog_bytes": stored.catalog_bytes,
+            "catalog_bytes_per_object": float(stored.catalog_bytes) / float(objects.max(1)),
+            "index_bytes": stored.index_bytes,
+            "home_bytes": stored.home_bytes,
+        },
+        "samples": samples,
+    })
+}
+
+fn sample_document(sample: &Sample) -> Value {
+    json!({
+        "wall_secs": sample.wall.as_secs_f64(),
+        "client_cpu_secs": sample.client_cpu.as_secs_f64(),
+        "server_cpu_secs": sample.server_cpu.as_secs_f64(),
+        "other_cpu_secs": sample.other_cpu.as_secs_f64(),
+        "client_memory_bytes": sample.client_memory_bytes,
+        "server_memory_bytes": sample.server_memory_bytes,
+        "bytes_transferred": sample.bytes_transferred,
+        "failed": sample.failed,
+        "exit_code": sample.exit_code,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(values: &[f64], median: f64, least: f64, most: f64) {
+        assert_eq!(Spread::of(values.iter().copied()), Spread { median, least, most });
+    }
+
+    #[test]
+    fn the_median_is_the_middle_or_between_the_two_middles() {
+        check(&[], 0.0, 0.0, 0.0);
+        check(&[2.0], 2.0, 2.0, 2.0);
+        check(&[9.0, 1.0, 2.0], 2.0, 1.0, 9.0);
+        check(&[4.0, 1.0, 2.0, 9.0], 3.0, 1.0, 9.0);
+    }
+}

@@ -1,0 +1,140 @@
+//! What `/proc` tells about the machine and about other processes.
+
+use std::fs::read_to_string;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::trouble::{Trouble, While as _};
+
+/// What the figures were measured on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Machine {
+    pub(crate) cores: usize,
+    pub(crate) kernel: String,
+    pub(crate) memory_bytes: u64,
+}
+
+impl Machine {
+    pub(crate) fn read() -> Self {
+        let memory = read_to_string("/proc/meminfo").unwrap_or_default();
+        Self {
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            memory_bytes: kib_field(&memory, "MemTotal:").unwrap_or(0),
+        }
+    }
+}
+
+/// Returns the three load averages, as the kernel prints them.
+pub(crate) fn load() -> String {
+    let text = read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the processor time that the whole machine has used, what a hypervisor gave to others
+/// included.
+pub(crate) fn cpu_of_all() -> Result<Duration, Trouble> {
+    let text = read_to_string("/proc/stat").while_doing(|| "read /proc/stat".to_owned())?;
+    busy_ticks(&text)
+        .map(ticks)
+        .ok_or_else(|| Trouble::new("/proc/stat is not understood"))
+}
+
+/// Returns the processor time of process `pid`, all its threads, to a tick of the clock.
+pub(crate) fn cpu_of(pid: u32) -> Result<Duration, Trouble> {
+    let path = format!("/proc/{pid}/stat");
+    let text = read_to_string(&path).while_doing(|| format!("read {path}"))?;
+    own_ticks(&text)
+        .map(ticks)
+        .ok_or_else(|| Trouble::new(format!("{path} is not understood")))
+}
+
+/// Returns the most memory that process `pid` had resident at any time.
+pub(crate) fn peak_memory_of(pid: u32) -> Result<u64, Trouble> {
+    let path = format!("/proc/{pid}/status");
+    let text = read_to_string(&path).while_doing(|| format!("read {path}"))?;
+    kib_field(&text, "VmHWM:").ok_or_else(|| Trouble::new(format!("{path} has no VmHWM")))
+}
+
+/// Returns the bytes that the files below `path` take: their sizes, without holes and without what
+/// is only reserved.
+pub(crate) fn bytes_below(path: &Path) -> Result<u64, Trouble> {
+    use std::os::unix::fs::MetadataExt as _;
+    let describe = || format!("measure {}", path.display());
+    let metadata = std::fs::symlink_metadata(path).while_doing(describe)?;
+    if !metadata.is_dir() {
+        return Ok(metadata.len().min(metadata.blocks() * 512));
+    }
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(path).while_doing(describe)? {
+        bytes += bytes_below(&entry.while_doing(describe)?.path())?;
+    }
+    Ok(bytes)
+}
+
+fn ticks(count: u64) -> Duration {
+    let per_sec = rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_micros(count.saturating_mul(1_000_000) / per_sec)
+}
+
+/// Adds up user, nice, system, irq, softirq and steal: guests are within user.
+fn busy_ticks(stat: &str) -> Option<u64> {
+    let fields: Vec<u64> =
+        stat.lines().next()?.split_whitespace().skip(1).flat_map(str::parse).collect();
+    let busy = [0, 1, 2, 5, 6, 7];
+    busy.iter().map(|&index| fields.get(index)).sum()
+}
+
+/// Adds up utime and stime, the 14th and 15th field; the second may hold anything in brackets.
+fn own_ticks(stat: &str) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+/// Returns a field that the kernel gives in `kB`, in bytes.
+fn kib_field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_leaves_out_idle_waiting_and_guests() {
+        assert_eq!(busy_ticks("cpu  1 2 4 1000 2000 8 16 32 5000 5000\ncpu0 1\n"), Some(63));
+        assert_eq!(busy_ticks("cpu  1 2\n"), None);
+        assert_eq!(busy_ticks(""), None);
+    }
+
+    #[test]
+    fn a_name_with_brackets_does_not_shift_the_fields() {
+        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 40 2 0 0";
+        assert_eq!(own_ticks(stat), Some(42));
+        assert_eq!(own_ticks("7 (a"), None);
+    }
+
+    #[test]
+    fn this_process_has_memory_and_time() {
+        assert!(peak_memory_of(std::process::id()).unwrap() > 100 << 10);
+        cpu_of(std::process::id()).unwrap();
+        assert!(cpu_of_all().unwrap() > Duration::ZERO);
+        assert!(Machine::read().memory_bytes > 1 << 20);
+    }
+
+    #[test]
+    fn holes_take_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("data"), [1_u8; 10]).unwrap();
+        std::fs::File::create(dir.path().join("hole"))
+            .unwrap()
+            .set_len(1 << 30)
+            .unwrap();
+        assert_eq!(bytes_below(dir.path()), Ok(10));
+    }
+}

@@ -1,0 +1,86 @@
+//! The temporary folder that holds all a bench makes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use e2e::folder::Folder;
+use e2e::scratch::release;
+use tempfile::TempDir;
+
+use crate::output;
+use crate::trouble::{Trouble, While as _};
+use crate::walk::Tally;
+
+/// What an object takes beside its data, in the server and restored, at most.
+const OBJECT_BYTES: u64 = 4096;
+
+/// Trees in a round: one in the pool, one restored.
+const COPIES: u64 = 2;
+
+/// A folder of its own, gone with the value, also with what is immutable in it.
+#[derive(Debug)]
+pub(crate) struct Workplace {
+    dir: TempDir,
+}
+
+impl Workplace {
+    /// Makes the folder, which must not lie in `tree`: a backup would see itself.
+    pub(crate) fn new(tree: &Path) -> Result<Self, Trouble> {
+        let parent = std::env::temp_dir();
+        let what = || format!("make a folder in {}", parent.display());
+        let resolved = parent.canonicalize().while_doing(what)?;
+        if resolved.starts_with(tree) {
+            return Err(Trouble::new(format!(
+                "{} holds the temporary folder {}: name another one in TMPDIR",
+                tree.display(),
+                resolved.display()
+            )));
+        }
+        let dir = tempfile::Builder::new().prefix("hfb").tempdir_in(&resolved);
+        Ok(Self { dir: dir.while_doing(what)? })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Makes the folder `name` and returns its path.
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, Trouble> {
+        let path = self.path().join(name);
+        std::fs::create_dir(&path).while_doing(|| format!("make {}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Fails when `rounds` of a tree with `tally` do not fit, rather than to fill somebody's disk.
+    pub(crate) fn check_room(&self, tally: &Tally, rounds: usize) -> Result<(), Trouble> {
+        let rounds = u64::try_from(rounds).unwrap_or(u64::MAX);
+        let one = tally.bytes + tally.objects * OBJECT_BYTES;
+        let needed = one.saturating_mul(COPIES).saturating_mul(rounds);
+        let what = || format!("ask how much is free in {}", self.path().display());
+        let free = sys::durable::free_bytes(self.path()).while_doing(what)?;
+        if needed < free {
+            return Ok(());
+        }
+        let (needed, free) = (needed >> 20, free >> 20);
+        let parent = self.path().parent().unwrap_or(Path::new("/")).display();
+        Err(Trouble::new(format!(
+            "{rounds} rounds may take {needed} MiB, {parent} has {free} MiB free: \
+             use fewer --rounds, or another folder in TMPDIR"
+        )))
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        output::step("removing what was made");
+        let removed = Folder::open(self.path())
+            .and_then(|folder| release(&folder))
+            .and_then(|()| std::fs::remove_dir_all(self.path()));
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                output::warning(&format!("{} is left: {error}", self.path().display()));
+            }
+            _ => {}
+        }
+    }
+}
