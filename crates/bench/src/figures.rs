@@ -74,12 +74,22 @@ impl Phase {
 
     /// Returns how many cores everything else kept busy, over the phase as a whole.
     pub(crate) fn other_cores(self, results: &Results) -> f64 {
-        let samples = self.samples(results);
-        let sum = |figure: fn(&Sample) -> Duration| -> f64 {
-            samples.iter().map(|sample| figure(sample).as_secs_f64()).sum()
-        };
-        sum(|sample| sample.other_cpu) / sum(|sample| sample.wall).max(f64::MIN_POSITIVE)
+        cores(&self.samples(results))
     }
+}
+
+/// Returns how many cores everything else kept busy, over all phases together: a phase of a few
+/// milliseconds alone is as long as a tick of the clock that tells it.
+pub(crate) fn other_cores(results: &Results) -> f64 {
+    let samples = Phase::ALL.into_iter().flat_map(|phase| phase.samples(results));
+    cores(&samples.collect::<Vec<_>>())
+}
+
+fn cores(samples: &[&Sample]) -> f64 {
+    let sum = |figure: fn(&Sample) -> Duration| -> f64 {
+        samples.iter().map(|sample| figure(sample).as_secs_f64()).sum()
+    };
+    sum(|sample| sample.other_cpu) / sum(|sample| sample.wall).max(f64::MIN_POSITIVE)
 }
 
 /// Returns the incremental's time in bare walks, each against the walk right before it.

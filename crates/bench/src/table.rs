@@ -1,6 +1,6 @@
 //! The results for people.
 
-use crate::figures::{Phase, Spread, float, rate, ratio, secs};
+use crate::figures::{Phase, Spread, float, other_cores, rate, ratio, secs};
 use crate::rounds::{INCREMENTALS, Results, Sample};
 
 const LABEL_COLUMNS: usize = 26;
@@ -82,7 +82,6 @@ fn foot(results: &Results) -> String {
         .flat_map(|phase| phase.samples(results))
         .map(|one| one.failed)
         .sum();
-    let busy = Phase::ALL.iter().any(|phase| phase.other_cores(results) > OTHER_CORES_MAX);
     let mut lines = vec![
         String::new(),
         format!(
@@ -102,7 +101,7 @@ fn foot(results: &Results) -> String {
     if failed > 0 {
         lines.push(format!("Failed    {failed} objects in all samples together"));
     }
-    if busy {
+    if other_cores(results) > OTHER_CORES_MAX {
         lines.push("Warning   other things ran on this machine meanwhile".to_owned());
     }
     lines.join("\n")
