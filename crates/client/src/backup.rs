@@ -90,7 +90,7 @@ type Target = Vec<u8>;
 fn scopes(paths: &[Vec<u8>], tally: &Tally) -> Result<BTreeMap<Vec<u8>, Vec<Target>>, ClientError> {
     let mut scopes: BTreeMap<Vec<u8>, Vec<Target>> = BTreeMap::new();
     for path in paths {
-        match sys::mount::filespace_root(path) {
+        match sys::mount::filespace_root(path).and_then(real) {
             Ok((filespace, target)) => scopes.entry(filespace).or_default().push(target),
             Err(error) => {
                 tally.fail(Failure { path: path.clone(), error: error.to_string() });
@@ -109,6 +109,14 @@ fn scopes(paths: &[Vec<u8>], tally: &Tally) -> Result<BTreeMap<Vec<u8>, Vec<Targ
         targets.dedup_by(|lower, upper| is_below(lower, upper));
     }
     Ok(scopes)
+}
+
+/// Refuses what the kernel makes up.
+fn real((filespace, target): (Vec<u8>, Target)) -> std::io::Result<(Vec<u8>, Target)> {
+    if sys::Dir::open(&filespace)?.is_pseudo()? {
+        return Err(std::io::Error::other("a pseudo file system is not backed up"));
+    }
+    Ok((filespace, target))
 }
 
 fn is_below(lower: &[u8], upper: &[u8]) -> bool {

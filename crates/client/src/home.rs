@@ -16,6 +16,8 @@ use crate::{ClientError, ErrorKind};
 
 const CONFIG_FILE: &str = "client.toml";
 const IDENTITY_FILE: &str = "node.pem";
+/// Where enrolling again puts the identity that was there.
+const REPLACED_FILE: &str = "node.pem.replaced";
 
 /// `client.toml`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -125,6 +127,16 @@ fn write_identity(folder: &Path, request: &Request, chain_pem: &str) -> Result<(
         .map_err(|error| ClientError::file("write", &path, &error))
 }
 
+/// An identity that is replaced may be the only way to a node's backups: it is kept.
+fn keep_replaced(home: &Path) -> Result<(), ClientError> {
+    let path = home.join(REPLACED_FILE);
+    match std::fs::read(home.join(IDENTITY_FILE)) {
+        Ok(identity) => sys::durable::write(&path, &identity, 0o600)
+            .map_err(|error| ClientError::file("write", &path, &error)),
+        Err(_) => Ok(()),
+    }
+}
+
 /// Enrols this machine at the server `address` with `token`, into the folder `home`.
 ///
 /// The server must hold the CA that the token names; until that is certain nothing is sent to it.
@@ -144,6 +156,7 @@ pub fn enroll(home: &Path, address: &str, token: &str) -> Result<Enrolled, Clien
         let mut client = proto::enrolment_client::EnrolmentClient::new(channel);
         Ok::<_, ClientError>(client.enrol(enrol).await?.into_inner())
     })?;
+    keep_replaced(home)?;
     write_identity(home, &request, &certificate.chain_pem)?;
     let config = ClientConfig {
         server: address.to_owned(),

@@ -4,7 +4,7 @@ use model::{DirPath, Kind, Object, ServerTime};
 use wire::proto;
 
 use crate::link::Link;
-use crate::restore::{Place, candidates, normalise};
+use crate::restore::{Place, normalise, places};
 use crate::{ClientError, ErrorKind, ListOptions};
 
 /// One version.
@@ -37,7 +37,7 @@ pub(crate) fn run(
         return Ok(());
     };
     let path = normalise(path)?;
-    for place in candidates(&filespaces, &path) {
+    for place in places(&filespaces, &path) {
         if list_place(link, &place, options, visit)? {
             return Ok(());
         }

@@ -112,8 +112,11 @@ impl BackupReport {
         }
     }
 
-    /// Counts and lists a failure.
+    /// Counts and lists a failure; an object that failed in two ways failed once.
     pub(crate) fn fail(&mut self, failure: Failure) {
+        if self.failures.iter().any(|known| known.path == failure.path) {
+            return;
+        }
         self.failed += 1;
         if self.failures.len() < FAILURES_LISTED {
             self.failures.push(failure);

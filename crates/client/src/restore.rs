@@ -32,7 +32,7 @@ use crate::link::Link;
 use crate::progress::{Phase, Progress};
 use crate::report::{Failure, RestoreReport};
 use crate::{ClientError, ErrorKind, RestoreOptions};
-pub(crate) use selection::{Place, candidates, normalise};
+pub(crate) use selection::{Place, normalise, places};
 pub(crate) use verify::verify;
 pub(crate) use window::decode;
 use window::{Window, WindowBuilder};
@@ -98,6 +98,10 @@ impl Tally {
         self.progress.failed.fetch_add(1, Relaxed);
         let failure = Failure { path, error: error.into() };
         self.note(|report| {
+            // An object that failed in two ways failed once.
+            if report.failures.iter().any(|known| known.path == failure.path) {
+                return;
+            }
             report.failed += 1;
             if report.failures.len() < crate::report::FAILURES_LISTED {
                 report.failures.push(failure);
@@ -121,6 +125,9 @@ pub(crate) fn run(
     let tally = Tally::new(Arc::clone(progress));
     progress.enter(Phase::Running);
     let filespaces = link.filespaces()?;
+    if options.to.is_some() {
+        refuse_namesakes(&options.paths)?;
+    }
     for path in &options.paths {
         restore_path(link, options, &filespaces, path, &tally)?;
     }
@@ -133,6 +140,28 @@ pub(crate) fn run(
     Ok(report)
 }
 
+/// Two paths that end alike would be mixed below one target.
+fn refuse_namesakes(paths: &[Vec<u8>]) -> Result<(), ClientError> {
+    let mut names = std::collections::HashMap::new();
+    for path in paths {
+        let plain = normalise(path)?;
+        let name = plain.rsplit(|&byte| byte == b'/').next().unwrap_or_default().to_vec();
+        match names.insert(name.clone(), plain.clone()) {
+            Some(before) if before != plain => {
+                let [before, path, name] =
+                    [before, plain, name].map(|bytes| model::escaped(&bytes));
+                let message = format!(
+                    "{before} and {path} would both become {name} in the target; restore them \
+                     one at a time, to different targets"
+                );
+                return Err(ClientError::new(ErrorKind::Usage, message));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Restores one path from the filespace that has it: the innermost mount point first.
 fn restore_path(
     link: &Link,
@@ -142,7 +171,7 @@ fn restore_path(
     tally: &Tally,
 ) -> Result<(), ClientError> {
     let path = normalise(path)?;
-    for place in candidates(filespaces, &path) {
+    for place in places(filespaces, &path) {
         let mut message = place.selection(true);
         message.at = options.which.at.map_or(0, |time| time.0);
         message.inactive = options.which.inactive;

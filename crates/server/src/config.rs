@@ -51,6 +51,8 @@ pub enum ConfigError {
 pub enum InitError {
     #[error("{folder} is not empty; choose a new folder for the server")]
     NotEmpty { folder: PathBuf },
+    #[error("{address} is no address to listen on; give HOST:PORT")]
+    Listen { address: String, source: io::Error },
     #[error("cannot make the server in {folder}")]
     Folder { folder: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -110,6 +112,8 @@ pub fn init(
     };
     let pool_folder = config.pool_folder(folder)?;
     config.check_catalog()?;
+    std::net::ToSocketAddrs::to_socket_addrs(listen)
+        .map_err(|source| InitError::Listen { address: listen.to_owned(), source })?;
     make_empty(folder)?;
     std::fs::create_dir_all(&pool_folder).map_err(failed)?;
     let (ca_pem, ca_key) = authority::make_ca(sys::clock::now())?;

@@ -88,6 +88,9 @@ impl<'a> Walk<'a> {
         };
         if gone {
             let directory = self.directories.pop_front().expect("just seen");
+            if self.which == Which::Newest && self.is_shadowed(&directory)? {
+                return Ok(Some(Found { directory, versions: Vec::new() }));
+            }
             self.load_versions(&directory)?;
             return self.found(directory, Vec::new(), None).map(Some);
         }
@@ -102,6 +105,20 @@ impl<'a> Walk<'a> {
         let next = self.pages.front().filter(|next| next.key.directory == directory);
         let next_first = next.and_then(|next| Name::new(&next.key.first).ok());
         self.found(directory, objects, next_first).map(Some)
+    }
+
+    /// Whether something else than a directory is active where `directory` or one above it was:
+    /// then what was in it cannot be had together with what is there.
+    fn is_shadowed(&self, directory: &DirPath) -> Result<bool, Status> {
+        let mut below = directory.clone();
+        while let Some((parent, name)) = below.parent() {
+            let found = active(self.catalog, self.filespace, &parent, &name)?;
+            if let Some(object) = found {
+                return Ok(object.stat.kind != Kind::Directory);
+            }
+            below = parent;
+        }
+        Ok(false)
     }
 
     fn fill(&mut self) -> Result<(), CatalogError> {
@@ -161,6 +178,31 @@ impl<'a> Walk<'a> {
         }
         versions.sort_by(|a, b| a.object.name.cmp(&b.object.name));
         Ok(Found { directory, versions })
+    }
+}
+
+/// The active object `name` of `directory`, if there is one.
+fn active(
+    catalog: &dyn Catalog,
+    filespace: FilespaceId,
+    directory: &DirPath,
+    name: &Name,
+) -> Result<Option<Object>, Status> {
+    let span = PageSpan::Directory(directory.clone());
+    let mut after = None;
+    loop {
+        let pages = catalog.pages(filespace, &span, after.as_ref(), PAGES_BATCH);
+        let pages = pages.map_err(|error| refusal::catalog(&error))?;
+        for page in &pages {
+            let found = decode_page(page)?.into_iter().find(|object| object.name == *name);
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        match pages.last() {
+            Some(last) => after = Some(last.key.clone()),
+            None => return Ok(None),
+        }
     }
 }
 

@@ -210,6 +210,14 @@ impl<'a> Maker<'a> {
         let is_made = made.is_ok();
         match made {
             Ok(()) => self.tally.restored(data_bytes(&file.object)),
+            // Somebody else made it meanwhile: as good, if it is the same.
+            Err(error)
+                if error.kind() == io::ErrorKind::AlreadyExists
+                    && matches!(self.present(&file.site.dir, &file.object), Ok(Present::Right)) =>
+            {
+                self.tally.skipped(false);
+                return self.settle(file.group.clone(), true);
+            }
             Err(error) => self.tally.fail(file.path.clone(), error.to_string()),
         }
         self.settle(file.group.clone(), is_made);

@@ -61,8 +61,21 @@ pub(crate) fn normalise(path: &[u8]) -> Result<Vec<u8>, ClientError> {
     Ok([b"/", parts.join(&b'/').as_slice()].concat())
 }
 
+/// Where `path` may be stored: as it is written, and, if that is another path, with the symbolic
+/// links above its last component followed as a backup of it does.
+pub(crate) fn places(filespaces: &[FilespaceSummary], path: &[u8]) -> Vec<Place> {
+    let mut found = candidates(filespaces, path);
+    if let Ok((filespace, within)) = sys::mount::filespace_root(path) {
+        let resolved = crate::backup::absolute(&filespace, &within);
+        if resolved != path {
+            found.extend(candidates(filespaces, &resolved));
+        }
+    }
+    found
+}
+
 /// The filespaces that may hold the absolute `path`, innermost first, and where in them it is.
-pub(crate) fn candidates(filespaces: &[FilespaceSummary], path: &[u8]) -> Vec<Place> {
+fn candidates(filespaces: &[FilespaceSummary], path: &[u8]) -> Vec<Place> {
     let mut found: Vec<Place> =
         filespaces.iter().filter_map(|filespace| place(&filespace.name, path)).collect();
     found.sort_by_key(|place| std::cmp::Reverse(place.filespace.len()));

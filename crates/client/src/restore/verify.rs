@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::proto;
 
 use super::window::Entry;
-use super::{Destination, Tally, candidates, normalise, stream};
+use super::{Destination, Tally, normalise, places, stream};
 use crate::link::Link;
 use crate::progress::{Phase, Progress};
 use crate::report::VerifyReport;
@@ -23,11 +23,20 @@ pub(crate) fn verify(
     progress.enter(Phase::Running);
     let bytes = AtomicU64::new(0);
     let mut versions = 0;
-    for mut selection in selections(link, options)? {
-        selection.all_versions = true;
-        let filespace = selection.filespace.to_vec();
-        let mut checker = Checker { filespace, tally: &tally, bytes: &bytes, reads: options.data };
-        versions += stream(link, selection, &mut checker, &tally)?;
+    for (path, selections) in selections(link, options)? {
+        let mut found = 0;
+        for mut selection in selections {
+            selection.all_versions = true;
+            let filespace = selection.filespace.to_vec();
+            let mut checker =
+                Checker { filespace, tally: &tally, bytes: &bytes, reads: options.data };
+            found += stream(link, selection, &mut checker, &tally)?;
+        }
+        if let Some(path) = path.filter(|_| found == 0) {
+            let message = format!("nothing of {} is stored", model::escaped(&path));
+            return Err(ClientError::new(ErrorKind::NotFound, message));
+        }
+        versions += found;
     }
     let report = tally.into_report();
     Ok(VerifyReport {
@@ -41,25 +50,25 @@ pub(crate) fn verify(
     })
 }
 
-fn selections(link: &Link, options: &VerifyOptions) -> Result<Vec<proto::Selection>, ClientError> {
+/// Selections by the path that asked for them; `None` for everything.
+type Asked = Vec<(Option<Vec<u8>>, Vec<proto::Selection>)>;
+
+fn selections(link: &Link, options: &VerifyOptions) -> Result<Asked, ClientError> {
     let filespaces = link.filespaces()?;
     if options.paths.is_empty() {
         let everything = |filespace: &crate::FilespaceSummary| proto::Selection {
             filespace: filespace.name.clone().into(),
             ..proto::Selection::default()
         };
-        return Ok(filespaces.iter().map(everything).collect());
+        return Ok(vec![(None, filespaces.iter().map(everything).collect())]);
     }
-    let mut selections = Vec::new();
-    for path in &options.paths {
-        let found = candidates(&filespaces, &normalise(path)?);
-        if found.is_empty() {
-            let message = format!("nothing of {} is stored", model::escaped(path));
-            return Err(ClientError::new(ErrorKind::NotFound, message));
-        }
-        selections.extend(found.iter().map(|place| place.selection(true)));
-    }
-    Ok(selections)
+    let of_path = |path: &Vec<u8>| {
+        let path = normalise(path)?;
+        let places = places(&filespaces, &path);
+        let selections = places.iter().map(|place| place.selection(true)).collect();
+        Ok((Some(path), selections))
+    };
+    options.paths.iter().map(of_path).collect()
 }
 
 struct Checker<'a> {

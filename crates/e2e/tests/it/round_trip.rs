@@ -48,6 +48,34 @@ fn nasty_tree_comes_back_identically() {
     assert_same(&source, &manifest(&out.join("tree")));
 }
 
+/// The active file was lost when the folder that stood in its place came back as inactive.
+#[test]
+fn active_file_wins_over_the_folder_it_replaced() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.tree.join("x/deep")).unwrap();
+    fs::write(scene.tree.join("x/deep/in"), b"1").unwrap();
+    scene.backup();
+    fs::remove_dir_all(scene.tree.join("x")).unwrap();
+    fs::write(scene.tree.join("x"), b"a file").unwrap();
+    scene.backup();
+    let back = scene.restore("out", &["--inactive"]);
+    assert_same(&manifest(&scene.tree), &manifest(&back));
+}
+
+/// What was backed up by a path through a symbolic link could not be restored by the same path.
+#[test]
+fn path_through_a_symlink_is_found_again() {
+    let scene = Scene::with_files(3, 10);
+    let link = scene.scratch.join("source/way");
+    std::os::unix::fs::symlink(&scene.tree, &link).unwrap();
+    let path = link.join("folder-00");
+    scene.node.backup(&path, &[]).expect(&[0]);
+    assert!(!scene.node.list(&path, &["--recursive"]).is_empty());
+    let out = scene.scratch.folder("out");
+    scene.node.restore(&path, &out, &[]).expect(&[0]);
+    assert_same(&manifest(&path), &manifest(&out.join("folder-00")));
+}
+
 #[test]
 fn directory_that_grows_by_many_pages_comes_back() {
     let scene = Scene::new();

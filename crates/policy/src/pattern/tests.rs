@@ -100,7 +100,7 @@ fn what_cannot_match_is_refused() {
 fn patterns_show_as_they_were_written() {
     let pattern = Pattern::parse(b"/a//[b]\xff/").expect("parses");
     assert_eq!(pattern.as_bytes(), b"/a//[b]\xff/");
-    assert_eq!(pattern.to_string(), "/a//[b]\\xFF/");
+    assert_eq!(pattern.to_string(), "/a//[b]\\xff/");
     assert!(pattern.directories_only());
 }
 
