@@ -15,6 +15,34 @@ pub enum Kind {
     BlockDevice,
 }
 
+impl Kind {
+    const ALL: [Self; 6] = [
+        Self::File,
+        Self::Directory,
+        Self::Symlink,
+        Self::Fifo,
+        Self::CharDevice,
+        Self::BlockDevice,
+    ];
+
+    /// What formats and digests write for the kind: 0 to 5.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::File => 0,
+            Self::Directory => 1,
+            Self::Symlink => 2,
+            Self::Fifo => 3,
+            Self::CharDevice => 4,
+            Self::BlockDevice => 5,
+        }
+    }
+
+    /// The kind that `code` stands for.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+}
+
 /// What one `stat` says of an object: all that a directory digest covers beside the name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stat {
@@ -85,5 +113,18 @@ impl Version {
     /// Whether this was the object's state at `time`.
     pub fn stood_at(&self, time: ServerTime) -> bool {
         self.object.inserted <= time && self.deactivated.is_none_or(|end| end > time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_survive_their_code() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_code(kind.code()), Some(kind));
+        }
+        assert_eq!(Kind::from_code(6), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The directory digest: what decides that a directory has not changed.
 
-use model::{DirPath, DirectoryDigest, Kind, Stat};
+use model::{DirPath, DirectoryDigest, Stat};
 
 /// Makes the digests of one run: keyed for the node, and different under other selection rules.
 pub(super) struct Digester {
@@ -40,7 +40,7 @@ fn push(buffer: &mut Vec<u8>, name: &[u8], stat: &Stat) {
     let Stat { kind, mode, uid, gid, size, mtime, ctime, inode, linked, device } = stat;
     buffer.extend_from_slice(name);
     // Names hold no NUL, so what follows cannot be mistaken for more of the name.
-    buffer.extend_from_slice(&[0, kind_code(*kind), u8::from(*linked)]);
+    buffer.extend_from_slice(&[0, kind.code(), u8::from(*linked)]);
     buffer.extend_from_slice(&mode.to_le_bytes());
     buffer.extend_from_slice(&uid.to_le_bytes());
     buffer.extend_from_slice(&gid.to_le_bytes());
@@ -53,21 +53,10 @@ fn push(buffer: &mut Vec<u8>, name: &[u8], stat: &Stat) {
     buffer.extend_from_slice(&device.to_le_bytes());
 }
 
-fn kind_code(kind: Kind) -> u8 {
-    match kind {
-        Kind::File => 0,
-        Kind::Directory => 1,
-        Kind::Symlink => 2,
-        Kind::Fifo => 3,
-        Kind::CharDevice => 4,
-        Kind::BlockDevice => 5,
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use model::Timestamp;
+    use model::{Kind, Timestamp};
 
     pub(in crate::backup) fn stat() -> Stat {
         Stat {

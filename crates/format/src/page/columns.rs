@@ -88,7 +88,7 @@ fn encode_owners<P>(writer: &mut Writer, objects: &[Object<P>]) {
         (stat.kind, stat.mode, stat.uid, stat.gid, object.class)
     });
     encode_dictionary(writer, owners, |writer, &(kind, mode, uid, gid, class)| {
-        writer.u8(kind_code(kind));
+        writer.u8(kind.code());
         writer.varint(u64::from(mode));
         writer.varint(u64::from(uid));
         writer.varint(u64::from(gid));
@@ -230,7 +230,8 @@ struct Owner {
 }
 
 fn decode_owner(reader: &mut Reader<'_>) -> Result<Owner, Damaged> {
-    let kind = kind_of(reader.u8()?).ok_or_else(|| reader.damaged("unknown kind of object"))?;
+    let kind =
+        Kind::from_code(reader.u8()?).ok_or_else(|| reader.damaged("unknown kind of object"))?;
     let mode = reader.number::<u16>()?;
     if mode > 0o7777 {
         return Err(reader.damaged("a mode has more than 12 bits"));
@@ -283,27 +284,4 @@ fn decode_differences(reader: &mut Reader<'_>, count: usize) -> Result<Vec<i64>,
         Ok(before)
     };
     (0..count).map(next).collect()
-}
-
-fn kind_code(kind: Kind) -> u8 {
-    match kind {
-        Kind::File => 0,
-        Kind::Directory => 1,
-        Kind::Symlink => 2,
-        Kind::Fifo => 3,
-        Kind::CharDevice => 4,
-        Kind::BlockDevice => 5,
-    }
-}
-
-fn kind_of(code: u8) -> Option<Kind> {
-    let kinds = [
-        Kind::File,
-        Kind::Directory,
-        Kind::Symlink,
-        Kind::Fifo,
-        Kind::CharDevice,
-        Kind::BlockDevice,
-    ];
-    kinds.get(usize::from(code)).copied()
 }
