@@ -97,11 +97,18 @@ pub(crate) fn apply(
     if owner {
         applied.note(Part::Owner, set_owner(inode, stat));
     }
+    let owned = owner && applied.refused.is_empty();
+    if !owner && stat.kind != Kind::Symlink {
+        // User attributes want the right to write, which the final mode may take away. If this is
+        // refused, so is what follows, and that is told.
+        let _refused = change_mode(inode, 0o700);
+    }
+    set_xattrs(inode, &attributes.xattrs, |name| !is_acl(name), &mut applied);
     if stat.kind != Kind::Symlink {
-        let owned = owner && applied.refused.is_empty();
         applied.note(Part::Mode, set_mode(inode, stat, owned));
     }
-    set_xattrs(inode, &attributes.xattrs, &mut applied);
+    // A change of mode changes an ACL: hence the ACLs last.
+    set_xattrs(inode, &attributes.xattrs, is_acl, &mut applied);
     applied.note(Part::Times, set_times(inode, stat));
     applied
 }
@@ -125,16 +132,21 @@ fn set_mode(inode: &Inode<'_>, stat: &Stat, owned: bool) -> io::Result<()> {
     if mode & SET_ID_BITS != 0 && !owned && !has_owner(inode, stat)? {
         mode &= !SET_ID_BITS;
     }
-    let bits = Mode::from_raw_mode(mode.into());
-    match inode {
-        Inode::Open(fd) => rustix::fs::fchmod(fd, bits)?,
-        Inode::Handle(path) => rustix::fs::chmod(path, bits)?,
-    }
+    change_mode(inode, mode)?;
     if mode != stat.mode {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "setuid and setgid need the original owner",
         ));
+    }
+    Ok(())
+}
+
+fn change_mode(inode: &Inode<'_>, mode: u16) -> io::Result<()> {
+    let bits = Mode::from_raw_mode(mode.into());
+    match inode {
+        Inode::Open(fd) => rustix::fs::fchmod(fd, bits)?,
+        Inode::Handle(path) => rustix::fs::chmod(path, bits)?,
     }
     Ok(())
 }
@@ -147,10 +159,20 @@ fn has_owner(inode: &Inode<'_>, stat: &Stat) -> io::Result<bool> {
     Ok((found.st_uid, found.st_gid) == (stat.uid, stat.gid))
 }
 
-/// Makes the attributes exactly `xattrs`: what a parent's default ACL or an earlier object left is
+fn is_acl(name: &[u8]) -> bool {
+    name.starts_with(b"system.posix_acl_")
+}
+
+/// Makes the attributes that are `meant` exactly `xattrs`: what a parent's default ACL or an earlier object left is
 /// removed. Labels that the system gave by itself (`security.`) stay, capabilities do not.
-fn set_xattrs(inode: &Inode<'_>, xattrs: &[Xattr], applied: &mut Applied) {
-    for name in inode.xattr_names().unwrap_or_default() {
+fn set_xattrs(
+    inode: &Inode<'_>,
+    xattrs: &[Xattr],
+    meant: impl Fn(&[u8]) -> bool,
+    applied: &mut Applied,
+) {
+    let names = inode.xattr_names().unwrap_or_default();
+    for name in names.into_iter().filter(|name| meant(name)) {
         let wanted = xattrs.iter().any(|xattr| xattr.name == name);
         let given = name.starts_with(b"security.") && name != b"security.capability";
         if !wanted && !given {
@@ -158,7 +180,7 @@ fn set_xattrs(inode: &Inode<'_>, xattrs: &[Xattr], applied: &mut Applied) {
             applied.note(Part::Xattr(name), removed);
         }
     }
-    for xattr in xattrs {
+    for xattr in xattrs.iter().filter(|xattr| meant(&xattr.name)) {
         if let Err(error) = inode.set_xattr(xattr) {
             applied.note(Part::Xattr(xattr.name.clone()), Err(error));
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use model::{DirPath, Kind, Object, Payload, Stat};
-use sys::{Applied, Dir, NewFile};
+use sys::{Applied, Dir, NewFile, Part};
 
 use super::links::{Group, Links, Spot, Turn};
 use super::tree::{Site, State, Tree};
@@ -372,7 +372,12 @@ pub(super) fn same_stat(found: &Stat, stored: &Stat, owner: bool) -> bool {
 /// Counts what could not be set: a failure for root; for others, what only root may do is left out.
 pub(super) fn note_refusals(tally: &Tally, path: &[u8], applied: &Applied, owner: bool) {
     for refusal in &applied.refused {
-        if !owner && refusal.error.kind() == io::ErrorKind::PermissionDenied {
+        let is_for_root = match &refusal.part {
+            Part::Owner | Part::Mode | Part::Flags => true,
+            Part::Xattr(name) => !name.starts_with(b"user.") && !name.starts_with(b"system."),
+            Part::Times => false,
+        };
+        if !owner && is_for_root && refusal.error.kind() == io::ErrorKind::PermissionDenied {
             continue;
         }
         tally.fail(path.to_vec(), format!("{:?} not set: {}", refusal.part, refusal.error));

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
 use e2e::clock;
 use e2e::folder::Folder;
-use e2e::harness::is_root;
+use e2e::harness::{Node, is_root};
 use e2e::manifest::assert_same;
 use e2e::nasty;
 
@@ -74,6 +74,36 @@ fn path_through_a_symlink_is_found_again() {
     let out = scene.scratch.folder("out");
     scene.node.restore(&path, &out, &[]).expect(&[0]);
     assert_same(&manifest(&path), &manifest(&out.join("folder-00")));
+}
+
+/// Modes without the right to write were set before the attributes, which were lost in silence.
+#[test]
+fn attributes_of_read_only_objects_come_back_to_their_owner() {
+    let mut scene = Scene::new();
+    let attribute = |path: &std::path::Path| {
+        rustix::fs::setxattr(path, "user.a", b"b", rustix::fs::XattrFlags::empty()).is_ok()
+    };
+    let (file, folder) = (scene.tree.join("f"), scene.tree.join("ro"));
+    fs::write(&file, b"x").unwrap();
+    fs::create_dir(&folder).unwrap();
+    if !attribute(&file) || !attribute(&folder) || !root_or_skip("another user") {
+        return;
+    }
+    for (path, mode) in [(&file, 0o444), (&folder, 0o555), (&scene.tree, 0o755)] {
+        chown(path, Some(65534), Some(65534)).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let out = scene.scratch.folder("out");
+    for path in [scene.scratch.path(), scene.tree.parent().unwrap(), &out] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    scene.node = Node::enroll_as(&scene.server, "nobody", Some(65534));
+    scene.backup();
+    for restored in [3, 0] {
+        let counts = [("failed", 0), ("restored", restored)];
+        scene.node.restore(&scene.tree, &out, &[]).expect(&[0]).counts(&counts);
+        assert_same(&manifest(&scene.tree), &manifest(&out.join("tree")));
+    }
 }
 
 #[test]
