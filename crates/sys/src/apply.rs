@@ -163,8 +163,9 @@ fn is_acl(name: &[u8]) -> bool {
     name.starts_with(b"system.posix_acl_")
 }
 
-/// Makes the attributes that are `meant` exactly `xattrs`: what a parent's default ACL or an earlier object left is
-/// removed. Labels that the system gave by itself (`security.`) stay, capabilities do not.
+/// Makes the attributes that are `meant` exactly `xattrs`: what a parent's default ACL or an
+/// earlier object left is removed. Labels that the system gave by itself (`security.`) stay,
+/// capabilities do not.
 fn set_xattrs(
     inode: &Inode<'_>,
     xattrs: &[Xattr],
