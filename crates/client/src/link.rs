@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use hyper_util::rt::TokioIo;
-use model::{ClassId, ServerTime};
+use model::{ClassId, DirPath, ServerTime};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -134,6 +135,24 @@ impl Link {
     /// A handle for calls; cheap.
     pub(crate) fn client(&self) -> NodeClient<Channel> {
         self.client.clone()
+    }
+
+    /// Active objects at or below each of `directories`, as the server knows them.
+    pub(crate) fn count_objects(
+        &self,
+        filespace: &[u8],
+        directories: impl Iterator<Item = DirPath>,
+    ) -> Result<u64, ClientError> {
+        let bytes = |directory: DirPath| Bytes::copy_from_slice(directory.as_bytes());
+        let directories: Vec<Bytes> = directories.map(bytes).collect();
+        if directories.is_empty() {
+            return Ok(0);
+        }
+        let filespace = Bytes::copy_from_slice(filespace);
+        let request = proto::CountSubtreesRequest { filespace, directories };
+        let mut client = self.client();
+        let reply = self.runtime.block_on(client.count_subtrees(request))?.into_inner();
+        Ok(reply.objects.iter().sum())
     }
 
     pub(crate) fn filespaces(&self) -> Result<Vec<FilespaceSummary>, ClientError> {

@@ -71,10 +71,7 @@ fn list_place(
     if !seen.has_directory || seen.is_stopped {
         return Ok(seen.entries > 0);
     }
-    let below = place
-        .name
-        .as_ref()
-        .map_or_else(DirPath::root, |name| place.directory.child(name));
+    let below = place.below();
     let selection = proto::Selection {
         filespace: place.filespace.clone().into(),
         directory: below.as_bytes().to_vec().into(),

@@ -79,6 +79,7 @@ impl Tally {
     }
 
     pub(crate) fn restored(&self, bytes: u64) {
+        self.progress.objects.fetch_add(1, Relaxed);
         self.progress.done.fetch_add(1, Relaxed);
         self.progress.bytes.fetch_add(bytes, Relaxed);
         self.note(|report| {
@@ -88,6 +89,7 @@ impl Tally {
     }
 
     pub(crate) fn skipped(&self, is_kept: bool) {
+        self.progress.objects.fetch_add(1, Relaxed);
         self.note(|report| {
             report.skipped += 1;
             report.kept += u64::from(is_kept);
@@ -95,6 +97,7 @@ impl Tally {
     }
 
     pub(crate) fn fail(&self, path: Vec<u8>, error: impl Into<String>) {
+        self.progress.objects.fetch_add(1, Relaxed);
         self.progress.failed.fetch_add(1, Relaxed);
         let failure = Failure { path, error: error.into() };
         self.note(|report| {
@@ -175,6 +178,9 @@ fn restore_path(
         let mut message = place.selection(true);
         message.at = options.which.at.map_or(0, |time| time.0);
         message.inactive = options.which.inactive;
+        let directories = std::iter::once(place.below());
+        let objects = link.count_objects(&place.filespace, directories)?;
+        tally.progress.objects_expected.fetch_add(objects, Relaxed);
         let mut maker = make::Maker::new(&place, options, tally)?;
         let found = stream(link, message, &mut maker, tally)?;
         maker.finish();
@@ -319,7 +325,6 @@ impl Incoming<'_> {
         for directory in entries.directories {
             for entry in decode(&directory)? {
                 self.entries += 1;
-                self.tally.progress.objects.fetch_add(1, Relaxed);
                 let extents = entry.extents();
                 let file = destination.take(entry);
                 builder.add(file, &extents);

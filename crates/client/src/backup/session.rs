@@ -126,14 +126,14 @@ fn rules(link: &Link, options: &BackupOptions) -> Vec<u8> {
     rules
 }
 
-/// For the progress display: a whole filespace has about as many objects as it had.
+/// For the progress display: there are about as many objects as there were.
 fn expect_objects(link: &Link, scope: &Scope<'_>, tally: &Tally) -> Result<(), ClientError> {
-    if scope.targets.iter().any(|target| target == b"/") {
-        let known = link.filespaces()?;
-        let same = known.iter().find(|known| known.name == scope.filespace);
-        let objects = same.map_or(0, |known| known.active_objects);
-        tally.progress.objects_expected.fetch_add(objects, Relaxed);
-    }
+    let directories = scope.targets.iter().filter_map(|target| {
+        let (parent, name) = split(target)?;
+        Some(parent.child(&name))
+    });
+    let objects = link.count_objects(scope.filespace, directories)?;
+    tally.progress.objects_expected.fetch_add(objects, Relaxed);
     Ok(())
 }
 
@@ -451,23 +451,12 @@ impl Session<'_> {
 
     /// Objects below each directory that is gone.
     fn count_below(&self, expiries: &[Expiry]) -> Result<u64, ClientError> {
-        let directories: Vec<Bytes> = expiries
+        let directories = expiries
             .iter()
             .flat_map(|expiry| expiry.names.iter().map(move |gone| (expiry, gone)))
             .filter(|(_, (_, kind))| *kind == Kind::Directory)
-            .map(|(expiry, (name, _))| Bytes::copy_from_slice(expiry.path.child(name).as_bytes()))
-            .collect();
-        if directories.is_empty() {
-            return Ok(0);
-        }
-        let request = proto::CountSubtreesRequest {
-            filespace: Bytes::copy_from_slice(self.scope.filespace),
-            directories,
-        };
-        let link = self.context.link;
-        let mut client = link.client();
-        let reply = link.runtime.block_on(client.count_subtrees(request))?.into_inner();
-        Ok(reply.objects.iter().sum())
+            .map(|(expiry, (name, _))| expiry.path.child(name));
+        self.context.link.count_objects(self.scope.filespace, directories)
     }
 
     /// Whether so much is gone that it is more likely a mistake; then a warning says so.

@@ -18,6 +18,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// The directory path that this place has if it is a directory.
+    pub(crate) fn below(&self) -> DirPath {
+        self.name.as_ref().map_or_else(DirPath::root, |name| self.directory.child(name))
+    }
+
     /// Everything at and, when `recursive`, below this place.
     pub(crate) fn selection(&self, recursive: bool) -> proto::Selection {
         let name = match &self.name {

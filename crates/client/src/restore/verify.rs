@@ -92,6 +92,7 @@ impl Destination for Checker<'_> {
             self.tally.fail(path, "its data is lost or damaged at the server");
             return None;
         }
+        self.tally.progress.objects.fetch_add(1, Relaxed);
         self.reads.then_some(path)
     }
 
