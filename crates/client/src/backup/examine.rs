@@ -30,6 +30,9 @@ use crate::report::Failure;
 /// Objects examined as one page at most; the page may be divided into so many more.
 const SEGMENT_OBJECTS_MAX: usize = 2 * PAGE_OBJECTS_MAX;
 
+/// Bytes of extended attributes in one change at most, so that it fits a message.
+const ATTRIBUTE_BYTES_MAX: usize = 24 << 20;
+
 /// Expirations of one page, held back.
 pub(super) struct Expiry {
     pub(super) path: DirPath,
@@ -86,6 +89,17 @@ struct Outcome {
     expired: Vec<(Name, Kind)>,
     /// Whether an object could not be taken: then there is no digest.
     has_failed: bool,
+    /// Of the extended attributes taken so far.
+    attribute_bytes: usize,
+}
+
+impl Outcome {
+    /// Makes room for the attributes of one more object, if there is any.
+    fn admits(&mut self, attributes: &Attributes) -> bool {
+        let bytes = |xattr: &model::Xattr| xattr.name.len() + xattr.value.len();
+        self.attribute_bytes += attributes.xattrs.iter().map(bytes).sum::<usize>();
+        self.attribute_bytes <= ATTRIBUTE_BYTES_MAX
+    }
 }
 
 /// An object whose content must be compared.
@@ -262,6 +276,11 @@ impl<'a> Examiner<'a> {
             return;
         }
         match self.draft(segment, name, found) {
+            Ok(draft) if !outcome.admits(&draft.attributes) => {
+                let error = "the extended attributes of this directory's objects take too much";
+                self.fail(segment, name, error.to_owned());
+                outcome.has_failed = true;
+            }
             Ok(draft) => {
                 outcome.stored.push((draft.name.clone(), draft.stat));
                 self.count(segment, &self.context.tally.backed_up);
