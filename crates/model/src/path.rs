@@ -122,11 +122,6 @@ impl DirPath {
         Some(end)
     }
 
-    /// How many directories lie between the root and this one: 0 for the root.
-    pub fn depth(&self) -> usize {
-        self.0.iter().filter(|&&byte| byte == b'/').count().saturating_sub(1)
-    }
-
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -180,7 +175,6 @@ mod tests {
         assert_eq!(above.child(&root), DirPath::root());
         assert_eq!(above.join(&root), b"/");
         assert_eq!(above.parent(), None);
-        assert_eq!((DirPath::root().depth(), usr.depth(), share.depth()), (0, 1, 2));
         for bad in [&b"usr/"[..], b"/usr", b"//", b"/a//b/", b"/../", b"/a\0/"] {
             assert_eq!(DirPath::new(bad), Err(NameError::DirPath));
         }

@@ -255,6 +255,11 @@ impl Pool {
             if seal_open {
                 sealing.extend(std::mem::take(&mut state.open).into_values());
             }
+            for pack in &sealing {
+                // Readers go on while the footer is being written, without scanning for a table.
+                state.tables.put(pack.number(), pack.table());
+                state.files.put(pack.number(), pack.file());
+            }
             let unsynced = state.open.values().filter(|open| open.is_unsynced());
             (sealing, unsynced.map(OpenPack::sync_handle).collect::<Vec<_>>())
         };

@@ -129,9 +129,7 @@ async fn open_session(
         let failed = |error| refusal::catalog(&error);
         let filespace = core.catalog.open_filespace(node.id, &name, now).map_err(failed)?;
         let claim = core.claim(filespace.id)?;
-        let root = PageKey::first_of(DirPath::above_root());
-        let is_new = core.catalog.page(filespace.id, &root).map_err(failed)?.is_none();
-        let opened = proto::Opened { session: core.next_session().0, is_new, directories: 0 };
+        let opened = proto::Opened { session: core.next_session().0 };
         let session = Session {
             core,
             node,

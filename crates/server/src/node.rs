@@ -83,6 +83,8 @@ impl NodeService for NodeApi {
         let core = Arc::clone(&self.core);
         blocking(move || {
             let node = core.authenticate(&request)?;
+            let client = &request.get_ref().client_version;
+            tracing::debug!(node = %node.name, client, "greeted");
             hello(&core, &node)
         })
         .await

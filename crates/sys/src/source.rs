@@ -107,11 +107,6 @@ impl SourceFile {
         let _advised = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
     }
 
-    /// Tells the kernel to start reading the whole file. Advice only.
-    pub fn advise_will_need(&self) {
-        let _advised = rustix::fs::fadvise(&self.file, 0, None, Advice::WillNeed);
-    }
-
     /// The extended attributes and inode flags; see [`crate::Dir::attributes`].
     pub fn attributes(&self) -> io::Result<Attributes> {
         Inode::of_open(self.file.as_fd()).attributes()

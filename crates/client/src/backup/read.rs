@@ -82,6 +82,9 @@ impl FileReader {
         let before = file.stat()?;
         let size = before.stat.size;
         let is_sparse = before.allocated_bytes < size;
+        if size > READ_BYTES as u64 {
+            file.advise_sequential();
+        }
         let segments = if is_sparse && size > 0 {
             file.segments(size)?
         } else {

@@ -38,8 +38,6 @@ const QUANTA_WAITING: usize = 8;
 const OUTGOING_WAITING: usize = 16;
 /// Messages that wait for the network at most.
 const SENDING: usize = 8;
-/// Objects expired in one change at most.
-const EXPIRED_PER_ROUND: usize = 4096;
 /// Another backup of the filespace is waited for so long: the end of one that was killed takes a
 /// moment to be noticed.
 const BUSY_TRIES: u32 = 20;
@@ -499,7 +497,6 @@ impl Session<'_> {
     ) -> Result<(), ClientError> {
         for expiry in expiries.drain(..) {
             let Expiry { path, first, names, digest } = expiry;
-            debug_assert!(names.len() <= EXPIRED_PER_ROUND, "a page holds fewer objects");
             let names = names.iter().map(|(name, _)| Bytes::copy_from_slice(name.as_bytes()));
             let digest = digest.map_or_else(Bytes::new, |d| Bytes::copy_from_slice(&d.0));
             outbox.push(proto::PageChange {
