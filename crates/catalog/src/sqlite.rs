@@ -19,6 +19,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use model::{ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, ServerTime};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::{
@@ -132,6 +133,10 @@ impl Drop for Sqlite {
 fn prepare(connection: &Connection, cache_kib: i64) -> Result<(), CatalogError> {
     connection.busy_timeout(std::time::Duration::from_secs(30)).map_err(database)?;
     connection.set_prepared_statement_cache_capacity(64);
+    // Else SQLite prepares a statement again for each value that a range begins with.
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+        .map_err(database)?;
     let pragmas = format!(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;
          PRAGMA wal_autocheckpoint=4000; PRAGMA cache_size=-{cache_kib};"
