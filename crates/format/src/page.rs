@@ -35,7 +35,7 @@ mod extents;
 
 use model::{Object, PlaceCode};
 use std::cell::RefCell;
-use zstd::bulk::Compressor;
+use zstd::bulk::{Compressor, Decompressor};
 
 use crate::{Damaged, Reader, Writer};
 
@@ -50,6 +50,7 @@ pub const BODY_BYTES_MAX: usize = 64 << 20;
 thread_local! {
     // Contexts are dear to make and cheap to use again.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
 /// Encodes `objects`, which must be sorted by name, without duplicates, and no more than a page
@@ -119,8 +120,14 @@ fn open(page: &[u8]) -> Result<Vec<u8>, Damaged> {
 }
 
 fn decompress(payload: &[u8]) -> Result<Vec<u8>, Damaged> {
-    let capacity = zstd::bulk::Decompressor::upper_bound(payload)
+    let capacity = Decompressor::upper_bound(payload)
         .filter(|&bytes| bytes <= BODY_BYTES_MAX)
         .ok_or(Damaged::page("its size is not stated or too large"))?;
-    zstd::bulk::decompress(payload, capacity).map_err(|_| Damaged::page("not decompressible"))
+    let decompressed = DECOMPRESSOR.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            *slot = Decompressor::new().ok();
+        }
+        slot.as_mut()?.decompress(payload, capacity).ok()
+    });
+    decompressed.ok_or(Damaged::page("not decompressible"))
 }
