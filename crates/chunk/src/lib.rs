@@ -10,4 +10,4 @@ mod quantum;
 
 pub use cut::cut;
 pub use digest::{ContentHasher, DomainKey};
-pub use quantum::{Compressor, Decompressor, RawQuantum, recode};
+pub use quantum::{Compression, Compressor, Decompressor, RawQuantum, recode};

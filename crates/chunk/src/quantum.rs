@@ -5,35 +5,62 @@ use std::io;
 use format::Damaged;
 use format::quantum::{Codec, Record, encode};
 use model::QUANTUM_BYTES_MAX;
+use zstd::zstd_safe::{CParameter, Strategy};
 
 /// Chunks collected for one quantum, uncompressed.
 ///
-/// Invariants: the lengths add up to the data; no chunk is empty; at most [`QUANTUM_BYTES_MAX`]
-/// bytes.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// Invariants: the lengths add up to `used`, the part of the data that is taken; no chunk is empty;
+/// at most [`QUANTUM_BYTES_MAX`] bytes are taken.
+#[derive(Clone, Debug, Default)]
 pub struct RawQuantum {
     lengths: Vec<u32>,
+    /// Behind `used` lies room that was written before: making it anew costs the kernel as much
+    /// time as compressing a tenth of it.
     data: Vec<u8>,
+    used: usize,
 }
 
 impl RawQuantum {
     /// An empty quantum with room for all that it may hold.
     pub fn with_room() -> Self {
-        Self { lengths: Vec::new(), data: Vec::with_capacity(QUANTUM_BYTES_MAX) }
+        Self { lengths: Vec::new(), data: vec![0; QUANTUM_BYTES_MAX], used: 0 }
     }
 
     /// Whether `chunk_bytes` more fit.
     pub fn fits(&self, chunk_bytes: usize) -> bool {
-        self.data.len() + chunk_bytes <= QUANTUM_BYTES_MAX
+        self.used + chunk_bytes <= QUANTUM_BYTES_MAX
     }
 
     /// Adds `chunk`, which must fit and not be empty; returns its index.
     pub fn push(&mut self, chunk: &[u8]) -> u32 {
-        assert!(self.fits(chunk.len()) && !chunk.is_empty(), "callers ask fits() first");
-        let index = u32::try_from(self.lengths.len()).expect("at most 2^20 chunks");
-        self.lengths.push(u32::try_from(chunk.len()).expect("at most 1 MiB"));
-        self.data.extend_from_slice(chunk);
+        self.room(chunk.len()).copy_from_slice(chunk);
+        self.take(chunk.len())
+    }
+
+    /// Where the next chunk, of `bytes` that must fit, is to be written before [`Self::take`].
+    pub fn room(&mut self, bytes: usize) -> &mut [u8] {
+        assert!(self.fits(bytes), "callers ask fits() first");
+        let end = self.used + bytes;
+        if self.data.len() < end {
+            self.data.resize(end, 0);
+        }
+        &mut self.data[self.used..end]
+    }
+
+    /// Adds the first `bytes` of what was last written to [`Self::room`] as a chunk; returns its
+    /// index.
+    pub fn take(&mut self, bytes: usize) -> u32 {
+        assert!(bytes > 0 && self.used + bytes <= self.data.len(), "a chunk is what room() gave");
+        let index = u32::try_from(self.lengths.len()).expect("at most 2^21 chunks");
+        self.lengths.push(u32::try_from(bytes).expect("at most 2 MiB"));
+        self.used += bytes;
         index
+    }
+
+    /// Makes it empty and keeps its room.
+    pub fn clear(&mut self) {
+        self.lengths.clear();
+        self.used = 0;
     }
 
     pub fn is_empty(&self) -> bool {
@@ -46,12 +73,12 @@ impl RawQuantum {
 
     /// The chunks, one behind the other.
     pub fn data(&self) -> &[u8] {
-        &self.data
+        &self.data[..self.used]
     }
 
     /// The chunks in order.
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = self.data.as_slice();
+        let mut rest = self.data();
         self.lengths.iter().map(move |&length| {
             let (chunk, behind) = rest.split_at(length as usize);
             rest = behind;
@@ -60,10 +87,53 @@ impl RawQuantum {
     }
 }
 
+impl PartialEq for RawQuantum {
+    fn eq(&self, other: &Self) -> bool {
+        self.lengths == other.lengths && self.data() == other.data()
+    }
+}
+
+impl Eq for RawQuantum {}
+
+/// How hard to compress.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Compression {
+    /// Not at all.
+    Stored,
+    /// Just below zstd's level 3: its two hash tables, small enough for a core's own cache.
+    /// Measured on source trees in quanta of 2 MiB: 9 % smaller than level 1 for a quarter more
+    /// time, 1 % larger than level 3 for 6 % less.
+    #[default]
+    Standard,
+    /// A level of zstd, negative ones included.
+    Level(i32),
+}
+
+fn context(compression: Compression) -> io::Result<zstd::bulk::Compressor<'static>> {
+    let level = match compression {
+        Compression::Stored => 1,
+        Compression::Standard => 3,
+        Compression::Level(level) => level,
+    };
+    let mut context = zstd::bulk::Compressor::new(level)?;
+    if compression == Compression::Standard {
+        for parameter in [
+            CParameter::Strategy(Strategy::ZSTD_dfast),
+            CParameter::WindowLog(21),
+            CParameter::ChainLog(15),
+            CParameter::HashLog(16),
+            CParameter::MinMatch(5),
+        ] {
+            context.set_parameter(parameter)?;
+        }
+    }
+    Ok(context)
+}
+
 /// A zstd context, to be used for many quanta: making one costs as much as compressing a file.
 pub struct Compressor {
     context: zstd::bulk::Compressor<'static>,
-    level: i32,
+    compression: Compression,
     buffer: Vec<u8>,
 }
 
@@ -71,23 +141,32 @@ impl Compressor {
     /// Payloads that do not shrink to this share are stored: they would cost time at every restore.
     const WORTH_PER_MILLE: usize = 970;
 
-    /// `level` is zstd's, negative ones included; 0 stores everything uncompressed.
-    pub fn new(level: i32) -> io::Result<Self> {
-        let context = zstd::bulk::Compressor::new(if level == 0 { 1 } else { level })?;
-        Ok(Self { context, level, buffer: vec![0; QUANTUM_BYTES_MAX] })
+    /// Fails where zstd does not know the level.
+    pub fn new(compression: Compression) -> io::Result<Self> {
+        let context = context(compression)?;
+        Ok(Self { context, compression, buffer: vec![0; QUANTUM_BYTES_MAX] })
+    }
+
+    /// Compresses otherwise from the next quantum on.
+    pub fn set(&mut self, compression: Compression) -> io::Result<()> {
+        if compression != self.compression {
+            self.context = context(compression)?;
+            self.compression = compression;
+        }
+        Ok(())
     }
 
     /// The record of `quantum`, which must not be empty.
     pub fn encode(&mut self, quantum: &RawQuantum) -> Vec<u8> {
-        match self.shrink(&quantum.data) {
+        match self.shrink(quantum.data()) {
             Some(bytes) => encode(Codec::Zstd, &quantum.lengths, &self.buffer[..bytes]),
-            None => encode(Codec::Stored, &quantum.lengths, &quantum.data),
+            None => encode(Codec::Stored, &quantum.lengths, quantum.data()),
         }
     }
 
     /// Compresses `data` into the buffer if that is worth it; tells how many bytes it became.
     fn shrink(&mut self, data: &[u8]) -> Option<usize> {
-        if self.level == 0 {
+        if self.compression == Compression::Stored {
             return None;
         }
         // A buffer too small for the result makes zstd give up early on incompressible data.
@@ -108,19 +187,34 @@ impl Decompressor {
 
     /// Takes `record` apart: checksum verified, chunks decompressed.
     pub fn decode(&mut self, record: &[u8]) -> Result<RawQuantum, Damaged> {
+        let mut quantum = RawQuantum::default();
+        self.decode_into(record, &mut quantum)?;
+        Ok(quantum)
+    }
+
+    /// As [`Self::decode`], in the room that `quantum` has. After an error it is empty.
+    pub fn decode_into(&mut self, record: &[u8], quantum: &mut RawQuantum) -> Result<(), Damaged> {
+        quantum.clear();
         let record = Record::decode(record)?;
         let raw_bytes = record.raw_bytes();
-        let data = match record.codec {
-            Codec::Stored => record.payload.to_vec(),
+        let room = quantum.room(raw_bytes);
+        let bytes = match record.codec {
+            Codec::Stored if record.payload.len() == raw_bytes => {
+                room.copy_from_slice(record.payload);
+                raw_bytes
+            }
+            Codec::Stored => record.payload.len(),
             Codec::Zstd => self
                 .context
-                .decompress(record.payload, raw_bytes)
+                .decompress_to_buffer(record.payload, room)
                 .map_err(|_| Damaged { what: "quantum", why: "not decompressible" })?,
         };
-        if data.len() != raw_bytes {
+        if bytes != raw_bytes {
             return Err(Damaged { what: "quantum", why: "its payload has another length" });
         }
-        Ok(RawQuantum { lengths: record.lengths, data })
+        quantum.lengths = record.lengths;
+        quantum.used = raw_bytes;
+        Ok(())
     }
 }
 
@@ -144,9 +238,14 @@ mod tests {
             chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..400), 1..30),
             level in -3..5,
         ) {
+            let compression = match level {
+                0 => Compression::Stored,
+                4 => Compression::Standard,
+                level => Compression::Level(level),
+            };
             let mut quantum = RawQuantum::with_room();
             chunks.iter().for_each(|chunk| _ = quantum.push(chunk));
-            let record = Compressor::new(level).expect("context").encode(&quantum);
+            let record = Compressor::new(compression).expect("context").encode(&quantum);
             let opened = Decompressor::new().expect("context").decode(&record);
             prop_assert_eq!(opened.as_ref(), Ok(&quantum));
             prop_assert!(quantum.chunks().eq(chunks.iter().map(Vec::as_slice)));
@@ -155,7 +254,7 @@ mod tests {
 
     #[test]
     fn text_shrinks_and_noise_is_stored() {
-        let mut compressor = Compressor::new(1).expect("context");
+        let mut compressor = Compressor::new(Compression::Standard).expect("context");
         let mut text = RawQuantum::with_room();
         text.push(&b"int main(void) { return 0; }\n".repeat(1000));
         assert!(compressor.encode(&text).len() < text.data().len() / 10);

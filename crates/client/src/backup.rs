@@ -6,8 +6,8 @@
 //!   |                v
 //!   |          pages (one stream of questions)
 //!   v                v
-//! examine (threads): compare, read, cut, digest, deduplicate --full quantum--> compress (threads)
-//!   | page changes                                                                | records
+//! examine (threads): compare, read, cut, digest, deduplicate, compress --or--> compress (threads)
+//!   | page changes, records                                                       | records
 //!   v                                                                             v
 //! outbox (one thread): a change goes out behind the quanta that it names; transactions; answers
 //! ```
@@ -17,15 +17,18 @@
 //! is more likely an unmounted disk than a wish.
 
 mod compare;
+mod crew;
 mod data;
 mod digest;
 mod examine;
 mod inventory;
 mod outbox;
 mod pages;
+mod press;
 mod read;
 mod session;
 mod tally;
+mod tuner;
 mod walk;
 
 use std::collections::BTreeMap;

@@ -1,14 +1,15 @@
 //! The deduplication cache: grants by chunk digest, so that what the server has is not sent again.
 //!
-//! A table of fixed size in a mapped file: buckets of eight entries, each four words: digest prefix
-//! (2), place, MAC. A full bucket gives up one of its entries; the table is never emptied as a
-//! whole. Entries need no lock: one torn between two writers is a grant that the server refuses,
-//! and then the data is sent.
+//! A table in a mapped file: buckets of eight entries, each four words: digest prefix (2), place,
+//! MAC. It begins small and doubles when many buckets have been full, up to its limit: a table
+//! larger than what is in it would cost a page fault a grant and its size in writing. A full bucket
+//! gives up one of its entries; the table is never emptied as a whole. Entries need no lock: one
+//! torn between two writers is a grant that the server refuses, and then the data is sent.
 
 use std::collections::HashMap;
-use std::path::Path;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use model::{ChunkDigest, GrantMac, Place, PlaceCode as _};
 use sys::map::MappedWords;
@@ -16,45 +17,65 @@ use sys::map::MappedWords;
 const ENTRY_WORDS: usize = 4;
 const BUCKET_ENTRIES: usize = 8;
 const BUCKET_WORDS: usize = ENTRY_WORDS * BUCKET_ENTRIES;
+const BUCKET_BYTES: u64 = BUCKET_WORDS as u64 * 8;
 /// Grants kept where no file can be mapped.
 const MEMORY_ENTRIES_MAX: usize = 1 << 20;
 
+/// Of the buckets, one in so many must have been full for the table to grow.
+const CROWDED_SHARE: u64 = 32;
+/// Buckets of a new table: 1 MiB.
+const BUCKETS_FIRST: u64 = 4096;
+
 /// Grants of one node at one server.
 pub(crate) enum Cache {
-    Mapped {
-        words: MappedWords,
-        buckets: u64,
-    },
+    Mapped(Growing),
     /// Another process has the file, or the disk has no room for it.
     Memory(Mutex<HashMap<[u8; 16], (Place, GrantMac)>>),
 }
 
+/// A table that may be replaced by a larger one.
+pub(crate) struct Growing {
+    path: PathBuf,
+    buckets_max: u64,
+    table: RwLock<Table>,
+}
+
+struct Table {
+    words: MappedWords,
+    buckets: u64,
+    /// It cannot grow any more.
+    is_final: bool,
+    /// Entries that had to go because their bucket was full.
+    crowded: AtomicU64,
+}
+
 impl Cache {
-    /// Opens the cache file `path` of `megabytes`; falls back to memory.
+    /// Opens the cache file `path` of up to `megabytes`; falls back to memory. None at all with 0.
     pub(crate) fn open(path: &Path, megabytes: u64) -> Self {
-        let buckets = (megabytes << 20) / (BUCKET_WORDS as u64 * 8);
-        let word_count = usize::try_from(buckets).unwrap_or(0) * BUCKET_WORDS;
-        let has_room = path.parent().is_some_and(|folder| {
-            let claimed = path.metadata().map_or(0, |file| file.len());
-            sys::durable::free_bytes(folder).is_ok_and(|free| free + claimed > megabytes << 21)
-        });
-        if buckets > 0
-            && has_room
-            && let Ok(words) = MappedWords::open(path, word_count)
-        {
-            return Self::Mapped { words, buckets };
+        let buckets_max = (megabytes << 20) / BUCKET_BYTES;
+        let there = path.metadata().map_or(0, |file| file.len()) / BUCKET_BYTES;
+        let is_ours = |buckets: u64| {
+            buckets == buckets_max || (buckets.is_power_of_two() && buckets < buckets_max)
+        };
+        let is_grown = there >= BUCKETS_FIRST && is_ours(there);
+        let buckets = if is_grown { there } else { BUCKETS_FIRST.min(buckets_max) };
+        match Table::open(path, buckets, buckets == buckets_max) {
+            Some(table) => {
+                let table = RwLock::new(table);
+                Self::Mapped(Growing { path: path.to_owned(), buckets_max, table })
+            }
+            None => Self::Memory(Mutex::default()),
         }
-        Self::Memory(Mutex::default())
     }
 
     /// The grant of the chunk `digest`, if it is known.
     pub(crate) fn get(&self, digest: &ChunkDigest) -> Option<(Place, GrantMac)> {
         match self {
             Self::Memory(grants) => grants.lock().ok()?.get(&digest.prefix()).copied(),
-            Self::Mapped { words, buckets } => {
+            Self::Mapped(growing) => {
                 let prefix = prefix_words(digest);
-                let bucket = bucket(words.words(), *buckets, prefix);
-                bucket.chunks_exact(ENTRY_WORDS).find_map(|entry| read(entry, prefix))
+                let table = growing.table();
+                table.bucket(prefix).chunks_exact(ENTRY_WORDS).find_map(|e| read(e, prefix))
             }
         }
     }
@@ -69,13 +90,87 @@ impl Cache {
                     grants.insert(digest.prefix(), (place, mac));
                 }
             }
-            Self::Mapped { words, buckets } => {
-                let prefix = prefix_words(digest);
-                let bucket = bucket(words.words(), *buckets, prefix);
-                write(slot(bucket, prefix, place), prefix, place, mac);
-            }
+            Self::Mapped(growing) => growing.put(prefix_words(digest), place, mac),
         }
     }
+}
+
+impl Growing {
+    fn table(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, prefix: (u64, u64), place: Place, mac: GrantMac) {
+        let table = self.table();
+        let bucket = table.bucket(prefix);
+        let has_slot = has_slot(bucket, prefix);
+        write(slot(bucket, prefix, place), prefix, place, mac);
+        let is_due = || table.crowded.fetch_add(1, Relaxed) + 1 >= table.buckets / CROWDED_SHARE;
+        if !has_slot && !table.is_final && is_due() {
+            let buckets = table.buckets;
+            drop(table);
+            self.grow_from(buckets);
+        }
+    }
+
+    /// Doubles the table if it still has so many `buckets`, or settles for them.
+    fn grow_from(&self, buckets: u64) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        if table.buckets != buckets {
+            return;
+        }
+        match table.doubled(&self.path, self.buckets_max) {
+            Some(larger) => *table = larger,
+            None => table.is_final = true,
+        }
+    }
+}
+
+impl Table {
+    /// `None` where the file cannot be had or the disk has little room left.
+    fn open(path: &Path, buckets: u64, is_final: bool) -> Option<Self> {
+        let bytes = buckets * BUCKET_BYTES;
+        let claimed = path.metadata().map_or(0, |file| file.len());
+        let free = sys::durable::free_bytes(path.parent()?).ok()?;
+        if buckets == 0 || free + claimed <= bytes * 2 {
+            return None;
+        }
+        let words = MappedWords::open(path, usize::try_from(bytes / 8).ok()?).ok()?;
+        Some(Self { words, buckets, is_final, crowded: AtomicU64::new(0) })
+    }
+
+    /// A table of twice the size with the same grants, in place of this one.
+    fn doubled(&self, path: &Path, buckets_max: u64) -> Option<Self> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".new");
+        let new = PathBuf::from(name);
+        // What a process that died while growing left.
+        drop(std::fs::remove_file(&new));
+        let buckets = (self.buckets * 2).min(buckets_max);
+        let larger = Self::open(&new, buckets, buckets == buckets_max)?;
+        for entry in self.words.words().chunks_exact(ENTRY_WORDS) {
+            let [low, high, place, mac] = [0, 1, 2, 3].map(|at: usize| entry[at].load(Relaxed));
+            if let Some(place) = Place::from_code(place).filter(|_| place != 0) {
+                let bucket = larger.bucket((low, high));
+                let mac = GrantMac(mac.to_le_bytes());
+                write(slot(bucket, (low, high), place), (low, high), place, mac);
+            }
+        }
+        std::fs::rename(&new, path).ok()?;
+        Some(larger)
+    }
+
+    fn bucket(&self, prefix: (u64, u64)) -> &[AtomicU64] {
+        let number = (u128::from(prefix.1) * u128::from(self.buckets)) >> 64;
+        let start = usize::try_from(number).expect("below the count of buckets") * BUCKET_WORDS;
+        &self.words.words()[start..start + BUCKET_WORDS]
+    }
+}
+
+fn has_slot(bucket: &[AtomicU64], prefix: (u64, u64)) -> bool {
+    bucket
+        .chunks_exact(ENTRY_WORDS)
+        .any(|entry| entry[2].load(Relaxed) == 0 || read(entry, prefix).is_some())
 }
 
 fn prefix_words(digest: &ChunkDigest) -> (u64, u64) {
@@ -83,12 +178,6 @@ fn prefix_words(digest: &ChunkDigest) -> (u64, u64) {
     let low = u64::try_from(prefix & u128::from(u64::MAX)).expect("masked");
     let high = u64::try_from(prefix >> 64).expect("shifted");
     (low, high)
-}
-
-fn bucket(words: &[AtomicU64], buckets: u64, prefix: (u64, u64)) -> &[AtomicU64] {
-    let number = (u128::from(prefix.1) * u128::from(buckets)) >> 64;
-    let start = usize::try_from(number).expect("below the count of buckets") * BUCKET_WORDS;
-    &words[start..start + BUCKET_WORDS]
 }
 
 fn read(entry: &[AtomicU64], prefix: (u64, u64)) -> Option<(Place, GrantMac)> {
@@ -134,7 +223,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("cache");
         let cache = Cache::open(&path, 1);
-        assert!(matches!(cache, Cache::Mapped { .. }));
+        assert!(matches!(cache, Cache::Mapped(_)));
         for number in 0..1000 {
             let (place, mac) = grant(number);
             cache.put(&digest(u64::from(number)), place, mac);
@@ -156,6 +245,27 @@ mod tests {
         }
         let held = (0..count).filter(|&n| cache.get(&digest(u64::from(n))) == Some(grant(n)));
         assert!((20_000..=32_768).contains(&held.count()));
+    }
+
+    #[test]
+    fn it_grows_with_what_is_in_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("cache");
+        let cache = Cache::open(&path, 64);
+        let bytes = || path.metadata().expect("is there").len();
+        assert_eq!(bytes(), 1 << 20);
+        let count = 200_000;
+        for number in 0..count {
+            let (place, mac) = grant(number);
+            cache.put(&digest(u64::from(number)), place, mac);
+        }
+        assert!(((8 << 20)..=(32 << 20)).contains(&bytes()), "{}", bytes());
+        let size = bytes();
+        drop(cache);
+        let cache = Cache::open(&path, 64);
+        assert_eq!(bytes(), size);
+        let held = (0..count).filter(|&n| cache.get(&digest(u64::from(n))) == Some(grant(n)));
+        assert!(held.count() > 190_000);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use wire::proto;
 
 use crate::link::{self, Trust};
-use crate::{ClientError, ErrorKind};
+use crate::{ClientError, ErrorKind, Tuning};
 
 const CONFIG_FILE: &str = "client.toml";
 const IDENTITY_FILE: &str = "node.pem";
@@ -30,6 +30,15 @@ pub(crate) struct ClientConfig {
     /// Megabytes of the deduplication cache.
     #[serde(default = "default_cache_megabytes")]
     pub(crate) dedup_cache_megabytes: u64,
+    /// Where the deduplication cache lies, if not in the node's folder: a fast disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dedup_cache_folder: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) tuning: Tuning,
+}
+
+fn is_default(tuning: &Tuning) -> bool {
+    *tuning == Tuning::default()
 }
 
 fn default_cache_megabytes() -> u64 {
@@ -152,7 +161,8 @@ pub fn enroll(home: &Path, address: &str, token: &str) -> Result<Enrolled, Clien
         signing_request: request.signing_request.clone().into(),
     };
     let certificate = runtime.block_on(async {
-        let channel = link::connect(address, Trust::Fingerprint(token.ca_fingerprint)).await?;
+        let trust = Trust::Fingerprint(token.ca_fingerprint);
+        let channel = link::connect(address, trust, None).await?;
         let mut client = proto::enrolment_client::EnrolmentClient::new(channel);
         Ok::<_, ClientError>(client.enrol(enrol).await?.into_inner())
     })?;
@@ -162,6 +172,8 @@ pub fn enroll(home: &Path, address: &str, token: &str) -> Result<Enrolled, Clien
         server: address.to_owned(),
         node: certificate.node.clone(),
         dedup_cache_megabytes: default_cache_megabytes(),
+        dedup_cache_folder: None,
+        tuning: Tuning::default(),
     };
     let text = toml::to_string(&config)
         .map_err(|error| ClientError::new(ErrorKind::Bug, error.to_string()))?;

@@ -16,6 +16,7 @@ mod list;
 mod progress;
 mod report;
 mod restore;
+mod tuning;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,12 +25,14 @@ use model::{Kind, ServerTime};
 use policy::Selection;
 
 pub use backup::Targets;
+pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
 pub use home::{Enrolled, enroll};
 pub use link::{FilespaceSummary, Hello};
 pub use list::ListedVersion;
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
+pub use tuning::{CompressionChoice, Tuning};
 
 /// What to back up and how.
 #[derive(Clone, Debug)]
@@ -46,10 +49,8 @@ pub struct BackupOptions {
     pub cross_filesystems: bool,
     /// Expire also where most of what was backed up is gone.
     pub confirm_expire: bool,
-    /// zstd's; 0 stores uncompressed.
-    pub compression_level: i32,
-    /// Threads that read files; 0 chooses by the machine.
-    pub resource_utilization: usize,
+    /// Goes before what the node's folder says.
+    pub tuning: Tuning,
 }
 
 /// Which objects, in which state.

@@ -22,6 +22,8 @@ use wire::{CONNECTION_WINDOW_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, prot
 use crate::home::{ClientConfig, Home, Identity, Request};
 use crate::{ClientError, ErrorKind};
 
+/// Bytes that wait in the kernel for the network at most: some quanta.
+const UNSENT_BYTES: u32 = 1 << 20;
 /// A server that does not answer by then is not there.
 const CONNECT_SECS: u64 = 15;
 /// The connection is asked for a sign of life so often.
@@ -86,7 +88,8 @@ impl Link {
         let expires = expiry(&identity.leaf);
         let address = home.config.server.clone();
         let greeted = runtime.block_on(async {
-            let channel = connect(&address, Trust::Pinned(identity)).await?;
+            let buffers = home.config.tuning.socket_buffer_bytes;
+            let channel = connect(&address, Trust::Pinned(identity), buffers).await?;
             let mut client = NodeClient::new(channel)
                 .max_decoding_message_size(MESSAGE_BYTES_MAX)
                 .max_encoding_message_size(MESSAGE_BYTES_MAX);
@@ -190,8 +193,12 @@ async fn renew(home: &Home, client: &mut NodeClient<Channel>) -> Result<(), Clie
     home.renew(&request, &certificate.chain_pem)
 }
 
-/// Connects to the server at `address`.
-pub(crate) async fn connect(address: &str, trust: Trust) -> Result<Channel, ClientError> {
+/// Connects to the server at `address`, with socket buffers of so many bytes if it says so.
+pub(crate) async fn connect(
+    address: &str,
+    trust: Trust,
+    buffer_bytes: Option<u32>,
+) -> Result<Channel, ClientError> {
     let config = Arc::new(tls_config(trust)?);
     let limit = Duration::from_secs(CONNECT_SECS);
     let unreachable = |error: &dyn std::fmt::Display| {
@@ -203,6 +210,11 @@ pub(crate) async fn connect(address: &str, trust: Trust) -> Result<Channel, Clie
         .map_err(|_| unreachable(&"it does not answer"))?
         .map_err(|error| unreachable(&error))?;
     stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
+    if let Some(bytes) = buffer_bytes {
+        sys::net::set_buffers(&stream, bytes).map_err(|error| unreachable(&error))?;
+    }
+    // Advice only: what waits is to wait here, where it shows that the network is slow.
+    drop(sys::net::limit_unsent(&stream, UNSENT_BYTES));
     let name = ServerName::try_from(wire::SERVER_NAME).expect("a DNS name");
     let handshake = TlsConnector::from(config).connect(name, stream);
     let stream = tokio::time::timeout(limit, handshake)

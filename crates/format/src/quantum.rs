@@ -1,4 +1,4 @@
-//! A quantum: up to 1 MiB of consecutive chunks as one independent, self-checking record, the same
+//! A quantum: up to 2 MiB of consecutive chunks as one independent, self-checking record, the same
 //! on the wire and in a pack.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //!      0      4  magic "HFQ1"
 //!      4      1  codec: 0 stored, 1 zstd
 //!      5      3  zero
-//!      8      4  raw bytes: the chunks together, 1..=2^20
+//!      8      4  raw bytes: the chunks together, 1..=2^21
 //!     12      4  payload bytes
 //!     16      4  chunk count, at least 1
 //!     20      4  table bytes
@@ -136,7 +136,7 @@ pub fn encode(codec: Codec, lengths: &[u32], payload: &[u8]) -> Vec<u8> {
     lengths.iter().for_each(|&length| table.varint(u64::from(length)));
     let table = table.finish();
     let raw_bytes: u32 = lengths.iter().sum();
-    assert!(raw_bytes as usize <= QUANTUM_BYTES_MAX, "a quantum holds at most 1 MiB");
+    assert!(raw_bytes as usize <= QUANTUM_BYTES_MAX, "a quantum holds at most 2 MiB");
     assert!(!lengths.contains(&0) && !lengths.is_empty(), "no chunk is empty");
 
     let mut record = Vec::with_capacity(HEADER_BYTES + table.len() + payload.len());

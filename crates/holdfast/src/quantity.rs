@@ -30,6 +30,21 @@ pub(crate) fn bytes(number: u64) -> (String, &'static str) {
     (grouped(&text), UNITS[power])
 }
 
+/// The bytes that a person writes as a number with K, M, G or T behind it, in powers of 1024; a
+/// number alone counts `unit` bytes.
+pub(crate) fn parse_bytes(text: &str, unit: u64) -> Result<u64, String> {
+    let (digits, unit) = match text.char_indices().next_back() {
+        Some((at, letter)) if letter.is_ascii_alphabetic() => {
+            let power = "KMGT".find(letter.to_ascii_uppercase());
+            let power = power.ok_or("a size ends with K, M, G or T")?;
+            (&text[..at], 1 << (10 * (power + 1)))
+        }
+        _ => (text, unit),
+    };
+    let number: u64 = digits.parse().map_err(|_| "a size is a number such as 64M")?;
+    number.checked_mul(unit).ok_or_else(|| "it is too large".to_owned())
+}
+
 /// `1.23 KB`.
 pub(crate) fn bytes_with_unit(number: u64) -> String {
     let (value, unit) = bytes(number);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Raw bytes in a quantum at most.
-pub const QUANTUM_BYTES_MAX: usize = 1 << 20;
+pub const QUANTUM_BYTES_MAX: usize = 2 << 20;
 /// Files up to this many bytes are one chunk; no chunk but a file's last is shorter.
 pub const CHUNK_BYTES_MIN: usize = 128 << 10;
 /// What content-defined cutting aims at, in bytes.

@@ -1,6 +1,6 @@
 //! Packs on a real disk: appended, synced, sealed, torn, damaged.
 
-use chunk::{Compressor, DomainKey, RawQuantum};
+use chunk::{Compression, Compressor, DomainKey, RawQuantum};
 use proptest::prelude::*;
 
 use super::*;
@@ -18,7 +18,7 @@ fn open(folder: &Path) -> (Pool, Opened) {
 fn quantum(chunks: &[Vec<u8>]) -> (Vec<u8>, Vec<u32>, Vec<ChunkDigest>) {
     let mut raw = RawQuantum::default();
     chunks.iter().for_each(|chunk| _ = raw.push(chunk));
-    let record = Compressor::new(1).expect("context").encode(&raw);
+    let record = Compressor::new(Compression::Standard).expect("context").encode(&raw);
     (record, raw.lengths().to_vec(), raw.chunks().map(|c| digest_of(DOMAIN, c)).collect())
 }
 

@@ -159,11 +159,13 @@ async fn collect(
             proto::to_server::Message::Quantum(quantum) => {
                 let permit = Arc::clone(&storing).acquire_owned().await;
                 let permit = permit.map_err(|_| refusal::panicked())?;
+                let among_all = Arc::clone(&core.storing).acquire_owned().await;
+                let among_all = among_all.map_err(|_| refusal::panicked())?;
                 let core = Arc::clone(core);
                 let number = quantum.number;
                 let task = tokio::task::spawn_blocking(move || {
                     let stored = store(&core, &quantum);
-                    drop(permit);
+                    drop((permit, among_all));
                     stored
                 });
                 quanta.push((number, task));

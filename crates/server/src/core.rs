@@ -9,6 +9,7 @@ use catalog::index::ChunkIndex;
 use catalog::{Catalog, Node, PackRow, PackState, Write};
 use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, SessionId};
 use pool::{Known, Pool};
+use tokio::sync::Semaphore;
 use tonic::{Request, Status};
 
 use crate::authority::Authority;
@@ -27,10 +28,19 @@ pub(crate) struct Core {
     pub(crate) pool: Pool,
     pub(crate) secrets: Secrets,
     pub(crate) authority: Authority,
+    /// Taken while a quantum is stored: each keeps a processor busy, and room for a whole quantum.
+    pub(crate) storing: Arc<Semaphore>,
     index: ChunkIndex,
     sealed_since_flush: AtomicU64,
     backing_up: Mutex<HashSet<FilespaceId>>,
     sessions: AtomicU64,
+}
+
+/// Quanta stored at once at most, for each processor: one may wait for the disk meanwhile.
+const STORING_PER_PROCESSOR: usize = 2;
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// Backups at once at most: each keeps a thread that may block.
@@ -61,6 +71,7 @@ impl Core {
             pool,
             secrets,
             authority: Authority::load(folder, config.certificate_days)?,
+            storing: Arc::new(Semaphore::new(STORING_PER_PROCESSOR * processors())),
             index,
             sealed_since_flush: AtomicU64::new(0),
             backing_up: Mutex::default(),

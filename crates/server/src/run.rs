@@ -13,7 +13,7 @@ use tonic::transport::Server;
 use wire::proto::admin_server::AdminServer;
 use wire::proto::enrolment_server::EnrolmentServer;
 use wire::proto::node_server::NodeServer;
-use wire::{CONNECTION_WINDOW_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
+use wire::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES};
 
 use crate::admin::AdminApi;
 use crate::authority::AuthorityError;
@@ -123,6 +123,7 @@ fn node_server(core: &Arc<Core>) -> tonic::transport::server::Router {
     Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_frame_size(FRAME_BYTES)
         .max_concurrent_streams(STREAMS_MAX)
         .http2_keepalive_interval(Some(keepalive))
         .http2_keepalive_timeout(Some(keepalive))

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use chunk::{Compressor, Decompressor, RawQuantum, recode};
+use chunk::{Compression, Compressor, Decompressor, RawQuantum, recode};
 use model::{ChunkDigest, Place};
 use tonic::Status;
 use wire::proto;
@@ -13,9 +13,6 @@ use crate::refusal;
 /// A quantum of which so many per cent are known already is made again without them; below, keeping
 /// it whole is cheaper than compressing again.
 const RECODE_PERCENT: usize = 25;
-/// The level for quanta that are made again.
-const RECODE_LEVEL: i32 = 1;
-
 /// A quantum of a session that has been taken in: where its chunks are and how long.
 pub(crate) struct Stored {
     pub(crate) places: Vec<Place>,
@@ -24,35 +21,40 @@ pub(crate) struct Stored {
 }
 
 thread_local! {
-    static DECOMPRESSOR: RefCell<Option<Decompressor>> = const { RefCell::new(None) };
+    static OPENED: RefCell<Option<(Decompressor, RawQuantum)>> = const { RefCell::new(None) };
     static COMPRESSOR: RefCell<Option<Compressor>> = const { RefCell::new(None) };
 }
 
 /// Decompresses `record`, names its chunks by their digests, and appends those that the domain does
 /// not have.
 pub(crate) fn store(core: &Core, quantum: &proto::Quantum) -> Result<Stored, Status> {
-    let raw = open(&quantum.record)?;
+    OPENED.with_borrow_mut(|slot| {
+        if slot.is_none() {
+            let made = Decompressor::new().map_err(|_| Status::internal("no zstd context"))?;
+            *slot = Some((made, RawQuantum::default()));
+        }
+        let (decompressor, raw) = slot.as_mut().expect("made just above");
+        decompressor
+            .decode_into(&quantum.record, raw)
+            .map_err(|damage| refusal::malformed(&damage.to_string()))?;
+        store_opened(core, quantum, raw)
+    })
+}
+
+fn store_opened(core: &Core, quantum: &proto::Quantum, raw: &RawQuantum) -> Result<Stored, Status> {
     let digests: Vec<ChunkDigest> =
         raw.chunks().map(|chunk| core.pool.digest_of(DOMAIN, chunk)).collect();
-    if wire::quantum_check(&digests) != quantum.check[..] {
+    let is_right = match quantum.raw_check {
+        Some(check) if quantum.check.is_empty() => wire::raw_check(raw.data()) == check,
+        _ => wire::quantum_check(&digests) == quantum.check[..],
+    };
+    if !is_right {
         // The client read, digested and compressed something else than what arrived.
         return Err(Status::data_loss("a quantum was damaged on its way; try again"));
     }
     let known = core.lookup(&digests);
-    let places = append(core, &quantum.record, &raw, &digests, known)?;
+    let places = append(core, &quantum.record, raw, &digests, known)?;
     Ok(Stored { places, lengths: raw.lengths().to_vec(), digests })
-}
-
-fn open(record: &[u8]) -> Result<RawQuantum, Status> {
-    DECOMPRESSOR.with_borrow_mut(|slot| {
-        if slot.is_none() {
-            *slot = Some(Decompressor::new().map_err(|_| Status::internal("no zstd context"))?);
-        }
-        let decompressor = slot.as_mut().expect("made just above");
-        decompressor
-            .decode(record)
-            .map_err(|damage| refusal::malformed(&damage.to_string()))
-    })
 }
 
 fn append(
@@ -109,7 +111,7 @@ fn append_whole(
 fn compress(quantum: &RawQuantum) -> Result<Vec<u8>, Status> {
     COMPRESSOR.with_borrow_mut(|slot| {
         if slot.is_none() {
-            let made = Compressor::new(RECODE_LEVEL);
+            let made = Compressor::new(Compression::Standard);
             *slot = Some(made.map_err(|_| Status::internal("no zstd context"))?);
         }
         Ok(slot.as_mut().expect("made just above").encode(quantum))

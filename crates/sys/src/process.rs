@@ -17,13 +17,29 @@ pub fn raise_open_files() -> u64 {
 
 /// Processor time of all threads of this process, user and system.
 pub fn cpu_time() -> Duration {
-    let usage = usage();
+    let usage = usage(libc::RUSAGE_SELF);
     duration(usage.ru_utime) + duration(usage.ru_stime)
+}
+
+/// How often the calling thread has waited since it began: for a disk, a lock or a queue. Being
+/// interrupted while it has work is no waiting.
+pub fn waits_of_thread() -> u64 {
+    u64::try_from(usage(libc::RUSAGE_THREAD).ru_nvcsw).unwrap_or(0)
+}
+
+/// Time that the machine's processors have spent idle since it started, all together, waiting for
+/// disks included; `None` where the kernel does not tell.
+pub fn idle_time() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let mut fields = stat.lines().next()?.split_ascii_whitespace().skip(4);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let idle = ticks()? + ticks()?;
+    Some(Duration::from_millis(idle * 1000 / rustix::param::clock_ticks_per_second()))
 }
 
 /// The most memory that was resident at any time, in bytes.
 pub fn peak_memory_bytes() -> u64 {
-    u64::try_from(usage().ru_maxrss).unwrap_or(0) * 1024
+    u64::try_from(usage(libc::RUSAGE_SELF).ru_maxrss).unwrap_or(0) * 1024
 }
 
 /// Whether the effective user is root.
@@ -36,10 +52,10 @@ pub fn effective_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
-fn usage() -> libc::rusage {
+fn usage(of: libc::c_int) -> libc::rusage {
     let mut usage = MaybeUninit::uninit();
     // SAFETY: the pointer is to writable memory of the right size and alignment.
-    let status = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    let status = unsafe { libc::getrusage(of, usage.as_mut_ptr()) };
     assert_eq!(status, 0, "getrusage fails only for bad arguments");
     // SAFETY: a successful getrusage fills the whole structure.
     unsafe { usage.assume_init() }
@@ -71,6 +87,14 @@ mod tests {
         while clock::monotonic() - start < Duration::from_millis(30) {}
         assert!(cpu_time() - before >= Duration::from_millis(5));
         assert!(peak_memory_bytes() >= 32 << 20);
+    }
+
+    #[test]
+    fn sleeping_is_waiting_and_idles_processors() {
+        let (waits, idle) = (waits_of_thread(), idle_time().expect("Linux tells"));
+        clock::sleep(Duration::from_millis(30));
+        assert!(waits_of_thread() > waits);
+        assert!(idle_time().expect("Linux tells") >= idle);
     }
 
     #[test]

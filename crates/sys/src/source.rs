@@ -35,8 +35,13 @@ pub enum Segment {
 }
 
 impl SourceFile {
+    /// What `fd` is has not been looked at.
+    pub(crate) fn unchecked(fd: OwnedFd) -> Self {
+        Self { file: fd.into(), position: 0 }
+    }
+
     pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
-        let file = Self { file: fd.into(), position: 0 };
+        let file = Self::unchecked(fd);
         match file.stat() {
             Ok(found) if found.stat.kind == Kind::File => Ok(file),
             Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),

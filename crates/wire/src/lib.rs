@@ -9,7 +9,7 @@ mod trust;
 pub use grant::{GRANT_BYTES, Grant, decode_grants, encode_grant};
 pub use rows::{DigestRow, decode_digest_rows, encode_digest_row};
 pub use token::{Token, TokenError};
-pub use trust::{fingerprint, quantum_check};
+pub use trust::{fingerprint, quantum_check, raw_check};
 
 /// Generated messages and services; see `proto/holdfast.proto`.
 pub mod proto {
@@ -36,6 +36,8 @@ pub const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 
 /// Bytes that HTTP/2 may have under way on one connection.
 pub const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// Bytes in one HTTP/2 frame at most: larger than the usual, because each costs a copy of its rest.
+pub const FRAME_BYTES: u32 = 1 << 20;
 
 /// Default port of a server.
 pub const PORT: u16 = 1500;

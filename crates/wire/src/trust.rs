@@ -10,6 +10,11 @@ pub fn fingerprint(certificate_der: &[u8]) -> [u8; 32] {
     fingerprint
 }
 
+/// What a client that does not deduplicate says beside a quantum of these chunks: xxh3-64.
+pub fn raw_check(chunks: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(chunks)
+}
+
 /// What a client says beside a quantum of chunks with `digests`, so that the server notices if it
 /// took in something else.
 pub fn quantum_check(digests: &[ChunkDigest]) -> [u8; 16] {

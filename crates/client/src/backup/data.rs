@@ -9,15 +9,9 @@ use chunk::{DomainKey, RawQuantum};
 use crossbeam_channel::Sender;
 use model::{ChunkDigest, GrantMac, Place, SessionPlace};
 
+use super::press::{FullQuantum, Presser};
 use super::tally::Tally;
 use crate::cache::Cache;
-
-/// A quantum ready to be compressed.
-pub(super) struct FullQuantum {
-    pub(super) number: u64,
-    pub(super) raw: RawQuantum,
-    pub(super) digests: Vec<ChunkDigest>,
-}
 
 /// Where a chunk of an object is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +28,8 @@ pub(super) enum At {
 
 /// What all readers of a session share of their chunks.
 pub(super) struct Chunks<'a> {
+    /// Whether chunks are digested at all before they are sent.
+    deduplicates: bool,
     pub(super) key: &'a DomainKey,
     pub(super) cache: &'a Cache,
     /// Sent and not yet granted, by digest prefix.
@@ -42,8 +38,9 @@ pub(super) struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    pub(super) fn new(key: &'a DomainKey, cache: &'a Cache) -> Self {
-        Self { key, cache, pending: Mutex::default(), next_quantum: AtomicU64::new(0) }
+    pub(super) fn new(key: &'a DomainKey, cache: &'a Cache, deduplicates: bool) -> Self {
+        let pending = Mutex::default();
+        Self { deduplicates, key, cache, pending, next_quantum: AtomicU64::new(0) }
     }
 
     fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 16], SessionPlace>> {
@@ -65,6 +62,7 @@ impl<'a> Chunks<'a> {
     pub(super) fn present(&self, chunk: ChunkRef) -> ChunkRef {
         match chunk.at {
             At::Granted(..) => chunk,
+            At::Sent(_) if !self.deduplicates => chunk,
             At::Sent(_) => match self.cache.get(&chunk.digest) {
                 Some((place, mac)) => ChunkRef { at: At::Granted(place, mac), ..chunk },
                 None => chunk,
@@ -77,7 +75,9 @@ impl<'a> Chunks<'a> {
 pub(super) struct Assembler<'a> {
     chunks: &'a Chunks<'a>,
     tally: &'a Tally,
-    full: Sender<FullQuantum>,
+    presser: Presser<'a>,
+    /// Threads that press quanta while this one reads on.
+    others: Option<Sender<FullQuantum>>,
     number: u64,
     raw: RawQuantum,
     digests: Vec<ChunkDigest>,
@@ -86,11 +86,17 @@ pub(super) struct Assembler<'a> {
 }
 
 impl<'a> Assembler<'a> {
-    pub(super) fn new(chunks: &'a Chunks<'a>, tally: &'a Tally, full: Sender<FullQuantum>) -> Self {
+    pub(super) fn new(
+        chunks: &'a Chunks<'a>,
+        tally: &'a Tally,
+        presser: Presser<'a>,
+        others: Option<Sender<FullQuantum>>,
+    ) -> Self {
         Self {
             chunks,
             tally,
-            full,
+            presser,
+            others,
             number: chunks.next_quantum.fetch_add(1, Relaxed),
             raw: RawQuantum::with_room(),
             digests: Vec::new(),
@@ -98,15 +104,30 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    pub(super) fn digest(&self, chunk: &[u8]) -> ChunkDigest {
-        self.chunks.key.digest(chunk)
-    }
-
     /// Sees to it that the server has or gets `chunk`, which is not empty.
     pub(super) fn add(&mut self, chunk: &[u8]) -> ChunkRef {
-        let digest = self.digest(chunk);
-        let bytes = chunk.len() as u64;
-        self.tally.progress.bytes.fetch_add(bytes, Relaxed);
+        self.room(chunk.len()).copy_from_slice(chunk);
+        self.written(chunk.len())
+    }
+
+    /// Where a chunk of `bytes` is to be written before it is [`Self::written`].
+    pub(super) fn room(&mut self, bytes: usize) -> &mut [u8] {
+        if !self.raw.fits(bytes) {
+            self.flush();
+        }
+        self.raw.room(bytes)
+    }
+
+    /// Sees to it that the server has or gets the chunk of `bytes` that was written last.
+    pub(super) fn written(&mut self, bytes: usize) -> ChunkRef {
+        self.tally.progress.bytes.fetch_add(bytes as u64, Relaxed);
+        if !self.chunks.deduplicates {
+            let index = self.raw.take(bytes);
+            self.tally.bytes_after_dedup.fetch_add(bytes as u64, Relaxed);
+            let place = SessionPlace::Sent { quantum: self.number, index };
+            return ChunkRef { digest: ChunkDigest([0; 32]), at: At::Sent(place) };
+        }
+        let digest = self.chunks.key.digest(self.raw.room(bytes));
         if self.trusts_grants {
             if let Some((place, mac)) = self.chunks.cache.get(&digest) {
                 return ChunkRef { digest, at: At::Granted(place, mac) };
@@ -115,12 +136,9 @@ impl<'a> Assembler<'a> {
                 return ChunkRef { digest, at: At::Sent(*place) };
             }
         }
-        if !self.raw.fits(chunk.len()) {
-            self.flush();
-        }
-        let index = self.raw.push(chunk);
+        let index = self.raw.take(bytes);
         self.digests.push(digest);
-        self.tally.bytes_after_dedup.fetch_add(bytes, Relaxed);
+        self.tally.bytes_after_dedup.fetch_add(bytes as u64, Relaxed);
         let place = SessionPlace::Sent { quantum: self.number, index };
         self.chunks.pending().insert(digest.prefix(), place);
         ChunkRef { digest, at: At::Sent(place) }
@@ -131,15 +149,9 @@ impl<'a> Assembler<'a> {
         if self.raw.is_empty() {
             return;
         }
-        let quantum = FullQuantum {
-            number: std::mem::replace(
-                &mut self.number,
-                self.chunks.next_quantum.fetch_add(1, Relaxed),
-            ),
-            raw: std::mem::replace(&mut self.raw, RawQuantum::with_room()),
-            digests: std::mem::take(&mut self.digests),
-        };
-        // The stages below end first only when the session has failed; that is told elsewhere.
-        drop(self.full.send(quantum));
+        let next = self.chunks.next_quantum.fetch_add(1, Relaxed);
+        let number = std::mem::replace(&mut self.number, next);
+        let digests = std::mem::take(&mut self.digests);
+        self.presser.press(self.others.as_ref(), number, &mut self.raw, digests);
     }
 }

@@ -16,6 +16,7 @@ use sys::Found;
 use wire::{Grant, proto};
 
 use super::compare::{Follow, Verdict, compare, follow};
+use super::crew::Crew;
 use super::data::{Assembler, At, ChunkRef, Chunks};
 use super::digest::Digester;
 use super::outbox::{Change, Outgoing};
@@ -48,6 +49,7 @@ pub(super) struct Context<'a> {
     pub(super) filespace: &'a [u8],
     pub(super) chunks: &'a Chunks<'a>,
     pub(super) digester: &'a Digester,
+    pub(super) readers: &'a Crew,
     pub(super) tally: &'a Tally,
     pub(super) class: ClassId,
     /// Send every object, changed or not.
@@ -157,7 +159,7 @@ impl<'a> Examiner<'a> {
             pages: parts.iter().map(key).collect(),
             ..proto::PageChange::default()
         };
-        let change = Change { message, quanta: BTreeSet::new() };
+        let change = Change { message, quanta: BTreeSet::new(), objects: 0 };
         // The stages below end first only when the session has failed; that is told elsewhere.
         drop(self.outgoing.send(Outgoing::Change(change)));
     }
@@ -301,20 +303,28 @@ impl<'a> Examiner<'a> {
         found: &Found,
     ) -> Result<Draft, ReadFailure> {
         if found.stat.kind == Kind::File && found.stat.size > 0 {
-            return self.draft_file(segment, name);
+            return self.draft_file(segment, name, found);
         }
         let (attributes, target) = look(segment, name, found.stat.kind)?;
         let content = target.map_or(DraftContent::Nothing, DraftContent::Target);
         Ok(Draft { name: name.clone(), stat: found.stat, attributes, content })
     }
 
-    fn draft_file(&mut self, segment: &Segment, name: &Name) -> Result<Draft, ReadFailure> {
+    fn draft_file(
+        &mut self,
+        segment: &Segment,
+        name: &Name,
+        found: &Found,
+    ) -> Result<Draft, ReadFailure> {
         let tally = self.context.tally;
+        let mut seen = Some(found);
         let mut tries = 0;
         loop {
             let assembler = &mut self.assembler;
             let mut collect = Collect { assembler, content: Content::default() };
-            match self.reader.read(&segment.dir, name.as_bytes(), &mut collect) {
+            let (reader, dir) = (&mut self.reader, &segment.dir);
+            let crew = self.context.readers;
+            match crew.measure(|| reader.read(dir, name.as_bytes(), seen, &mut collect)) {
                 Ok((file, found)) => {
                     let content = collect.content;
                     let attributes = file.attributes()?;
@@ -327,6 +337,8 @@ impl<'a> Examiner<'a> {
                     };
                     return Ok(Draft { name: name.clone(), stat: found.stat, attributes, content });
                 }
+                // It has changed since it was listed, which need not be while it was read.
+                Err(ReadFailure::Changed) if seen.is_some() => seen = None,
                 Err(ReadFailure::Changed) if tries < CHANGING_RETRIES => {
                     tries += 1;
                     tally.retries.fetch_add(1, Relaxed);
@@ -354,7 +366,7 @@ impl<'a> Examiner<'a> {
         for (suspect, stored) in suspects.into_iter().zip(stored) {
             let Suspect { name, attributes } = suspect;
             let mut hash = Hash { key: self.context.chunks.key, hasher: ContentHasher::new() };
-            match self.reader.read(&segment.dir, name.as_bytes(), &mut hash) {
+            match self.reader.read(&segment.dir, name.as_bytes(), None, &mut hash) {
                 Ok((_, found)) if stored == Some(hash.hasher.finish()) => {
                     self.count(segment, &self.context.tally.updated);
                     if self.context.is_dry {
@@ -398,6 +410,7 @@ impl<'a> Examiner<'a> {
             return;
         }
         let mut change = ChangeBuilder::new(self.context.chunks);
+        let objects = (outcome.backed_up.len() + outcome.updated.len()) as u64;
         let backed_up = self.encode(outcome.backed_up, &mut change);
         let updated = self.encode(outcome.updated, &mut change);
         let key = |(first, digest): (Vec<u8>, Option<DirectoryDigest>)| proto::PageKey {
@@ -415,7 +428,7 @@ impl<'a> Examiner<'a> {
             grants: change.grants.into(),
             pages: pages.into_iter().map(key).collect(),
         };
-        let outgoing = Outgoing::Change(Change { message, quanta: change.quanta });
+        let outgoing = Outgoing::Change(Change { message, quanta: change.quanta, objects });
         // The stages below end first only when the session has failed; that is told elsewhere.
         drop(self.outgoing.send(outgoing));
     }

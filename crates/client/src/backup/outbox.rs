@@ -21,10 +21,8 @@ use wire::proto;
 use super::data::Chunks;
 use super::tally::Tally;
 use crate::link::Link;
-use crate::{ClientError, ErrorKind};
+use crate::{ClientError, ErrorKind, Tuning};
 
-/// Bytes sent after which a transaction closes (TXNBYTELIMIT).
-const TRANSACTION_BYTES: u64 = 32 << 20;
 /// Changes after which a transaction closes.
 const TRANSACTION_CHANGES: usize = 4096;
 /// Time after which a transaction closes.
@@ -36,14 +34,22 @@ const BATCH_BYTES: usize = 256 << 10;
 
 /// What the stages above hand over.
 pub(super) enum Outgoing {
-    Quantum { number: u64, record: Vec<u8>, digests: Vec<ChunkDigest> },
+    Quantum { number: u64, record: Vec<u8>, check: Check, digests: Vec<ChunkDigest> },
     Change(Change),
+}
+
+/// What the client knows of a quantum's chunks, so that the server notices if it took in others.
+pub(super) enum Check {
+    Digests([u8; 16]),
+    /// Of the data: there are no digests without deduplication.
+    Raw(u64),
 }
 
 /// A page change and the quanta that must be sent before it.
 pub(super) struct Change {
     pub(super) message: proto::PageChange,
     pub(super) quanta: BTreeSet<u64>,
+    pub(super) objects: u64,
 }
 
 /// What the server's answers tell; shared with the thread that reads them.
@@ -162,11 +168,13 @@ pub(super) struct Outbox<'a> {
     batch: Vec<proto::PageChange>,
     batch_bytes: usize,
     transaction: Transaction,
+    tuning: Tuning,
     next_transaction: u64,
 }
 
 struct Transaction {
     bytes: u64,
+    objects: u64,
     changes: usize,
     quanta: usize,
     began: Instant,
@@ -174,11 +182,13 @@ struct Transaction {
 
 impl Transaction {
     fn new() -> Self {
-        Self { bytes: 0, changes: 0, quanta: 0, began: sys::clock::monotonic() }
+        let began = sys::clock::monotonic();
+        Self { bytes: 0, objects: 0, changes: 0, quanta: 0, began }
     }
 
-    fn is_due(&self) -> bool {
-        self.bytes >= TRANSACTION_BYTES
+    fn is_due(&self, tuning: &Tuning) -> bool {
+        self.bytes >= tuning.transaction_bytes()
+            || self.objects >= tuning.transaction_objects()
             || self.changes >= TRANSACTION_CHANGES
             || (!self.is_empty() && self.began.elapsed() >= TRANSACTION_TIME)
     }
@@ -193,6 +203,7 @@ impl<'a> Outbox<'a> {
         sender: mpsc::Sender<proto::ToServer>,
         answered: &'a Answered,
         tally: &'a Tally,
+        tuning: Tuning,
     ) -> Self {
         Self {
             sender,
@@ -203,6 +214,7 @@ impl<'a> Outbox<'a> {
             batch: Vec::new(),
             batch_bytes: 0,
             transaction: Transaction::new(),
+            tuning,
             next_transaction: 0,
         }
     }
@@ -231,8 +243,9 @@ impl<'a> Outbox<'a> {
 
     fn take(&mut self, outgoing: Outgoing) -> Result<(), ClientError> {
         match outgoing {
-            Outgoing::Quantum { number, record, digests } => {
-                self.send_quantum(number, record, digests)?;
+            Outgoing::Quantum { number, record, check, digests } => {
+                self.answered.state().sent.insert(number, digests);
+                self.send_quantum(number, record, &check)?;
             }
             Outgoing::Change(change) => self.waiting.push(change),
         }
@@ -244,13 +257,15 @@ impl<'a> Outbox<'a> {
         &mut self,
         number: u64,
         record: Vec<u8>,
-        digests: Vec<ChunkDigest>,
+        check: &Check,
     ) -> Result<(), ClientError> {
         self.transaction.bytes += record.len() as u64;
         self.transaction.quanta += 1;
-        let check = Bytes::copy_from_slice(&wire::quantum_check(&digests));
-        self.answered.state().sent.insert(number, digests);
-        let quantum = proto::Quantum { number, record: record.into(), check };
+        let (check, raw_check) = match check {
+            Check::Digests(check) => (Bytes::copy_from_slice(check), None),
+            Check::Raw(check) => (Bytes::new(), Some(*check)),
+        };
+        let quantum = proto::Quantum { number, record: record.into(), check, raw_check };
         self.send(proto::to_server::Message::Quantum(quantum))?;
         self.sent_quanta.insert(number);
         Ok(())
@@ -262,6 +277,7 @@ impl<'a> Outbox<'a> {
         let is_ready = |change: &mut Change| change.quanta.is_subset_of(sent);
         let ready: Vec<Change> = self.waiting.extract_if(.., is_ready).collect();
         for change in ready {
+            self.transaction.objects += change.objects;
             self.push(change.message)?;
         }
         Ok(())
@@ -299,7 +315,7 @@ impl<'a> Outbox<'a> {
     }
 
     fn commit_if_due(&mut self) -> Result<(), ClientError> {
-        if self.transaction.is_due() { self.commit() } else { Ok(()) }
+        if self.transaction.is_due(&self.tuning) { self.commit() } else { Ok(()) }
     }
 
     fn commit(&mut self) -> Result<(), ClientError> {

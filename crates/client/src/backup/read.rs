@@ -39,6 +39,15 @@ pub(super) enum ReadFailure {
 pub(super) trait Sink {
     fn chunk(&mut self, chunk: &[u8]);
     fn hole(&mut self, bytes: u64);
+
+    /// Where a chunk of `bytes` may be written right away, which saves copying it; then
+    /// [`Self::written`] adds it. `None` where it is to be given to [`Self::chunk`].
+    fn room(&mut self, _bytes: usize) -> Option<&mut [u8]> {
+        None
+    }
+
+    /// The room that was given last holds a chunk.
+    fn written(&mut self, _bytes: usize) {}
 }
 
 /// Collects a content while its chunks go into quanta.
@@ -56,6 +65,15 @@ impl Sink for Collect<'_, '_> {
     fn hole(&mut self, bytes: u64) {
         self.content.parts.push(Part::Hole { bytes });
     }
+
+    fn room(&mut self, bytes: usize) -> Option<&mut [u8]> {
+        Some(self.assembler.room(bytes))
+    }
+
+    fn written(&mut self, bytes: usize) {
+        self.content.parts.push(Part::Chunk(self.assembler.written(bytes)));
+        self.content.data_bytes += bytes as u64;
+    }
 }
 
 /// Reads files with one buffer.
@@ -71,15 +89,23 @@ impl FileReader {
     /// Reads the file `name` of `directory` into `sink` as it is now; tells what it is.
     ///
     /// Fails with `Changed` when the file was not the same before and after: then what `sink` got
-    /// is no state of the file.
+    /// is no state of the file. `seen` is what the walk saw of it; it saves asking, and a file that
+    /// has changed since then counts as changed while it was read.
     pub(super) fn read(
         &mut self,
         directory: &Dir,
         name: &[u8],
+        seen: Option<&Found>,
         sink: &mut impl Sink,
     ) -> Result<(SourceFile, Found), ReadFailure> {
-        let file = directory.open_file(name)?;
-        let before = file.stat()?;
+        let (file, before) = match seen {
+            Some(seen) => (directory.open_seen_file(name)?, *seen),
+            None => {
+                let file = directory.open_file(name)?;
+                let before = file.stat()?;
+                (file, before)
+            }
+        };
         let size = before.stat.size;
         let is_sparse = before.allocated_bytes < size;
         if size > READ_BYTES as u64 {
@@ -110,6 +136,15 @@ impl FileReader {
         bytes: u64,
         sink: &mut impl Sink,
     ) -> Result<(), ReadFailure> {
+        if let Ok(bytes) = usize::try_from(bytes)
+            && (1..=CHUNK_BYTES_MIN).contains(&bytes)
+            && let Some(room) = sink.room(bytes)
+        {
+            // So little is one chunk in any case.
+            read_exactly(file, room, offset)?;
+            sink.written(bytes);
+            return Ok(());
+        }
         let end = offset + bytes;
         let room = usize::try_from(bytes).unwrap_or(READ_BYTES).min(READ_BYTES);
         if self.buffer.len() < room {
@@ -150,7 +185,8 @@ fn read_exactly(file: &SourceFile, buffer: &mut [u8], offset: u64) -> Result<(),
 }
 
 fn has_changed(before: &Stat, after: &Stat) -> bool {
-    before.size != after.size || before.mtime != after.mtime || before.ctime != after.ctime
+    (before.kind, before.inode) != (after.kind, after.inode)
+        || (before.size, before.mtime, before.ctime) != (after.size, after.mtime, after.ctime)
 }
 
 #[cfg(test)]
@@ -181,7 +217,7 @@ mod tests {
             std::fs::write(folder.path().join("f"), &content).expect("written");
             let dir = Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("a folder");
             let mut whole = Whole::default();
-            reader.read(&dir, b"f", &mut whole).expect("read");
+            reader.read(&dir, b"f", None, &mut whole).expect("read");
             assert!(whole.0 == content, "{size} bytes");
             assert!(whole.1.is_empty());
         }
@@ -191,7 +227,7 @@ mod tests {
     fn a_file_that_is_not_there_fails() {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("a folder");
-        let read = FileReader::new().read(&dir, b"none", &mut Whole::default());
+        let read = FileReader::new().read(&dir, b"none", None, &mut Whole::default());
         assert!(matches!(read, Err(ReadFailure::Failed(_))));
     }
 }

@@ -1,12 +1,11 @@
 //! One filespace's backup: the threads, and what comes before and after them.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::ScopedJoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Scope as Threads, ScopedJoinHandle};
 
 use bytes::Bytes;
-use chunk::Compressor;
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use model::{DirPath, Kind, Name, Object};
 use sys::Dir;
 use tokio::sync::mpsc;
@@ -14,11 +13,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use wire::proto;
 
-use super::data::{Assembler, Chunks, FullQuantum};
+use super::crew::{Crew, Next};
+use super::data::{Assembler, Chunks};
 use super::digest::Digester;
 use super::examine::{Context, Examiner, Expiry};
 use super::inventory::Inventory;
 use super::outbox::{Answered, Outbox, Outgoing};
+use super::press::{FullQuantum, Press, Presser};
 use super::tally::Tally;
 use super::walk::{Outlets, Queue, Segment, Task, Walk};
 use super::{Target, Targets, absolute, pages, split};
@@ -26,18 +27,24 @@ use crate::cache::Cache;
 use crate::home::Home;
 use crate::link::Link;
 use crate::report::Failure;
-use crate::{BackupOptions, ClientError, ErrorKind};
+use crate::{BackupOptions, ClientError, CompressionChoice, ErrorKind, Tuning};
 
 /// Segments that wait to be examined at most.
 const SEGMENTS_WAITING: usize = 64;
 /// Pages asked for and not answered at most.
 const PAGES_WAITING: usize = 256;
 /// Full quanta that wait for a compressing thread at most.
-const QUANTA_WAITING: usize = 8;
+const QUANTA_WAITING: usize = 2;
 /// Messages that wait for the outbox at most.
-const OUTGOING_WAITING: usize = 16;
+const OUTGOING_WAITING: usize = 4;
 /// Messages that wait for the network at most.
-const SENDING: usize = 8;
+const SENDING: usize = 4;
+/// A quantum that is not full waits for more data so long.
+const QUANTUM_WAIT: std::time::Duration = std::time::Duration::from_millis(50);
+/// Walking threads at most: more answers at once no disk that was tried gave.
+const WALKERS_MAX: usize = 64;
+/// Reading threads at most, unless the user says: each has memory for two quanta.
+const READERS_MAX: usize = 16;
 /// Another backup of the filespace is waited for so long: the end of one that was killed takes a
 /// moment to be noticed.
 const BUSY_TRIES: u32 = 20;
@@ -55,21 +62,15 @@ struct Work {
     old: Vec<Object>,
 }
 
-/// How many threads of each kind.
-struct Threads {
-    walking: usize,
-    examining: usize,
-    compressing: usize,
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
 }
 
-impl Threads {
-    fn choose(options: &BackupOptions) -> Self {
-        let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        let examining = match options.resource_utilization {
-            0 => cores,
-            threads => threads,
-        };
-        Self { walking: cores, examining, compressing: cores }
+/// How many threads walk and how many read: as the user says, or as is found out.
+fn crews(tuning: &Tuning) -> (Crew, Crew) {
+    match tuning.resource_utilization.map(usize::from) {
+        None => (Crew::new(processors(), WALKERS_MAX), Crew::new(processors(), READERS_MAX)),
+        Some(threads) => (Crew::new(threads, threads), Crew::new(threads, threads)),
     }
 }
 
@@ -82,9 +83,13 @@ pub(super) fn back_up(
     tally: &Tally,
 ) -> Result<(), ClientError> {
     let cache = open_cache(link, home);
-    let chunks = Chunks::new(&link.domain_key, &cache);
+    let deduplicates = options.tuning.or(home.config.tuning).deduplication.unwrap_or(true);
+    let chunks = Chunks::new(&link.domain_key, &cache, deduplicates);
     let digester = Digester::new(&link.digest_key, &rules(link, options));
+    let tuning = options.tuning.or(home.config.tuning);
+    let (walkers, readers) = crews(&tuning);
     let context = Context {
+        readers: &readers,
         link,
         filespace: scope.filespace,
         chunks: &chunks,
@@ -95,7 +100,7 @@ pub(super) fn back_up(
         is_dry: options.dry_run,
     };
     expect_objects(link, &scope, tally)?;
-    let session = Session { context: &context, options, scope: &scope };
+    let session = Session { context: &context, walkers: &walkers, tuning, options, scope: &scope };
     let answered = Answered::default();
     let (sender, receiver) = mpsc::channel(SENDING);
     let stream = if options.dry_run { None } else { Some(open(link, &scope, &sender, receiver)?) };
@@ -103,7 +108,7 @@ pub(super) fn back_up(
         if let Some(stream) = stream {
             threads.spawn(|| answered.read(link, stream, &chunks, tally));
         }
-        let outcome = session.perform(Outbox::new(sender, &answered, tally), &answered);
+        let outcome = session.perform(Outbox::new(sender, &answered, tally, tuning), &answered);
         // The server's reason for ending the session says more than what followed from it.
         answered.take_failure().map_or(outcome, Err)
     })
@@ -113,7 +118,8 @@ fn open_cache(link: &Link, home: &Home) -> Cache {
     let mut name = blake3::Hasher::new();
     name.update(link.domain_key.as_bytes()).update(link.hello().node.as_bytes());
     let name = format!("dedup-{}.cache", &name.finalize().to_hex()[..16]);
-    Cache::open(&home.folder.join(name), home.config.dedup_cache_megabytes)
+    let folder = home.config.dedup_cache_folder.as_ref().unwrap_or(&home.folder);
+    Cache::open(&folder.join(name), home.config.dedup_cache_megabytes)
 }
 
 /// The canonical form of all that decides what of a directory is looked at and how it is bound.
@@ -181,6 +187,8 @@ fn wait_while_busy(link: &Link, open: &proto::ToServer) -> Result<(), ClientErro
 
 struct Session<'a> {
     context: &'a Context<'a>,
+    walkers: &'a Crew,
+    tuning: Tuning,
     options: &'a BackupOptions,
     scope: &'a Scope<'a>,
 }
@@ -188,6 +196,10 @@ struct Session<'a> {
 impl Session<'_> {
     fn tally(&self) -> &Tally {
         self.context.tally
+    }
+
+    fn compression(&self) -> CompressionChoice {
+        self.tuning.compression.unwrap_or_default()
     }
 
     fn is_selective(&self) -> bool {
@@ -229,6 +241,7 @@ impl Session<'_> {
         let walk = Walk {
             filespace: self.scope.filespace,
             queue: &queue,
+            crew: self.walkers,
             selection: &self.options.selection,
             digester: self.context.digester,
             inventory: &inventory,
@@ -237,29 +250,30 @@ impl Session<'_> {
             expires: !self.is_selective(),
             crosses_filesystems: self.options.cross_filesystems,
         };
-        let count = Threads::choose(self.options);
         let (work_sender, work) = bounded(SEGMENTS_WAITING);
         let (changed_sender, changed) = bounded(SEGMENTS_WAITING);
         let (unknown_sender, unknown) = bounded(SEGMENTS_WAITING);
         let (full_sender, full) = bounded(QUANTA_WAITING);
         let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
         let outlets = Outlets { unknown: unknown_sender, changed: changed_sender };
+        let press = Press::new(self.compression(), processors());
+        let reading = Reading {
+            session: self,
+            crew: self.context.readers,
+            press: &press,
+            answered,
+            expiries: Mutex::default(),
+        };
         std::thread::scope(|threads| {
-            let examiners: Vec<_> = (0..count.examining)
-                .map(|_| {
-                    let examiner = self.examiner(full_sender.clone(), outgoing_sender.clone());
-                    let work = work.clone();
-                    let tally = self.tally();
-                    threads.spawn(move || examine_all(examiner, &work, tally))
-                })
-                .collect();
-            drop(full_sender);
-            for _ in 0..count.compressing {
-                let (full, outgoing) = (full.clone(), outgoing_sender.clone());
-                let level = self.options.compression_level;
-                threads.spawn(move || compress_all(level, &full, &outgoing, answered));
+            let inlets = Inlets { work, full: full_sender, outgoing: outgoing_sender.clone() };
+            (0..reading.crew.least()).for_each(|_| reading.start(threads, &inlets));
+            drop(inlets);
+            for _ in 0..processors() {
+                let presser = Presser::new(&press, outgoing_sender.clone())?;
+                let full = full.clone();
+                threads.spawn(move || presser.run(&full));
             }
-            drop(outgoing_sender);
+            drop((full, outgoing_sender));
             let sending = threads.spawn(|| outbox.run(&outgoing));
             let (to_examine, again) = (work_sender.clone(), work_sender.clone());
             threads.spawn(move || pass_on(&unknown, &to_examine));
@@ -267,24 +281,21 @@ impl Session<'_> {
             let examined_chain = self.examine_chains(&tops, &work_sender);
             drop(work_sender);
             queue.push(&mut self.tasks(tops));
-            let walkers: Vec<_> = (0..count.walking)
-                .map(|_| {
-                    let outlets = outlets.clone();
-                    let walk = &walk;
-                    threads.spawn(move || walk.run(&outlets))
-                })
-                .collect();
+            (0..self.walkers.least()).for_each(|_| start_walking(threads, &walk, outlets.clone()));
             drop(outlets);
-            wait_for(walkers);
-            let expiries = examiners.into_iter().flat_map(joined).collect();
             joined(sending);
-            examined_chain?;
-            Ok(expiries)
-        })
+            examined_chain
+        })?;
+        Ok(reading.expiries.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn examiner(&self, full: Sender<FullQuantum>, outgoing: Sender<Outgoing>) -> Examiner<'_> {
-        let assembler = Assembler::new(self.context.chunks, self.tally(), full);
+    fn examiner<'b>(
+        &'b self,
+        presser: Presser<'b>,
+        others: Option<Sender<FullQuantum>>,
+        outgoing: Sender<Outgoing>,
+    ) -> Examiner<'b> {
+        let assembler = Assembler::new(self.context.chunks, self.tally(), presser, others);
         Examiner::new(self.context, assembler, outgoing)
     }
 
@@ -396,19 +407,16 @@ impl Session<'_> {
         if rejected.is_empty() {
             return Ok(());
         }
-        let (full_sender, full) = unbounded();
         let (outgoing_sender, outgoing) = unbounded();
-        let mut examiner = self.examiner(full_sender, outgoing_sender.clone());
+        let press = Press::new(self.compression(), 0);
+        let presser = Presser::new(&press, outgoing_sender.clone())?;
+        let mut examiner = self.examiner(presser, None, outgoing_sender);
         examiner.assembler.trusts_grants = false;
         for object in rejected {
             self.send_again(&object, &mut examiner);
-            let mut compressor = compressor(self.options.compression_level)?;
             examiner.assembler.flush();
-            for quantum in full.try_iter() {
-                compress(&mut compressor, quantum, &outgoing_sender);
-            }
         }
-        drop((examiner, outgoing_sender));
+        drop(examiner);
         outbox.run(&outgoing);
         if answered.has_failed() {
             return Ok(());
@@ -581,10 +589,6 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn wait_for(threads: Vec<ScopedJoinHandle<'_, ()>>) {
-    threads.into_iter().for_each(joined);
-}
-
 /// Segments without a page at the server need no question.
 fn pass_on(unknown: &Receiver<Segment>, work: &Sender<Work>) {
     for segment in unknown {
@@ -594,45 +598,78 @@ fn pass_on(unknown: &Receiver<Segment>, work: &Sender<Work>) {
     }
 }
 
-fn examine_all(mut examiner: Examiner<'_>, work: &Receiver<Work>, tally: &Tally) -> Vec<Expiry> {
-    for Work { segment, old } in work {
-        if !tally.progress.is_stopped() {
-            examiner.examine(segment, &old);
-        }
-        if work.is_empty() {
-            // Nobody is to wait for data that waits for more.
-            examiner.assembler.flush();
-        }
-    }
-    examiner.assembler.flush();
-    examiner.expiries
-}
-
-fn compressor(level: i32) -> Result<Compressor, ClientError> {
-    Compressor::new(level)
-        .map_err(|error| ClientError::new(ErrorKind::Usage, format!("compression: {error}")))
-}
-
-fn compress_all(
-    level: i32,
-    full: &Receiver<FullQuantum>,
-    outgoing: &Sender<Outgoing>,
-    answered: &Answered,
+/// Starts a walking thread, which may start more.
+fn start_walking<'scope>(
+    threads: &'scope Threads<'scope, '_>,
+    walk: &'scope Walk<'_>,
+    outlets: Outlets,
 ) {
-    match compressor(level) {
-        Ok(mut compressor) => {
-            full.iter().for_each(|quantum| compress(&mut compressor, quantum, outgoing));
-        }
-        Err(error) => {
-            answered.fail(error);
-            full.iter().for_each(drop);
-        }
-    }
+    threads.spawn(move || {
+        walk.run(&outlets, || start_walking(threads, walk, outlets.clone()));
+    });
 }
 
-fn compress(compressor: &mut Compressor, quantum: FullQuantum, outgoing: &Sender<Outgoing>) {
-    let record = compressor.encode(&quantum.raw);
-    let FullQuantum { number, digests, .. } = quantum;
-    // The outbox ends first only when the session has failed; that is told elsewhere.
-    drop(outgoing.send(Outgoing::Quantum { number, record, digests }));
+/// Where reading threads take from and give to.
+#[derive(Clone)]
+struct Inlets {
+    work: Receiver<Work>,
+    full: Sender<FullQuantum>,
+    outgoing: Sender<Outgoing>,
+}
+
+/// The stage that examines and reads.
+struct Reading<'a> {
+    session: &'a Session<'a>,
+    crew: &'a Crew,
+    press: &'a Press,
+    answered: &'a Answered,
+    expiries: Mutex<Vec<Expiry>>,
+}
+
+impl Reading<'_> {
+    /// Starts a reading thread, which may start more.
+    fn start<'scope>(&'scope self, threads: &'scope Threads<'scope, '_>, inlets: &Inlets) {
+        let inlets = inlets.clone();
+        threads.spawn(move || {
+            let Inlets { full, outgoing, .. } = inlets.clone();
+            let presser = Presser::new(self.press, outgoing.clone());
+            match presser.map(|presser| self.session.examiner(presser, Some(full), outgoing)) {
+                Ok(examiner) => self.run(examiner, threads, &inlets),
+                Err(error) => {
+                    self.answered.fail(error);
+                    inlets.work.iter().for_each(drop);
+                }
+            }
+        });
+    }
+
+    /// Until the stages above have ended or others are enough. Data that waits for more goes when
+    /// none has come for a while.
+    fn run<'scope>(
+        &'scope self,
+        mut examiner: Examiner<'_>,
+        threads: &'scope Threads<'scope, '_>,
+        inlets: &Inlets,
+    ) {
+        loop {
+            match inlets.work.recv_timeout(QUANTUM_WAIT) {
+                Ok(Work { segment, old }) => {
+                    let _filling = self.press.filling();
+                    if !self.session.tally().progress.is_stopped() {
+                        examiner.examine(segment, &old);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => examiner.assembler.flush(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            match self.crew.next() {
+                Next::GoOn => {}
+                Next::Recruit => self.start(threads, inlets),
+                Next::Leave => break,
+            }
+        }
+        examiner.assembler.flush();
+        let mut expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
+        expiries.append(&mut examiner.expiries);
+    }
 }

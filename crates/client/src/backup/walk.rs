@@ -9,6 +9,7 @@ use policy::{Selection, Verdict};
 use sys::{Dir, Found, Listing};
 
 use super::absolute;
+use super::crew::{Crew, Next};
 use super::digest::Digester;
 use super::inventory::{Inventory, Known};
 use super::tally::Tally;
@@ -96,6 +97,7 @@ impl Queue {
 pub(super) struct Walk<'a> {
     pub(super) filespace: &'a [u8],
     pub(super) queue: &'a Queue,
+    pub(super) crew: &'a Crew,
     pub(super) selection: &'a Selection,
     pub(super) digester: &'a Digester,
     pub(super) inventory: &'a Inventory,
@@ -117,8 +119,9 @@ pub(super) struct Outlets {
 }
 
 impl Walk<'_> {
-    /// One walking thread: until the queue is at its end or the run is stopped.
-    pub(super) fn run(&self, outlets: &Outlets) {
+    /// One walking thread, until the queue is at its end or others are enough. `recruit` starts
+    /// another.
+    pub(super) fn run(&self, outlets: &Outlets, recruit: impl Fn()) {
         let mut listing = Listing::default();
         let mut buffer = Vec::new();
         while let Some(task) = self.queue.take() {
@@ -126,16 +129,23 @@ impl Walk<'_> {
                 self.visit(&task, &mut listing, &mut buffer, outlets);
             }
             self.queue.done();
+            match self.crew.next() {
+                Next::GoOn => {}
+                Next::Recruit => recruit(),
+                Next::Leave => break,
+            }
         }
     }
 
     fn visit(&self, task: &Task, listing: &mut Listing, buffer: &mut Vec<u8>, outlets: &Outlets) {
-        let opened = match &task.name {
-            Some(name) => task.parent.open_dir(name.as_bytes()).map(Arc::new),
-            None => Ok(Arc::clone(&task.parent)),
-        };
-        let listed =
-            opened.and_then(|dir| self.list(&dir, task, listing).map(|found| (dir, found)));
+        let listed = self.crew.measure(|| {
+            let dir = match &task.name {
+                Some(name) => Arc::new(task.parent.open_dir(name.as_bytes())?),
+                None => Arc::clone(&task.parent),
+            };
+            let found = self.list(&dir, task, listing)?;
+            Ok::<_, std::io::Error>((dir, found))
+        });
         match listed {
             Ok((dir, Some(found))) => self.sort_out(task, &dir, found, buffer, outlets),
             // Another file system that is not looked into.

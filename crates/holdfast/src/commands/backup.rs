@@ -3,13 +3,13 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use client::{BackupOptions, BackupReport, Targets};
+use client::{BackupOptions, BackupReport, CompressionChoice, Targets, Tuning};
 use policy::Selection;
 
 use super::Context;
 use crate::error::CommandError;
-use crate::path;
 use crate::report::{self, BackupDocument};
+use crate::{path, quantity};
 
 const COMMAND: &str = "holdfast backup";
 
@@ -53,13 +53,31 @@ pub(crate) struct Args {
     /// Expire also where most of what was backed up is gone
     #[arg(long)]
     confirm_expire: bool,
-    /// zstd level from -7 to 19; 0 stores uncompressed
-    #[arg(long, value_name = "LEVEL", default_value_t = 1, allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(i32).range(-7..=19))]
-    compression: i32,
-    /// How many files are read at a time, 1 to 100; chosen by the machine unless given
+    #[command(flatten)]
+    tuning: TuningArgs,
+}
+
+/// What goes before the section [tuning] of client.toml
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Tuning")]
+struct TuningArgs {
+    /// How hard to compress: standard, auto (by what is the bottleneck while it runs), none, or a
+    /// level of zstd from -7 to 19
+    #[arg(long, value_name = "HOW", allow_hyphen_values = true)]
+    compression: Option<CompressionChoice>,
+    /// How many directories and how many files are read at a time, 1 to 100; found out while it
+    /// runs unless given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     resourceutilization: Option<u8>,
+    /// Whether what the server has already is found out before it is sent
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    deduplication: Option<bool>,
+    /// Bytes after which what was sent is committed, as in 64M; without a unit KiB
+    #[arg(long, value_name = "SIZE", value_parser = transaction_bytes)]
+    txnbytelimit: Option<u64>,
+    /// Objects after which what was sent is committed, 1 to 65536
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    txngroupmax: Option<u32>,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -69,13 +87,41 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         dry_run: args.dry_run,
         cross_filesystems: args.cross_filesystems,
         confirm_expire: args.confirm_expire,
-        compression_level: args.compression,
-        resource_utilization: args.resourceutilization.map_or(0, usize::from),
+        tuning: tuning(&args.tuning),
         targets: targets(args)?,
     };
     let report = context.watched(|client, progress| client.backup(&options, progress))?;
     show(&report, context);
     Ok(report.exit_code())
+}
+
+fn tuning(args: &TuningArgs) -> Tuning {
+    Tuning {
+        resource_utilization: args.resourceutilization,
+        compression: args.compression,
+        deduplication: args.deduplication,
+        transaction_bytes: args.txnbytelimit,
+        transaction_objects: args.txngroupmax,
+        // The connection is open by then: only the node's folder can say.
+        socket_buffer_bytes: None,
+    }
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("it is yes or no".to_owned()),
+    }
+}
+
+fn transaction_bytes(text: &str) -> Result<u64, String> {
+    let bytes = quantity::parse_bytes(text, 1 << 10)?;
+    if (1 << 20..=1 << 30).contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err("it is from 1M to 1G".to_owned())
+    }
 }
 
 fn show(report: &BackupReport, context: &mut Context) {

@@ -1,6 +1,6 @@
 //! The chunk index after a crash is what the packs say.
 
-use chunk::{Compressor, RawQuantum};
+use chunk::{Compression, Compressor, RawQuantum};
 use model::PlaceCode as _;
 use wire::proto;
 
@@ -18,9 +18,9 @@ fn quantum(core: &Core, seeds: std::ops::Range<u32>) -> proto::Quantum {
         raw.push(&chunk);
     }
     let digests: Vec<_> = raw.chunks().map(|chunk| core.pool.digest_of(DOMAIN, chunk)).collect();
-    let record = Compressor::new(1).expect("a context").encode(&raw);
+    let record = Compressor::new(Compression::Standard).expect("a context").encode(&raw);
     let check = wire::quantum_check(&digests).to_vec();
-    proto::Quantum { number: 0, record: record.into(), check: check.into() }
+    proto::Quantum { number: 0, record: record.into(), check: check.into(), raw_check: None }
 }
 
 fn in_packs(core: &Core) -> BTreeMap<[u8; 16], u64> {

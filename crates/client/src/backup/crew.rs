@@ -1,0 +1,136 @@
+//! How many threads do the same work: as many as processors while the caches are warm, more while
+//! they wait for the disk, because a disk answers many at once.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// Measurements after which the size of the crew is thought over.
+const WINDOW: u64 = 16;
+/// One piece of work in so many is measured: asking the kernel costs as much as a stat.
+const MEASURED: u64 = 4;
+/// Of the measured, the share that waited from which more threads are wanted.
+const GROW_PER_CENT: u64 = 12;
+/// The share below which fewer are.
+const SHRINK_PER_CENT: u64 = 3;
+
+/// A crew of threads.
+pub(super) struct Crew {
+    least: usize,
+    most: usize,
+    at_work: AtomicUsize,
+    wanted: AtomicUsize,
+    pieces: AtomicU64,
+    measured: AtomicU64,
+    waited: AtomicU64,
+}
+
+/// What a thread is to do after a piece of work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    GoOn,
+    /// Start another thread, which is counted already, and go on.
+    Recruit,
+    /// End: others are enough.
+    Leave,
+}
+
+impl Crew {
+    /// A crew that begins with `least` threads, which the caller starts.
+    pub(super) fn new(least: usize, most: usize) -> Self {
+        Self {
+            least,
+            most: most.max(least),
+            at_work: AtomicUsize::new(least),
+            wanted: AtomicUsize::new(least),
+            pieces: AtomicU64::new(0),
+            measured: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+        }
+    }
+
+    /// How many threads there are at the beginning.
+    pub(super) fn least(&self) -> usize {
+        self.least
+    }
+
+    /// Performs `work`; now and then notes whether the thread had to wait meanwhile.
+    pub(super) fn measure<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.least == self.most || !self.pieces.fetch_add(1, Relaxed).is_multiple_of(MEASURED) {
+            return work();
+        }
+        let before = sys::process::waits_of_thread();
+        let outcome = work();
+        self.note(sys::process::waits_of_thread() != before);
+        outcome
+    }
+
+    fn note(&self, waited: bool) {
+        self.waited.fetch_add(u64::from(waited), Relaxed);
+        if self.measured.fetch_add(1, Relaxed) + 1 < WINDOW {
+            return;
+        }
+        // Two threads here at once only think it over twice.
+        let measured = self.measured.swap(0, Relaxed).max(1);
+        let share = self.waited.swap(0, Relaxed) * 100 / measured;
+        let at_work = self.at_work.load(Relaxed);
+        if share > GROW_PER_CENT {
+            self.wanted.store((at_work * 2).min(self.most), Relaxed);
+        } else if share < SHRINK_PER_CENT {
+            self.wanted
+                .store(at_work.saturating_sub((at_work / 4).max(1)).max(self.least), Relaxed);
+        }
+    }
+
+    /// To be asked between two pieces of work.
+    pub(super) fn next(&self) -> Next {
+        let (at_work, wanted) = (self.at_work.load(Relaxed), self.wanted.load(Relaxed));
+        let becomes = match at_work.cmp(&wanted) {
+            std::cmp::Ordering::Equal => return Next::GoOn,
+            std::cmp::Ordering::Less => at_work + 1,
+            std::cmp::Ordering::Greater => at_work - 1,
+        };
+        match self.at_work.compare_exchange(at_work, becomes, Relaxed, Relaxed) {
+            Ok(_) if becomes > at_work => Next::Recruit,
+            Ok(_) => Next::Leave,
+            // Another thread has just joined or left.
+            Err(_) => Next::GoOn,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the threads of `crew` come to after many pieces of work that wait or not.
+    fn size_after(crew: &Crew, waits: bool) -> usize {
+        for _ in 0..2000 {
+            crew.note(waits);
+            crew.next();
+        }
+        crew.at_work.load(Relaxed)
+    }
+
+    #[test]
+    fn waiting_makes_it_grow_and_work_makes_it_shrink() {
+        let crew = Crew::new(2, 64);
+        assert_eq!(size_after(&crew, false), 2);
+        assert_eq!(size_after(&crew, true), 64);
+        assert_eq!(size_after(&crew, false), 2);
+    }
+
+    #[test]
+    fn a_thread_joins_or_leaves_at_a_time() {
+        let crew = Crew::new(1, 3);
+        crew.wanted.store(3, Relaxed);
+        let all: Vec<Next> = (0..3).map(|_| crew.next()).collect();
+        assert_eq!(all, [Next::Recruit, Next::Recruit, Next::GoOn]);
+        crew.wanted.store(2, Relaxed);
+        assert_eq!((crew.next(), crew.next()), (Next::Leave, Next::GoOn));
+    }
+
+    #[test]
+    fn what_is_asked_is_done() {
+        let crew = Crew::new(1, 8);
+        assert_eq!((0..100).map(|n| crew.measure(|| n)).sum::<u32>(), 4950);
+    }
+}

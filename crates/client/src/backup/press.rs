@@ -1,0 +1,160 @@
+//! Pressing quanta: compressed where they were filled, or on another thread while a processor is
+//! free; as hard as the user says, or as the bottleneck says.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use chunk::{Compression, Compressor, RawQuantum};
+use crossbeam_channel::{Receiver, Sender};
+use model::ChunkDigest;
+
+use super::outbox::{Check, Outgoing};
+use super::tuner::Tuner;
+use crate::{ClientError, CompressionChoice, ErrorKind};
+
+/// A quantum on its way to another thread.
+pub(super) struct FullQuantum {
+    number: u64,
+    raw: RawQuantum,
+    digests: Vec<ChunkDigest>,
+}
+
+/// What all pressing threads of a session share.
+pub(super) struct Press {
+    /// Threads that read and fill quanta right now.
+    filling: AtomicUsize,
+    processors: usize,
+    /// Rooms that quanta were pressed from: taken again, because new memory is dear.
+    rooms: Mutex<VecDeque<RawQuantum>>,
+    strength: Strength,
+}
+
+enum Strength {
+    Fixed(Compression),
+    Tuned(Mutex<Tuner>),
+}
+
+impl Press {
+    pub(super) fn new(choice: CompressionChoice, processors: usize) -> Self {
+        let strength = match choice {
+            CompressionChoice::Fixed(compression) => Strength::Fixed(compression),
+            CompressionChoice::Auto => Strength::Tuned(Mutex::new(Tuner::start())),
+        };
+        let rooms = Mutex::default();
+        Self { filling: AtomicUsize::new(0), processors, rooms, strength }
+    }
+
+    /// Says that a thread fills quanta until what is returned is dropped.
+    pub(super) fn filling(&self) -> Filling<'_> {
+        self.filling.fetch_add(1, Relaxed);
+        Filling(self)
+    }
+
+    fn has_free_processor(&self) -> bool {
+        self.filling.load(Relaxed) < self.processors
+    }
+
+    fn rooms(&self) -> MutexGuard<'_, VecDeque<RawQuantum>> {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_room(&self) -> RawQuantum {
+        let room = self.rooms().pop_front();
+        room.unwrap_or_else(RawQuantum::with_room)
+    }
+
+    fn give_back(&self, mut room: RawQuantum) {
+        room.clear();
+        self.rooms().push_back(room);
+    }
+
+    fn compression(&self) -> Compression {
+        match &self.strength {
+            Strength::Fixed(compression) => *compression,
+            Strength::Tuned(tuner) => {
+                tuner.lock().unwrap_or_else(PoisonError::into_inner).compression()
+            }
+        }
+    }
+
+    /// A quantum was handed on after waiting since `began` for room to do so.
+    fn note_handed_on(&self, began: Instant) {
+        if let Strength::Tuned(tuner) = &self.strength {
+            let mut tuner = tuner.lock().unwrap_or_else(PoisonError::into_inner);
+            tuner.note(began.elapsed());
+        }
+    }
+}
+
+/// See [`Press::filling`].
+pub(super) struct Filling<'a>(&'a Press);
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        self.0.filling.fetch_sub(1, Relaxed);
+    }
+}
+
+/// One thread's part in pressing.
+pub(super) struct Presser<'a> {
+    press: &'a Press,
+    compressor: Compressor,
+    outgoing: Sender<Outgoing>,
+}
+
+impl<'a> Presser<'a> {
+    pub(super) fn new(press: &'a Press, outgoing: Sender<Outgoing>) -> Result<Self, ClientError> {
+        let compressor = Compressor::new(press.compression()).map_err(|error| {
+            ClientError::new(ErrorKind::Usage, format!("this compression is not possible: {error}"))
+        })?;
+        Ok(Self { press, compressor, outgoing })
+    }
+
+    /// Presses `raw`, which is empty afterwards: by another thread, where `others` listens and a
+    /// processor is free, else here, where the data is still near.
+    pub(super) fn press(
+        &mut self,
+        others: Option<&Sender<FullQuantum>>,
+        number: u64,
+        raw: &mut RawQuantum,
+        digests: Vec<ChunkDigest>,
+    ) {
+        let Some(others) = others.filter(|_| self.press.has_free_processor()) else {
+            return self.press_here(number, raw, digests);
+        };
+        let filled = std::mem::replace(raw, self.press.take_room());
+        match others.try_send(FullQuantum { number, raw: filled, digests }) {
+            Ok(()) => {}
+            Err(error) => {
+                let FullQuantum { number, raw: filled, digests } = error.into_inner();
+                self.press.give_back(std::mem::replace(raw, filled));
+                self.press_here(number, raw, digests);
+            }
+        }
+    }
+
+    fn press_here(&mut self, number: u64, raw: &mut RawQuantum, digests: Vec<ChunkDigest>) {
+        // A strength that zstd refuses leaves the one that it had.
+        drop(self.compressor.set(self.press.compression()));
+        let record = self.compressor.encode(raw);
+        let check = match digests.as_slice() {
+            [] => Check::Raw(wire::raw_check(raw.data())),
+            digests => Check::Digests(wire::quantum_check(digests)),
+        };
+        raw.clear();
+        let began = sys::clock::monotonic();
+        // The outbox ends first only when the session has failed; that is told elsewhere.
+        drop(self.outgoing.send(Outgoing::Quantum { number, record, check, digests }));
+        self.press.note_handed_on(began);
+    }
+
+    /// Presses what other threads filled until they have ended.
+    pub(super) fn run(mut self, filled: &Receiver<FullQuantum>) {
+        for FullQuantum { number, mut raw, digests } in filled {
+            self.press_here(number, &mut raw, digests);
+            self.press.give_back(raw);
+        }
+    }
+}
