@@ -24,9 +24,13 @@ pub(crate) struct Workplace {
 }
 
 impl Workplace {
-    /// Makes the folder, which must not lie in `tree`: a backup would see itself.
+    /// Makes the folder in TMPDIR, which must not lie in `tree`: a backup would see itself.
     pub(crate) fn new(tree: &Path) -> Result<Self, Trouble> {
-        let parent = std::env::temp_dir();
+        Self::below(&std::env::temp_dir(), tree)
+    }
+
+    /// Makes the folder in `parent`, which must not lie in `tree`.
+    pub(crate) fn below(parent: &Path, tree: &Path) -> Result<Self, Trouble> {
         let what = || format!("make a folder in {}", parent.display());
         let resolved = parent.canonicalize().while_doing(what)?;
         if resolved.starts_with(tree) {
@@ -68,6 +72,13 @@ impl Workplace {
              use fewer --rounds, or another folder in TMPDIR"
         )))
     }
+}
+
+/// Returns the one path of the directory `tree`.
+pub(crate) fn resolve(tree: &Path) -> Result<PathBuf, Trouble> {
+    let tree = tree.canonicalize().while_doing(|| format!("find {}", tree.display()))?;
+    let message = || format!("{} is no directory", tree.display());
+    if tree.is_dir() { Ok(tree) } else { Err(Trouble::new(message())) }
 }
 
 impl Drop for Workplace {
