@@ -64,7 +64,6 @@ impl Line {
         named.map(|(_, value)| value.as_os_str())
     }
 
-    #[allow(dead_code, reason = "the words of subcommands to come")]
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.value(name).map(PathBuf::from)
     }
@@ -92,7 +91,6 @@ impl Line {
             .ok_or_else(|| Trouble::new(format!("{name} takes a size as 512M or 8G, not '{text}'")))
     }
 
-    #[allow(dead_code, reason = "the words of subcommands to come")]
     /// Returns the names in a value as `a,b`, and none where the option is not given.
     pub(crate) fn names(&self, name: &str) -> Vec<String> {
         let value = self.value(name).unwrap_or_default().to_string_lossy().into_owned();

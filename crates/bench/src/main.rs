@@ -9,8 +9,11 @@
 //!    or is interrupted.
 
 mod arguments;
+mod compare;
+mod creation;
 mod machine;
 mod output;
+mod peers;
 mod process;
 mod site;
 mod spread;
@@ -36,8 +39,22 @@ struct Subcommand {
     run: fn(&Line) -> Result<(), Trouble>,
 }
 
-const SUBCOMMANDS: &[Subcommand] =
-    &[Subcommand { name: "tree", usage: tree::USAGE, grammar: tree::GRAMMAR, run: tree::run }];
+const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand { name: "tree", usage: tree::USAGE, grammar: tree::GRAMMAR, run: tree::run },
+    Subcommand { name: "peers", usage: peers::USAGE, grammar: peers::GRAMMAR, run: peers::run },
+    Subcommand {
+        name: "creation",
+        usage: creation::USAGE,
+        grammar: creation::GRAMMAR,
+        run: creation::run,
+    },
+    Subcommand {
+        name: "compare",
+        usage: compare::USAGE,
+        grammar: compare::GRAMMAR,
+        run: compare::run,
+    },
+];
 
 const HEAD: &str = "\
 Measures Holdfast.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use e2e::clock;
 use e2e::harness;
+use serde_json::{Value, json};
 
 use crate::machine;
 use crate::process::{self, Finished, Runner, Server};
@@ -27,6 +28,22 @@ pub(crate) struct Sample {
     pub(crate) bytes_transferred: u64,
     pub(crate) exit_code: i32,
     pub(crate) failed: u64,
+}
+
+impl Sample {
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "wall_secs": self.wall.as_secs_f64(),
+            "client_cpu_secs": self.client_cpu.as_secs_f64(),
+            "server_cpu_secs": self.server_cpu.as_secs_f64(),
+            "other_cpu_secs": self.other_cpu.as_secs_f64(),
+            "client_memory_bytes": self.client_memory_bytes,
+            "server_memory_bytes": self.server_memory_bytes,
+            "bytes_transferred": self.bytes_transferred,
+            "failed": self.failed,
+            "exit_code": self.exit_code,
+        })
+    }
 }
 
 /// What a first backup leaves.

@@ -137,7 +137,7 @@ fn round_document(round: &Round, objects: u64) -> Value {
     let samples: serde_json::Map<String, Value> = Phase::ALL
         .iter()
         .map(|phase| {
-            let samples = phase.of(round).iter().map(sample_document).collect();
+            let samples = phase.of(round).iter().map(Sample::json).collect();
             (phase.key().to_owned(), Value::Array(samples))
         })
         .collect();
@@ -150,19 +150,5 @@ fn round_document(round: &Round, objects: u64) -> Value {
             "home_bytes": stored.home_bytes,
         },
         "samples": samples,
-    })
-}
-
-fn sample_document(sample: &Sample) -> Value {
-    json!({
-        "wall_secs": sample.wall.as_secs_f64(),
-        "client_cpu_secs": sample.client_cpu.as_secs_f64(),
-        "server_cpu_secs": sample.server_cpu.as_secs_f64(),
-        "other_cpu_secs": sample.other_cpu.as_secs_f64(),
-        "client_memory_bytes": sample.client_memory_bytes,
-        "server_memory_bytes": sample.server_memory_bytes,
-        "bytes_transferred": sample.bytes_transferred,
-        "failed": sample.failed,
-        "exit_code": sample.exit_code,
     })
 }
