@@ -82,7 +82,6 @@ impl Line {
         })
     }
 
-    #[allow(dead_code, reason = "the words of subcommands to come")]
     /// Returns a size as in `4096`, `64K`, `100M`, `8G`: units are powers of 1024.
     pub(crate) fn bytes(&self, name: &str, default: u64) -> Result<u64, Trouble> {
         let Some(value) = self.value(name) else { return Ok(default) };

@@ -10,9 +10,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
 
-use e2e::clock;
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid, chmodat, chownat, fchmod, fchown,
     futimens, mkdirat, openat, symlinkat, utimensat,
@@ -21,6 +19,7 @@ use serde_json::json;
 
 use crate::arguments::{Grammar, Line};
 use crate::output;
+use crate::spent::Spent;
 use crate::trouble::{Trouble, While as _};
 use crate::workplace;
 
@@ -45,12 +44,11 @@ pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
     let tree = workplace::resolve(&tree)?;
     let plan = Plan::of(&tree)?;
     fs::create_dir(&target).while_doing(|| format!("make {}", target.display()))?;
-    let spent = plan.carry_out(&tree, &target, threads)?;
+    let (spent, unreadable) = plan.carry_out(&tree, &target, threads)?;
     let document = json!({
-        "wall_secs": spent.wall.as_secs_f64(),
-        "cpu_secs": spent.cpu.as_secs_f64(),
+        "spent": spent.json(),
         "files": plan.files.len(),
-        "unreadable": plan.unreadable + spent.unreadable,
+        "unreadable": plan.unreadable + unreadable,
     });
     output::result(&document.to_string())
 }
@@ -73,23 +71,8 @@ struct PlannedFile {
     metadata: Metadata,
 }
 
-#[derive(Default)]
-struct Spent {
-    wall: Duration,
-    cpu: Duration,
-    unreadable: usize,
-}
-
-impl Spent {
-    /// Runs `work`, whose time counts.
-    fn timed<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let before = sys::process::cpu_time();
-        let (result, wall) = clock::timed(work);
-        self.wall += wall;
-        self.cpu += sys::process::cpu_time().saturating_sub(before);
-        result
-    }
-}
+/// The time that making files took, and how many could not be read.
+type Made = Result<(Spent, usize), Trouble>;
 
 impl Plan {
     fn of(tree: &Path) -> Result<Self, Trouble> {
@@ -128,22 +111,23 @@ impl Plan {
         }
     }
 
-    fn carry_out(&self, tree: &Path, target: &Path, threads: usize) -> Result<Spent, Trouble> {
+    fn carry_out(&self, tree: &Path, target: &Path, threads: usize) -> Made {
         let mut spent = Spent::default();
+        let mut unreadable = 0;
         let what = || format!("make files in {}", target.display());
         spent.timed(|| self.make_folders(target)).while_doing(what)?;
         for batch in batches(&self.files, BATCH_BYTES) {
             let mut contents = Vec::new();
             for file in &self.files[batch.clone()] {
                 let content = fs::read(tree.join(self.path(file)));
-                spent.unreadable += usize::from(content.is_err());
+                unreadable += usize::from(content.is_err());
                 contents.push(content.unwrap_or_default());
             }
             let work = Work { plan: self, target, files: &self.files[batch], contents: &contents };
             spent.timed(|| work.run(threads)).while_doing(what)?;
         }
         spent.timed(|| self.finish(target)).while_doing(what)?;
-        Ok(spent)
+        Ok((spent, unreadable))
     }
 
     fn path(&self, file: &PlannedFile) -> PathBuf {
@@ -293,8 +277,8 @@ mod tests {
         let target = dir.path().join("target");
         fs::create_dir(&target).unwrap();
         let plan = Plan::of(&source).unwrap();
-        let spent = plan.carry_out(&source, &target, 2).unwrap();
-        assert_eq!(spent.unreadable, 0);
+        let (_, unreadable) = plan.carry_out(&source, &target, 2).unwrap();
+        assert_eq!(unreadable, 0);
         let take = |top: &Path| e2e::manifest::Manifest::take(top).unwrap();
         assert_eq!(e2e::manifest::diff(&take(&source), &take(&target)), Vec::<String>::new());
     }

@@ -11,11 +11,14 @@
 mod arguments;
 mod compare;
 mod creation;
+mod file;
 mod machine;
 mod output;
 mod peers;
 mod process;
+mod random;
 mod site;
+mod spent;
 mod spread;
 mod tree;
 mod trouble;
@@ -42,6 +45,19 @@ struct Subcommand {
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "tree", usage: tree::USAGE, grammar: tree::GRAMMAR, run: tree::run },
     Subcommand { name: "peers", usage: peers::USAGE, grammar: peers::GRAMMAR, run: peers::run },
+    Subcommand { name: "file", usage: file::USAGE, grammar: file::GRAMMAR, run: file::run },
+    Subcommand {
+        name: "mix",
+        usage: file::mix::USAGE,
+        grammar: file::mix::GRAMMAR,
+        run: file::mix::run,
+    },
+    Subcommand {
+        name: "stages",
+        usage: file::stages::USAGE,
+        grammar: file::stages::GRAMMAR,
+        run: file::stages::run,
+    },
     Subcommand {
         name: "creation",
         usage: creation::USAGE,

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use super::turn::Stage;
 use crate::output;
 use crate::process;
+use crate::random::Random;
 use crate::site::{Sample, Site};
 use crate::spread::{Spread, float};
 use crate::trouble::{Trouble, While as _};
@@ -107,7 +108,7 @@ fn change(copy: &Path, seed: u64) -> Result<Changes, Trouble> {
     let mut random = Random::new(seed);
     for path in files(copy)? {
         let what = || format!("change {}", path.display());
-        match random.fate() {
+        match fate(&mut random) {
             Fate::Kept => {}
             Fate::Changed => {
                 // A second name would be changed as well; a read-only one is no obstacle to root.
@@ -151,27 +152,11 @@ enum Fate {
     Deleted,
 }
 
-/// splitmix64: any seed will do, and one run is as the other.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn fate(&mut self) -> Fate {
-        match self.next() % 1000 {
-            0..CHANGED_PER_MILLE => Fate::Changed,
-            drawn if drawn < CHANGED_PER_MILLE + DELETED_PER_MILLE => Fate::Deleted,
-            _ => Fate::Kept,
-        }
+fn fate(random: &mut Random) -> Fate {
+    match random.below(1000) {
+        0..CHANGED_PER_MILLE => Fate::Changed,
+        drawn if drawn < CHANGED_PER_MILLE + DELETED_PER_MILLE => Fate::Deleted,
+        _ => Fate::Kept,
     }
 }
 
@@ -182,7 +167,7 @@ mod tests {
     #[test]
     fn about_one_in_a_hundred_changes() {
         let mut random = Random::new(1);
-        let fates: Vec<Fate> = (0..100_000).map(|_| random.fate()).collect();
+        let fates: Vec<Fate> = (0..100_000).map(|_| fate(&mut random)).collect();
         let count = |fate: &Fate| fates.iter().filter(|one| *one == fate).count();
         assert!((900..1100).contains(&count(&Fate::Changed)));
         assert!((150..250).contains(&count(&Fate::Deleted)));

@@ -287,9 +287,7 @@ fn remarks(results: &Results) -> String {
     }
     lines.extend(results.cold.as_ref().map(cold_remark));
     lines.extend(results.mutation.as_ref().map(mutation_remark));
-    lines.push(format!(
-        "- {HOLDFAST}: compresses with zstd at level 1, its default; nothing is encrypted at rest."
-    ));
+    lines.push(format!("- {HOLDFAST}: compresses with zstd at level 1, its default."));
     lines.join("\n") + "\n"
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -14,6 +13,7 @@ use crate::machine;
 use crate::output;
 use crate::process::{self, Runner, Used};
 use crate::site::{self, Sample, Site};
+use crate::spent::Spent;
 use crate::trouble::{Trouble, While as _};
 
 /// Pairs of bare walk and nothing-changed backup of Holdfast in a turn.
@@ -151,10 +151,7 @@ impl Stage<'_> {
         ];
         rustix::fs::sync();
         let answer = process::run_part(&arguments, self.outputs)?;
-        let secs = |key: &str| answer[key].as_f64().map(Duration::from_secs_f64);
-        let (Some(wall), Some(client_cpu)) = (secs("wall_secs"), secs("cpu_secs")) else {
-            return Err(Stop::Failed("bench creation gives no times".to_owned()));
-        };
+        let Spent { wall, cpu: client_cpu } = Spent::parse(&answer["spent"])?;
         turn.add(Phase::Restore, Sample { wall, client_cpu, ..Sample::default() });
         Ok(())
     }
