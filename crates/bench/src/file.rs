@@ -7,8 +7,9 @@
 //! ```
 //!
 //! The limit of a first backup is what stages take that overlap perfectly: the larger of their
-//! processor time over all cores and the time of the disk for what is stored. That of a restore is
-//! the same with its own stages. Neither has TLS, the catalogue or a process to start in it.
+//! processor time over all cores and the time of the disk for what is stored. A restore does not
+//! wait for the disk; its limit is made of checking and of writing the file. Neither has TLS, the
+//! catalogue or a process to start in it.
 
 mod figures;
 pub(crate) mod mix;

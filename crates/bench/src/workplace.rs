@@ -82,7 +82,7 @@ impl Workplace {
         let parent = self.path().parent().unwrap_or(Path::new("/")).display();
         Err(Trouble::new(format!(
             "{what} may take {needed} MiB, {parent} has {free} MiB free: \
-             use fewer --rounds, or another folder in TMPDIR"
+             use fewer --rounds, or work in another folder"
         )))
     }
 }

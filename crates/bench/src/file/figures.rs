@@ -45,18 +45,19 @@ impl Round {
         limit([read, cut, compress, store, check].map(|spent| spent.cpu), cores, store.wall)
     }
 
-    /// Returns what a restore takes at least, in seconds.
+    /// Returns what a restore takes at least, in seconds. It does not wait for the disk, but only
+    /// one thread at a time can write to a file.
     fn restore_limit(&self, cores: usize) -> f64 {
         let Stages { check, make, .. } = self.stages;
-        limit([check, make].map(|spent| spent.cpu), cores, make.wall)
+        limit([check, make].map(|spent| spent.cpu), cores, make.cpu)
     }
 }
 
-/// Returns how long stages take that overlap perfectly, in seconds.
-fn limit<const N: usize>(cpu: [Duration; N], cores: usize, disk: Duration) -> f64 {
+/// Returns how long stages take that overlap perfectly, in seconds; `alone` is shared by nobody.
+fn limit<const N: usize>(cpu: [Duration; N], cores: usize, alone: Duration) -> f64 {
     let cores = float(u64::try_from(cores).unwrap_or(1).max(1));
     let cpu: Duration = cpu.iter().sum();
-    (cpu.as_secs_f64() / cores).max(disk.as_secs_f64())
+    (cpu.as_secs_f64() / cores).max(alone.as_secs_f64())
 }
 
 impl Results {
@@ -187,7 +188,12 @@ fn row(label: &str, cells: impl Iterator<Item = String>) -> String {
 }
 
 fn cell(Spread { median, least, most }: Spread) -> String {
-    let decimals = if median.abs() < 10.0 { 2 } else { 1 };
+    let is_count = [median, least, most].iter().all(|value| value.fract() == 0.0);
+    let decimals = match median.abs() {
+        _ if is_count => 0,
+        ..10.0 => 2,
+        _ => 1,
+    };
     if least.total_cmp(&most).is_eq() {
         return format!("{median:.decimals$}");
     }
@@ -207,7 +213,8 @@ mod tests {
 
     #[test]
     fn cells_show_how_far_values_spread() {
-        assert_eq!(cell(Spread::of([1.0])), "1.00");
-        assert_eq!(cell(Spread::of([10.0, 20.0, 40.0])), "20.0 (10.0 .. 40.0)");
+        assert_eq!(cell(Spread::of([0.0, 0.0])), "0");
+        assert_eq!(cell(Spread::of([1.25])), "1.25");
+        assert_eq!(cell(Spread::of([10.0, 20.5, 40.0])), "20.5 (10.0 .. 40.0)");
     }
 }

@@ -67,7 +67,10 @@ fn times(results: &Results) -> String {
         let mut cells = vec![entry.entrant.name.clone()];
         for phase in Phase::ALL {
             let own = results.holdfast().and_then(|holdfast| holdfast.wall(phase));
-            cells.push(spread(entry.wall(phase), 1.0));
+            cells.push(match (entry.wall(phase), entry.failure()) {
+                (None, Some(_)) => "failed".to_owned(),
+                (wall, _) => spread(wall, 1.0),
+            });
             cells.push(times_of(entry.wall(phase), own));
         }
         lines.push(row(cells));

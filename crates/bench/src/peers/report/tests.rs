@@ -69,7 +69,7 @@ fn check(line: &str) {
 fn each_program_has_a_row_with_its_ratios() {
     check("| holdfast | 1.00 | 1.00 | 0.040 | 1.00 | 0.800 | 1.00 |");
     check("| restic | 4.00 | 4.00 | 0.400 | 10.00 | 1.60 | 2.00 |");
-    check("| rustic | - | - | - | - | - | - |");
+    check("| rustic | failed | - | failed | - | failed | - |");
     check("| restic | 4.00 | 0.400 | 1.60 | - | - | 4000 | 4.00 | 1 |");
 }
 
