@@ -173,3 +173,14 @@ pub(crate) fn bare_walk(tree: &Path) -> Result<Sample, Trouble> {
     let other_cpu = all.saturating_sub(client_cpu);
     Ok(Sample { wall, client_cpu, other_cpu, failed, ..Sample::default() })
 }
+
+/// Above so many cores busy with other things, the figures say little.
+pub(crate) const OTHER_CORES_MAX: f64 = 0.2;
+
+/// Returns how many cores everything else kept busy, over all `samples` together.
+pub(crate) fn other_cores(samples: &[&Sample]) -> f64 {
+    let sum = |figure: fn(&Sample) -> Duration| -> f64 {
+        samples.iter().map(|sample| figure(sample).as_secs_f64()).sum()
+    };
+    sum(|sample| sample.other_cpu) / sum(|sample| sample.wall).max(f64::MIN_POSITIVE)
+}

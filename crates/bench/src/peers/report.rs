@@ -2,10 +2,10 @@
 
 use super::cold::Cold;
 use super::contest::{Entry, Results};
-use super::entrant::{HOLDFAST, Standing};
+use super::entrant::{HOLDFAST, Role, Standing};
 use super::mutation::Mutation;
 use super::turn::Phase;
-use crate::site::Sample;
+use crate::site::{self, OTHER_CORES_MAX, Sample};
 use crate::spread::{Spread, float};
 
 const MIB: f64 = 1_048_576.0;
@@ -244,9 +244,10 @@ fn per_walk(results: &Results) -> Option<Spread> {
 
 /// Compares the restore with making the same files and nothing else, round by round.
 fn per_creation(results: &Results) -> Vec<Aim> {
-    let creations = results.entries.iter().filter(|entry| {
-        entry.entrant.standing() == Standing::Baseline && entry.wall(Phase::First).is_none()
-    });
+    let creations = results
+        .entries
+        .iter()
+        .filter(|entry| matches!(entry.entrant.role, Role::Creation { .. }));
     let mut aims = Vec::new();
     let Some(holdfast) = results.holdfast() else { return aims };
     let figures: [(&str, Figure); 2] = [
@@ -271,6 +272,10 @@ fn per_creation(results: &Results) -> Vec<Aim> {
 
 fn remarks(results: &Results) -> String {
     let mut lines = vec!["## Remarks\n".to_owned()];
+    let busy = other_cores(results);
+    if busy > OTHER_CORES_MAX {
+        lines.push(format!("- **Other things kept {busy:.2} cores busy meanwhile.**"));
+    }
     for entry in &results.entries {
         let name = &entry.entrant.name;
         if let Some(failure) = entry.failure() {
@@ -292,6 +297,17 @@ fn remarks(results: &Results) -> String {
     lines.extend(results.mutation.as_ref().map(mutation_remark));
     lines.push(format!("- {HOLDFAST}: compresses with zstd at level 1, its default."));
     lines.join("\n") + "\n"
+}
+
+/// Returns what everything but the programs used. A creation does not tell.
+fn other_cores(results: &Results) -> f64 {
+    let told = results
+        .entries
+        .iter()
+        .filter(|entry| !matches!(entry.entrant.role, Role::Creation { .. }));
+    let turns = told.flat_map(|entry| &entry.turns);
+    let samples = turns.flat_map(|turn| turn.samples.values().flatten());
+    site::other_cores(&samples.collect::<Vec<_>>())
 }
 
 fn cold_remark(cold: &Cold) -> String {

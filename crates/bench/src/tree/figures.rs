@@ -1,11 +1,9 @@
 //! What follows from the samples: spreads of each phase, rates and the JSON document.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::rounds::{Results, Round};
-use crate::site::Sample;
+use crate::site::{self, Sample};
 use crate::spread::{Spread, float};
 
 /// What is measured.
@@ -50,7 +48,7 @@ impl Phase {
 
     /// Returns how many cores everything else kept busy, over the phase as a whole.
     pub(crate) fn other_cores(self, results: &Results) -> f64 {
-        cores(&self.samples(results))
+        site::other_cores(&self.samples(results))
     }
 }
 
@@ -58,14 +56,7 @@ impl Phase {
 /// milliseconds alone is as long as a tick of the clock that tells it.
 pub(crate) fn other_cores(results: &Results) -> f64 {
     let samples = Phase::ALL.into_iter().flat_map(|phase| phase.samples(results));
-    cores(&samples.collect::<Vec<_>>())
-}
-
-fn cores(samples: &[&Sample]) -> f64 {
-    let sum = |figure: fn(&Sample) -> Duration| -> f64 {
-        samples.iter().map(|sample| figure(sample).as_secs_f64()).sum()
-    };
-    sum(|sample| sample.other_cpu) / sum(|sample| sample.wall).max(f64::MIN_POSITIVE)
+    site::other_cores(&samples.collect::<Vec<_>>())
 }
 
 /// Returns the incremental's time in bare walks, each against the walk right before it.

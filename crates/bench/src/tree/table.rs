@@ -2,15 +2,12 @@
 
 use super::figures::{Phase, other_cores, rate, ratio, secs};
 use super::rounds::{INCREMENTALS, Results};
-use crate::site::{Sample, Stored};
+use crate::site::{OTHER_CORES_MAX, Sample, Stored};
 use crate::spread::{Spread, float};
 
 const LABEL_COLUMNS: usize = 26;
 const VALUE_COLUMNS: usize = 15;
 const MIB: f64 = 1_048_576.0;
-
-/// Above so many cores busy with other things, the figures say little.
-const OTHER_CORES_MAX: f64 = 0.2;
 
 pub(crate) fn text(results: &Results) -> String {
     [head(results), phases(results), foot(results)].concat()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::machine::Machine;
-use crate::peers::entrant::{Entrant, Missing, Role};
+use crate::peers::entrant::{Entrant, Missing};
 use crate::peers::recipe::RECIPES;
 use crate::peers::turn::{Comparison, Turn};
 use crate::walk::Tally;
