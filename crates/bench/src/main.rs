@@ -1,40 +1,86 @@
-//! Times Holdfast on a real tree: `bench DIR [--rounds N] [--json]`.
-//!
-//! ```text
-//!   round:  new server and node -> first backup -> server again
-//!                               -> (bare walk, incremental) x INCREMENTALS -> server again
-//!                               -> restore to a new folder
-//! ```
+//! Measures Holdfast: `bench SUBCOMMAND ...`, a module each.
 //!
 //! 1. The real program is measured, over TLS, client and server as processes of their own.
-//! 2. The bare walk and the nothing-changed incremental take turns in one run, so that their ratio
-//!    says the same on a slow machine and on a busy one.
+//! 2. What is compared takes turns in one run, so that a ratio says the same on a slow machine and
+//!    on a busy one.
 //! 3. Nothing is deleted before the last measurement: ext4 makes files several times slower for
 //!    minutes after a tree has been deleted. Each round has new folders.
 //! 4. Everything lies in one temporary folder, which goes when the bench ends, also when it fails
 //!    or is interrupted.
-//!
-//! Deliberately absent: dropping the page cache, which takes root and disturbs all others. What is
-//! measured is warm, but for what the first backup of the first round reads for the first time.
 
 mod arguments;
-mod figures;
+mod compare;
+mod creation;
+mod file;
 mod machine;
 mod output;
+mod peers;
 mod process;
-mod rounds;
-mod table;
+mod random;
+mod site;
+mod spent;
+mod spread;
+mod tree;
 mod trouble;
 mod walk;
 mod workplace;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use arguments::Arguments;
+use arguments::{Grammar, Line};
 use trouble::Trouble;
 
 /// Not done, as the exit code of `holdfast` itself says it.
 const NOT_DONE: u8 = 12;
+
+/// One thing to measure.
+struct Subcommand {
+    name: &'static str,
+    usage: &'static str,
+    grammar: Grammar,
+    run: fn(&Line) -> Result<(), Trouble>,
+}
+
+const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand { name: "tree", usage: tree::USAGE, grammar: tree::GRAMMAR, run: tree::run },
+    Subcommand { name: "peers", usage: peers::USAGE, grammar: peers::GRAMMAR, run: peers::run },
+    Subcommand { name: "file", usage: file::USAGE, grammar: file::GRAMMAR, run: file::run },
+    Subcommand {
+        name: "mix",
+        usage: file::mix::USAGE,
+        grammar: file::mix::GRAMMAR,
+        run: file::mix::run,
+    },
+    Subcommand {
+        name: "stages",
+        usage: file::stages::USAGE,
+        grammar: file::stages::GRAMMAR,
+        run: file::stages::run,
+    },
+    Subcommand {
+        name: "creation",
+        usage: creation::USAGE,
+        grammar: creation::GRAMMAR,
+        run: creation::run,
+    },
+    Subcommand {
+        name: "compare",
+        usage: compare::USAGE,
+        grammar: compare::GRAMMAR,
+        run: compare::run,
+    },
+];
+
+const HEAD: &str = "\
+Measures Holdfast.
+
+Usage: bench SUBCOMMAND ...
+       bench DIR ...          the same as bench tree DIR ...
+
+The program measured is the release build of holdfast beside this one, or the one that
+HOLDFAST_BIN names. What is made lies in a folder in TMPDIR, which goes at the end.
+";
 
 fn main() -> ExitCode {
     match run() {
@@ -47,15 +93,25 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Trouble> {
-    let Arguments::Measure { tree, rounds, json } = arguments::parse(std::env::args_os().skip(1))?
-    else {
-        return output::result(arguments::USAGE);
+    let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let Some(first) = words.first() else { return output::result(&help()) };
+    if first == "-h" || first == "--help" {
+        return output::result(&help());
+    }
+    let named = SUBCOMMANDS.iter().find(|subcommand| *first == *subcommand.name);
+    if named.is_some() {
+        words.remove(0);
+    }
+    let subcommand = named.unwrap_or(&SUBCOMMANDS[0]);
+    let Some(line) = Line::parse(words, subcommand.grammar)? else {
+        return output::result(subcommand.usage);
     };
     process::catch_signals()?;
     sys::process::raise_open_files();
-    let results = rounds::measure(&tree, rounds)?;
-    if json {
-        return output::result(&figures::document(&results).to_string());
-    }
-    output::result(&table::text(&results))
+    (subcommand.run)(&line)
+}
+
+fn help() -> String {
+    let usages = SUBCOMMANDS.iter().map(|subcommand| subcommand.usage);
+    std::iter::once(HEAD).chain(usages).collect::<Vec<_>>().join("\n")
 }

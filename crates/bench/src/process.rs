@@ -5,6 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use e2e::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use wait4::Wait4 as _;
@@ -75,7 +76,7 @@ pub(crate) fn find_program() -> Result<PathBuf, Trouble> {
     path.is_file().then_some(path.clone()).ok_or_else(|| Trouble::new(message()))
 }
 
-/// What a command used, and what it had to say.
+/// What a command of Holdfast used, and what it had to say.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) wall: Duration,
@@ -105,12 +106,9 @@ impl Runner {
         let stderr = self.outputs.join("stderr");
         let mut command = self.command(arguments);
         command.stdout(create(&stdout)?).stderr(create(&stderr)?);
-        let begin = clock::now();
-        let child = command.spawn().while_doing(|| format!("start {}", self.program.display()))?;
-        let used = wait(child, &name)?;
-        let wall = begin.elapsed();
-        let Some(exit_code @ (0 | 4 | 8)) = used.status.code() else {
-            return Err(failed(&name, used.status, &stderr));
+        let Used { wall, cpu, memory_bytes, status } = run_to_end(&mut command)?;
+        let Some(exit_code @ (0 | 4 | 8)) = status.code() else {
+            return Err(failed(&name, status, &stderr));
         };
         let text = std::fs::read_to_string(&stdout)
             .while_doing(|| format!("read the answer of {name}"))?;
@@ -118,8 +116,7 @@ impl Runner {
             "" => Value::Null,
             text => serde_json::from_str(text).while_doing(|| format!("parse what {name} says"))?,
         };
-        let cpu = used.rusage.utime + used.rusage.stime;
-        Ok(Finished { wall, cpu, memory_bytes: used.rusage.maxrss, exit_code, report })
+        Ok(Finished { wall, cpu, memory_bytes, exit_code, report })
     }
 
     /// Runs the server of `folder` until the value is dropped or stopped.
@@ -181,14 +178,58 @@ impl Drop for Server {
     }
 }
 
+/// What any command used, with all the processes that it has waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Used {
+    pub(crate) wall: Duration,
+    pub(crate) cpu: Duration,
+    /// Of the largest of its processes. The kernel counts the peak of the bench itself as well, so
+    /// nothing here may be larger than what is measured.
+    pub(crate) memory_bytes: u64,
+    pub(crate) status: ExitStatus,
+}
+
+/// Runs `command` to its end. A signal to the bench kills it, with the processes that it started.
+pub(crate) fn run_to_end(command: &mut Command) -> Result<Used, Trouble> {
+    check_interrupted()?;
+    let program = command.get_program().display().to_string();
+    let begin = clock::now();
+    let child = command.process_group(0).spawn().while_doing(|| format!("start {program}"))?;
+    let used = wait(child, &program)?;
+    Ok(Used {
+        wall: begin.elapsed(),
+        cpu: used.rusage.utime + used.rusage.stime,
+        memory_bytes: used.rusage.maxrss,
+        status: used.status,
+    })
+}
+
+/// Runs this program with `arguments`, in a process of its own, and returns the document it prints.
+pub(crate) fn run_part(arguments: &[&OsStr], outputs: &Path) -> Result<Value, Trouble> {
+    let bench = std::env::current_exe().while_doing(|| "find this program".to_owned())?;
+    let (stdout, stderr) = (outputs.join("stdout"), outputs.join("stderr"));
+    let mut command = Command::new(bench);
+    command.args(arguments).stdin(Stdio::null());
+    command.stdout(create(&stdout)?).stderr(create(&stderr)?);
+    let status = run_to_end(&mut command)?.status;
+    let name = describe(arguments);
+    if !status.success() {
+        check_interrupted()?;
+        let said = last_line(&stderr);
+        return Err(Trouble::new(format!("bench {name} failed ({status}): {said}")));
+    }
+    let what = || format!("read the answer of bench {name}");
+    let text = std::fs::read_to_string(&stdout).while_doing(what)?;
+    serde_json::from_str(&text).while_doing(what)
+}
+
 /// Waits for the end of `child`, which a signal to the bench kills.
-fn wait(mut child: Child, name: &str) -> Result<wait4::ResUse, Trouble> {
+fn wait(child: Child, name: &str) -> Result<wait4::ResUse, Trouble> {
     let what = || format!("wait for {name}");
     let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
         Ok(pidfd) => pidfd,
         Err(error) => {
-            drop(child.kill());
-            drop(child.wait());
+            kill_group(child);
             return Err(error).while_doing(what);
         }
     };
@@ -199,14 +240,20 @@ fn wait(mut child: Child, name: &str) -> Result<wait4::ResUse, Trouble> {
             return child.wait4().while_doing(what);
         }
         if let Err(interrupted) = check_interrupted() {
-            drop(child.kill());
-            drop(child.wait());
+            kill_group(child);
             return Err(interrupted);
         }
     }
 }
 
-fn create(path: &Path) -> Result<File, Trouble> {
+/// Kills what [`run_to_end`] has started, which leads a group of its own.
+fn kill_group(mut child: Child) {
+    // Fails only for processes that have ended.
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    drop(child.wait());
+}
+
+pub(crate) fn create(path: &Path) -> Result<File, Trouble> {
     File::create(path).while_doing(|| format!("make {}", path.display()))
 }
 
@@ -215,9 +262,15 @@ fn failed(name: &str, status: ExitStatus, stderr: &Path) -> Trouble {
     if let Err(interrupted) = check_interrupted() {
         return interrupted;
     }
-    let said = std::fs::read_to_string(stderr).unwrap_or_default();
-    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-    Trouble::new(format!("holdfast {name} failed ({status}): {last}"))
+    Trouble::new(format!("holdfast {name} failed ({status}): {}", last_line(stderr)))
+}
+
+/// Returns the last line in the file `stderr` that is not empty.
+pub(crate) fn last_line(stderr: &Path) -> String {
+    let said = std::fs::read(stderr).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let last = said.lines().rfind(|line| !line.trim().is_empty());
+    last.unwrap_or("it said nothing").trim().to_owned()
 }
 
 /// Returns the subcommand, for messages.

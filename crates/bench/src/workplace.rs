@@ -17,6 +17,9 @@ const OBJECT_BYTES: u64 = 4096;
 /// Trees in a round: one in the pool, one restored.
 const COPIES: u64 = 2;
 
+/// What `statfs` says of a tmpfs.
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+
 /// A folder of its own, gone with the value, also with what is immutable in it.
 #[derive(Debug)]
 pub(crate) struct Workplace {
@@ -24,9 +27,13 @@ pub(crate) struct Workplace {
 }
 
 impl Workplace {
-    /// Makes the folder, which must not lie in `tree`: a backup would see itself.
+    /// Makes the folder in TMPDIR, which must not lie in `tree`: a backup would see itself.
     pub(crate) fn new(tree: &Path) -> Result<Self, Trouble> {
-        let parent = std::env::temp_dir();
+        Self::below(&std::env::temp_dir(), tree)
+    }
+
+    /// Makes the folder in `parent`, which must not lie in `tree`.
+    pub(crate) fn below(parent: &Path, tree: &Path) -> Result<Self, Trouble> {
         let what = || format!("make a folder in {}", parent.display());
         let resolved = parent.canonicalize().while_doing(what)?;
         if resolved.starts_with(tree) {
@@ -51,32 +58,57 @@ impl Workplace {
         Ok(path)
     }
 
+    /// Whether deleting here costs later files nothing, and keeping takes memory.
+    pub(crate) fn is_memory(&self) -> Result<bool, Trouble> {
+        let what = || format!("ask for the file system of {}", self.path().display());
+        Ok(rustix::fs::statfs(self.path()).while_doing(what)?.f_type == TMPFS_MAGIC)
+    }
+
     /// Fails when `rounds` of a tree with `tally` do not fit, rather than to fill somebody's disk.
     pub(crate) fn check_room(&self, tally: &Tally, rounds: usize) -> Result<(), Trouble> {
         let rounds = u64::try_from(rounds).unwrap_or(u64::MAX);
-        let one = tally.bytes + tally.objects * OBJECT_BYTES;
-        let needed = one.saturating_mul(COPIES).saturating_mul(rounds);
-        let what = || format!("ask how much is free in {}", self.path().display());
-        let free = sys::durable::free_bytes(self.path()).while_doing(what)?;
+        let needed = tree_bytes(tally).saturating_mul(COPIES).saturating_mul(rounds);
+        self.check_bytes(needed, &format!("{rounds} rounds"))
+    }
+
+    /// Fails when `needed` bytes for `what` do not fit.
+    pub(crate) fn check_bytes(&self, needed: u64, what: &str) -> Result<(), Trouble> {
+        let asking = || format!("ask how much is free in {}", self.path().display());
+        let free = sys::durable::free_bytes(self.path()).while_doing(asking)?;
         if needed < free {
             return Ok(());
         }
         let (needed, free) = (needed >> 20, free >> 20);
         let parent = self.path().parent().unwrap_or(Path::new("/")).display();
         Err(Trouble::new(format!(
-            "{rounds} rounds may take {needed} MiB, {parent} has {free} MiB free: \
-             use fewer --rounds, or another folder in TMPDIR"
+            "{what} may take {needed} MiB, {parent} has {free} MiB free: \
+             use fewer --rounds, or work in another folder"
         )))
     }
+}
+
+/// Returns what a copy of a tree takes at most.
+pub(crate) fn tree_bytes(tally: &Tally) -> u64 {
+    tally.bytes + tally.objects * OBJECT_BYTES
+}
+
+/// Removes `folder`, also with what is immutable in it.
+pub(crate) fn remove(folder: &Path) -> io::Result<()> {
+    release(&Folder::open(folder)?)?;
+    std::fs::remove_dir_all(folder)
+}
+
+/// Returns the one path of the directory `tree`.
+pub(crate) fn resolve(tree: &Path) -> Result<PathBuf, Trouble> {
+    let tree = tree.canonicalize().while_doing(|| format!("find {}", tree.display()))?;
+    let message = || format!("{} is no directory", tree.display());
+    if tree.is_dir() { Ok(tree) } else { Err(Trouble::new(message())) }
 }
 
 impl Drop for Workplace {
     fn drop(&mut self) {
         output::step("removing what was made");
-        let removed = Folder::open(self.path())
-            .and_then(|folder| release(&folder))
-            .and_then(|()| std::fs::remove_dir_all(self.path()));
-        match removed {
+        match remove(self.path()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 output::warning(&format!("{} is left: {error}", self.path().display()));
             }

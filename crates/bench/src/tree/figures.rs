@@ -1,36 +1,10 @@
-//! What follows from the samples: spreads, rates and the JSON document.
-
-use std::time::Duration;
+//! What follows from the samples: spreads of each phase, rates and the JSON document.
 
 use serde_json::{Value, json};
 
-use crate::rounds::{Results, Round, Sample};
-
-/// The middle of several values, and how far they spread.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
-}
-
-impl Spread {
-    /// Returns zeros for no values.
-    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Self {
-        let mut sorted: Vec<f64> = values.into_iter().collect();
-        sorted.sort_by(f64::total_cmp);
-        let (Some(&least), Some(&most)) = (sorted.first(), sorted.last()) else {
-            return Self::default();
-        };
-        let upper = sorted.len() / 2;
-        let lower = (sorted.len() - 1) / 2;
-        Self { median: f64::midpoint(sorted[lower], sorted[upper]), least, most }
-    }
-
-    fn json(self) -> Value {
-        json!({"median": self.median, "min": self.least, "max": self.most})
-    }
-}
+use super::rounds::{Results, Round};
+use crate::site::{self, Sample};
+use crate::spread::{Spread, float};
 
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,7 +48,7 @@ impl Phase {
 
     /// Returns how many cores everything else kept busy, over the phase as a whole.
     pub(crate) fn other_cores(self, results: &Results) -> f64 {
-        cores(&self.samples(results))
+        site::other_cores(&self.samples(results))
     }
 }
 
@@ -82,14 +56,7 @@ impl Phase {
 /// milliseconds alone is as long as a tick of the clock that tells it.
 pub(crate) fn other_cores(results: &Results) -> f64 {
     let samples = Phase::ALL.into_iter().flat_map(|phase| phase.samples(results));
-    cores(&samples.collect::<Vec<_>>())
-}
-
-fn cores(samples: &[&Sample]) -> f64 {
-    let sum = |figure: fn(&Sample) -> Duration| -> f64 {
-        samples.iter().map(|sample| figure(sample).as_secs_f64()).sum()
-    };
-    sum(|sample| sample.other_cpu) / sum(|sample| sample.wall).max(f64::MIN_POSITIVE)
+    site::other_cores(&samples.collect::<Vec<_>>())
 }
 
 /// Returns the incremental's time in bare walks, each against the walk right before it.
@@ -99,11 +66,6 @@ pub(crate) fn ratio(results: &Results) -> Spread {
         .iter()
         .flat_map(|round| round.walks.iter().zip(&round.incrementals));
     Spread::of(pairs.map(|(walk, backup)| backup.wall.as_secs_f64() / walk.wall.as_secs_f64()))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a figure to look at needs no 53 bits")]
-pub(crate) fn float(count: u64) -> f64 {
-    count as f64
 }
 
 pub(crate) fn secs(sample: &Sample) -> f64 {
@@ -166,7 +128,7 @@ fn round_document(round: &Round, objects: u64) -> Value {
     let samples: serde_json::Map<String, Value> = Phase::ALL
         .iter()
         .map(|phase| {
-            let samples = phase.of(round).iter().map(sample_document).collect();
+            let samples = phase.of(round).iter().map(Sample::json).collect();
             (phase.key().to_owned(), Value::Array(samples))
         })
         .collect();
@@ -180,36 +142,4 @@ fn round_document(round: &Round, objects: u64) -> Value {
         },
         "samples": samples,
     })
-}
-
-fn sample_document(sample: &Sample) -> Value {
-    json!({
-        "wall_secs": sample.wall.as_secs_f64(),
-        "client_cpu_secs": sample.client_cpu.as_secs_f64(),
-        "server_cpu_secs": sample.server_cpu.as_secs_f64(),
-        "other_cpu_secs": sample.other_cpu.as_secs_f64(),
-        "client_memory_bytes": sample.client_memory_bytes,
-        "server_memory_bytes": sample.server_memory_bytes,
-        "bytes_transferred": sample.bytes_transferred,
-        "failed": sample.failed,
-        "exit_code": sample.exit_code,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(values: &[f64], median: f64, least: f64, most: f64) {
-        assert_eq!(Spread::of(values.iter().copied()), Spread { median, least, most });
-    }
-
-    #[test]
-    fn the_median_is_the_middle_or_between_the_two_middles() {
-        check(&[], 0.0, 0.0, 0.0);
-        check(&[2.0], 2.0, 2.0, 2.0);
-        check(&[9.0, 1.0, 2.0], 2.0, 1.0, 9.0);
-        check(&[4.0, 1.0, 2.0, 9.0], 3.0, 1.0, 9.0);
-    }
 }

@@ -1,4 +1,4 @@
-//! What is measured, in which order. See the drawing in `main.rs`.
+//! A server and a node of its own, in one folder, and what their commands cost.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,12 @@ use std::time::Duration;
 
 use e2e::clock;
 use e2e::harness;
+use serde_json::{Value, json};
 
-use crate::machine::{self, Machine};
-use crate::output;
+use crate::machine;
 use crate::process::{self, Finished, Runner, Server};
-use crate::trouble::{Trouble, While as _};
-use crate::walk::{self, Tally};
-use crate::workplace::Workplace;
-
-/// Pairs of bare walk and incremental in a round.
-pub(crate) const INCREMENTALS: usize = 5;
+use crate::trouble::Trouble;
+use crate::walk;
 
 const NODE: &str = "bench";
 
@@ -34,6 +30,22 @@ pub(crate) struct Sample {
     pub(crate) failed: u64,
 }
 
+impl Sample {
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "wall_secs": self.wall.as_secs_f64(),
+            "client_cpu_secs": self.client_cpu.as_secs_f64(),
+            "server_cpu_secs": self.server_cpu.as_secs_f64(),
+            "other_cpu_secs": self.other_cpu.as_secs_f64(),
+            "client_memory_bytes": self.client_memory_bytes,
+            "server_memory_bytes": self.server_memory_bytes,
+            "bytes_transferred": self.bytes_transferred,
+            "failed": self.failed,
+            "exit_code": self.exit_code,
+        })
+    }
+}
+
 /// What a first backup leaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stored {
@@ -45,77 +57,24 @@ pub(crate) struct Stored {
     pub(crate) home_bytes: u64,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Round {
-    pub(crate) first: Sample,
-    pub(crate) stored: Stored,
-    /// As many as `incrementals`: each was measured right before the one of the same index.
-    pub(crate) walks: Vec<Sample>,
-    pub(crate) incrementals: Vec<Sample>,
-    pub(crate) restore: Sample,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Results {
-    pub(crate) tree: PathBuf,
-    pub(crate) tally: Tally,
-    pub(crate) program: PathBuf,
-    pub(crate) machine: Machine,
-    pub(crate) load_before: String,
-    pub(crate) load_after: String,
-    pub(crate) rounds: Vec<Round>,
-}
-
-/// Measures `tree` in `count` rounds.
-pub(crate) fn measure(tree: &Path, count: usize) -> Result<Results, Trouble> {
-    let program = process::find_program()?;
-    let tree = tree.canonicalize().while_doing(|| format!("find {}", tree.display()))?;
-    if !tree.is_dir() {
-        return Err(Trouble::new(format!("{} is no directory", tree.display())));
-    }
-    let load_before = machine::load();
-    let workplace = Workplace::new(&tree)?;
-    let tally = walk::walk(&tree)?;
-    workplace.check_room(&tally, count)?;
-    let runner = Runner::new(program.clone(), workplace.folder("outputs")?);
-    let mut rounds = Vec::new();
-    for number in 1..=count {
-        output::step(&format!("round {number} of {count}"));
-        let folder = workplace.folder(&format!("round-{number}"))?;
-        rounds.push(Place { runner: &runner, tree: &tree, folder }.round()?);
-    }
-    let machine = Machine::read();
-    let load_after = machine::load();
-    Ok(Results { tree, tally, program, machine, load_before, load_after, rounds })
-}
-
-/// Where one round takes place.
-struct Place<'a> {
+/// Where one server and its node live.
+#[derive(Debug)]
+pub(crate) struct Site<'a> {
     runner: &'a Runner,
-    tree: &'a Path,
     folder: PathBuf,
 }
 
-impl Place<'_> {
-    fn round(&self) -> Result<Round, Trouble> {
-        let server = self.enrolled()?;
-        output::step("first backup");
-        let first = self.measured(&server, &["backup".as_ref(), self.tree.as_os_str()])?;
-        server.stop()?;
-        let stored = self.stored()?;
-        let (walks, incrementals) = self.incrementals()?;
-        output::step("restore");
-        let server = self.runner.serve(&self.server())?;
-        let target = self.folder.join("restored");
-        let restore: [&OsStr; 4] =
-            ["restore".as_ref(), self.tree.as_os_str(), "--to".as_ref(), target.as_os_str()];
-        let restore = self.measured(&server, &restore)?;
-        server.stop()?;
-        Ok(Round { first, stored, walks, incrementals, restore })
+impl<'a> Site<'a> {
+    pub(crate) fn new(runner: &'a Runner, folder: PathBuf) -> Self {
+        Self { runner, folder }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Makes and runs a server, with a node.
-    fn enrolled(&self) -> Result<Server, Trouble> {
+    pub(crate) fn enrolled(&self) -> Result<Server, Trouble> {
         let folder = self.server();
         // The same port through all restarts: it is the address that the node remembers.
         let address = format!("127.0.0.1:{}", harness::Server::free_port());
@@ -127,7 +86,7 @@ impl Place<'_> {
             address.as_ref(),
         ];
         self.runner.run(&init)?;
-        let server = self.runner.serve(&folder)?;
+        let server = self.serve()?;
         let add: [&OsStr; 6] = [
             "admin".as_ref(),
             "--server".as_ref(),
@@ -143,22 +102,12 @@ impl Place<'_> {
         Ok(server)
     }
 
-    fn incrementals(&self) -> Result<(Vec<Sample>, Vec<Sample>), Trouble> {
-        let server = self.runner.serve(&self.server())?;
-        let backup: [&OsStr; 2] = ["backup".as_ref(), self.tree.as_os_str()];
-        output::step("incrementals");
-        // Warms what a server that has just started has not yet in memory.
-        self.client(&backup)?;
-        let (mut walks, mut incrementals) = (Vec::new(), Vec::new());
-        for _ in 0..INCREMENTALS {
-            walks.push(bare_walk(self.tree)?);
-            incrementals.push(self.measured(&server, &backup)?);
-        }
-        server.stop()?;
-        Ok((walks, incrementals))
+    /// Runs the server again.
+    pub(crate) fn serve(&self) -> Result<Server, Trouble> {
+        self.runner.serve(&self.server())
     }
 
-    fn stored(&self) -> Result<Stored, Trouble> {
+    pub(crate) fn stored(&self) -> Result<Stored, Trouble> {
         let server = self.server();
         let catalog = ["catalog.sqlite", "catalog.sqlite-wal"].map(|name| server.join(name));
         let there = catalog.iter().filter(|path| path.is_file());
@@ -171,7 +120,11 @@ impl Place<'_> {
     }
 
     /// Runs a command of the node and measures it and `server`.
-    fn measured(&self, server: &Server, arguments: &[&OsStr]) -> Result<Sample, Trouble> {
+    pub(crate) fn measured(
+        &self,
+        server: &Server,
+        arguments: &[&OsStr],
+    ) -> Result<Sample, Trouble> {
         // What was written before must not be written while the time runs.
         rustix::fs::sync();
         let (server_before, own_before) =
@@ -195,21 +148,22 @@ impl Place<'_> {
         })
     }
 
-    fn client(&self, arguments: &[&OsStr]) -> Result<Finished, Trouble> {
+    /// Runs a command of the node.
+    pub(crate) fn client(&self, arguments: &[&OsStr]) -> Result<Finished, Trouble> {
         let home = self.home();
         self.runner.run(&[arguments, &["--home".as_ref(), home.as_os_str()]].concat())
     }
 
-    fn server(&self) -> PathBuf {
+    pub(crate) fn server(&self) -> PathBuf {
         self.folder.join("server")
     }
 
-    fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.folder.join("home")
     }
 }
 
-fn bare_walk(tree: &Path) -> Result<Sample, Trouble> {
+pub(crate) fn bare_walk(tree: &Path) -> Result<Sample, Trouble> {
     process::check_interrupted()?;
     let (all_before, own_before) = (machine::cpu_of_all()?, sys::process::cpu_time());
     let (tally, wall) = clock::timed(|| walk::walk(tree));
@@ -218,4 +172,15 @@ fn bare_walk(tree: &Path) -> Result<Sample, Trouble> {
     let failed = tally?.unreadable;
     let other_cpu = all.saturating_sub(client_cpu);
     Ok(Sample { wall, client_cpu, other_cpu, failed, ..Sample::default() })
+}
+
+/// Above so many cores busy with other things, the figures say little.
+pub(crate) const OTHER_CORES_MAX: f64 = 0.2;
+
+/// Returns how many cores everything else kept busy, over all `samples` together.
+pub(crate) fn other_cores(samples: &[&Sample]) -> f64 {
+    let sum = |figure: fn(&Sample) -> Duration| -> f64 {
+        samples.iter().map(|sample| figure(sample).as_secs_f64()).sum()
+    };
+    sum(|sample| sample.other_cpu) / sum(|sample| sample.wall).max(f64::MIN_POSITIVE)
 }

@@ -1,14 +1,13 @@
 //! The results for people.
 
-use crate::figures::{Phase, Spread, float, other_cores, rate, ratio, secs};
-use crate::rounds::{INCREMENTALS, Results, Sample};
+use super::figures::{Phase, other_cores, rate, ratio, secs};
+use super::rounds::{INCREMENTALS, Results};
+use crate::site::{OTHER_CORES_MAX, Sample, Stored};
+use crate::spread::{Spread, float};
 
 const LABEL_COLUMNS: usize = 26;
 const VALUE_COLUMNS: usize = 15;
 const MIB: f64 = 1_048_576.0;
-
-/// Above so many cores busy with other things, the figures say little.
-const OTHER_CORES_MAX: f64 = 0.2;
 
 pub(crate) fn text(results: &Results) -> String {
     [head(results), phases(results), foot(results)].concat()
@@ -72,7 +71,7 @@ fn phases(results: &Results) -> String {
 }
 
 fn foot(results: &Results) -> String {
-    let of_stored = |figure: &dyn Fn(&crate::rounds::Stored) -> u64| {
+    let of_stored = |figure: &dyn Fn(&Stored) -> u64| {
         Spread::of(results.rounds.iter().map(|round| float(figure(&round.stored)))).median
     };
     let catalog = of_stored(&|stored| stored.catalog_bytes);

@@ -1,0 +1,149 @@
+//! `bench file`: one large file of mixed content, against the limits of its stages.
+//!
+//! ```text
+//!   size (a quarter, then the whole), round:
+//!     stages, each alone:  read | cut, digest | compress | store | check | make
+//!     Holdfast:            first backup -> restore -> compare
+//! ```
+//!
+//! The limit of a first backup is what stages take that overlap perfectly: the larger of their
+//! processor time over all cores and the time of the disk for what is stored. A restore does not
+//! wait for the disk; its limit is made of checking and of writing the file. Neither has TLS, the
+//! catalogue or a process to start in it.
+
+mod figures;
+pub(crate) mod mix;
+pub(crate) mod stages;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use figures::{Measured, Results, Round};
+use stages::Stages;
+
+use crate::arguments::{Grammar, Line};
+use crate::machine::Machine;
+use crate::output;
+use crate::process::{self, Runner};
+use crate::site::Site;
+use crate::trouble::{Trouble, While as _};
+use crate::workplace::{self, Workplace};
+
+pub(crate) const USAGE: &str = "\
+bench file [--bytes SIZE] [--rounds N] [--text DIR] [--work DIR] [--json]
+  Times backup and restore of one large file of text, noise, zeros and holes, against the limits of
+  the stages that each of them is made of, and shows whether memory grows with the file.
+
+  --bytes SIZE  Size of the file; a quarter of it is measured first [default: 8G]
+  --rounds N    Measure each size so many times [default: 3]
+  --text DIR    Where text is taken from [default: /usr/include]
+  --work DIR    Where to work, instead of TMPDIR; takes five times the size
+  --json        Write one JSON document with every sample
+";
+
+pub(crate) const GRAMMAR: Grammar =
+    Grammar { flags: &["--json"], options: &["--bytes", "--rounds", "--text", "--work"] };
+
+const BYTES_DEFAULT: u64 = 8 << 30;
+const ROUNDS_DEFAULT: usize = 3;
+const ROUNDS_MAX: usize = 100;
+
+/// The smaller of the two sizes is this part of the larger.
+const SMALLER: u64 = 4;
+
+/// The file, what is stored of it at the server and by the stages, and two copies.
+const COPIES: u64 = 5;
+
+const TEXT_DEFAULT: &str = "/usr/include";
+
+/// What one size is measured with.
+struct Bench<'a> {
+    workplace: &'a Workplace,
+    runner: Runner,
+    outputs: PathBuf,
+    text: PathBuf,
+}
+
+pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
+    let [] = line.paths([])?;
+    let bytes = line.bytes("--bytes", BYTES_DEFAULT)?;
+    let rounds = line.number("--rounds", ROUNDS_DEFAULT, 1..=ROUNDS_MAX)?;
+    let text = line.path("--text").unwrap_or_else(|| PathBuf::from(TEXT_DEFAULT));
+    let text = workplace::resolve(&text)?;
+    let program = process::find_program()?;
+    let work = line.path("--work").unwrap_or_else(std::env::temp_dir);
+    let workplace = Workplace::below(&work, &text)?;
+    workplace.check_bytes(bytes.saturating_mul(COPIES), "the file and its copies")?;
+    let outputs = workplace.folder("outputs")?;
+    let runner = Runner::new(program, outputs.clone());
+    let bench = Bench { workplace: &workplace, runner, outputs, text };
+    let mut sizes = Vec::new();
+    for bytes in [bytes / SMALLER, bytes] {
+        sizes.push(bench.size(bytes, rounds)?);
+    }
+    let results = Results { machine: Machine::read(), sizes };
+    if line.flag("--json") {
+        return output::result(&results.document().to_string());
+    }
+    output::result(&results.text())
+}
+
+impl Bench<'_> {
+    fn size(&self, bytes: u64, rounds: usize) -> Result<Measured, Trouble> {
+        let source = self.workplace.folder(&format!("file-{bytes}"))?;
+        let file = source.join("mixed");
+        output::step(&format!("a file of {} MiB", bytes >> 20));
+        let size = bytes.to_string();
+        self.part(&[
+            "mix".as_ref(),
+            file.as_os_str(),
+            "--bytes".as_ref(),
+            size.as_ref(),
+            "--text".as_ref(),
+            self.text.as_os_str(),
+        ])?;
+        let mut measured = Measured { bytes, rounds: Vec::new() };
+        for number in 1..=rounds {
+            output::step(&format!("round {number} of {rounds}"));
+            let folder = self.workplace.folder(&format!("round-{bytes}-{number}"))?;
+            measured.rounds.push(self.round(&source, &file, &folder)?);
+            // A handful of large files: deleting them costs later ones nothing.
+            remove(&folder)?;
+        }
+        remove(&source)?;
+        Ok(measured)
+    }
+
+    fn round(&self, source: &Path, file: &Path, folder: &Path) -> Result<Round, Trouble> {
+        let target = folder.join("stages");
+        rustix::fs::sync();
+        let answer = self.part(&["stages".as_ref(), file.as_os_str(), target.as_os_str()])?;
+        let stages = Stages::parse(&answer)?;
+        remove(&target)?;
+        let site = Site::new(&self.runner, folder.to_owned());
+        let server = site.enrolled()?;
+        output::step("first backup");
+        let first = site.measured(&server, &["backup".as_ref(), source.as_os_str()])?;
+        server.stop()?;
+        let stored = site.stored()?;
+        output::step("restore");
+        let server = site.serve()?;
+        let target = folder.join("restored");
+        let restore: [&OsStr; 4] =
+            ["restore".as_ref(), source.as_os_str(), "--to".as_ref(), target.as_os_str()];
+        let restore = site.measured(&server, &restore)?;
+        server.stop()?;
+        let restored = target.join(source.file_name().unwrap_or_default());
+        let answer = self.part(&["compare".as_ref(), source.as_os_str(), restored.as_os_str()])?;
+        let differences = answer["differences"].as_u64().unwrap_or(u64::MAX);
+        Ok(Round { stages, first, pool_bytes: stored.pool_bytes, restore, differences })
+    }
+
+    fn part(&self, arguments: &[&OsStr]) -> Result<serde_json::Value, Trouble> {
+        process::run_part(arguments, &self.outputs)
+    }
+}
+
+fn remove(folder: &Path) -> Result<(), Trouble> {
+    workplace::remove(folder).while_doing(|| format!("remove {}", folder.display()))
+}

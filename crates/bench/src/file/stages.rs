@@ -1,0 +1,283 @@
+//! `bench stages`: each stage of a backup and of a restore of one file alone, a batch at a time.
+//!
+//! Uses the crate `chunk` as client and server do. What a batch does not finish waits for the next
+//! one; a hole ends a chunk. Chunks that were there before go no further than their digest.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use chunk::{Compressor, Decompressor, DomainKey, RawQuantum, cut};
+use rustix::fs::{SeekFrom, seek};
+use serde_json::{Value, json};
+
+use crate::arguments::{Grammar, Line};
+use crate::output;
+use crate::spent::Spent;
+use crate::trouble::{Trouble, While as _};
+
+pub(crate) const USAGE: &str = "\
+bench stages FILE TARGET
+  Times each stage of a backup and of a restore of FILE alone, on all cores where a stage can use
+  them, and writes a JSON document. What is stored and made goes to the new folder TARGET.
+";
+
+pub(crate) const GRAMMAR: Grammar = Grammar { flags: &[], options: &[] };
+
+const BATCH_BYTES: u64 = 64 << 20;
+
+/// The level of `holdfast backup` unless it is told another.
+const LEVEL: i32 = 1;
+
+const KEY: [u8; DomainKey::BYTES] = [7; DomainKey::BYTES];
+
+/// What each stage took.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Stages {
+    pub(crate) read: Spent,
+    pub(crate) cut: Spent,
+    pub(crate) compress: Spent,
+    /// Writing what was compressed, and waiting until the disk has it.
+    pub(crate) store: Spent,
+    /// Decompressing and digesting, as the server does with a backup, the client with a restore.
+    pub(crate) check: Spent,
+    /// Writing the file anew.
+    pub(crate) make: Spent,
+    pub(crate) stored_bytes: u64,
+}
+
+impl Stages {
+    /// The stages by name, in the order of the data.
+    pub(crate) fn named(&self) -> [(&'static str, Spent); 6] {
+        [
+            ("read", self.read),
+            ("cut", self.cut),
+            ("compress", self.compress),
+            ("store", self.store),
+            ("check", self.check),
+            ("make", self.make),
+        ]
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let named = self.named().map(|(name, spent)| (name.to_owned(), spent.json()));
+        json!({
+            "stages": named.into_iter().collect::<serde_json::Map<_, _>>(),
+            "stored_bytes": self.stored_bytes,
+        })
+    }
+
+    /// Reads what [`Self::json`] has written in another process.
+    pub(crate) fn parse(value: &Value) -> Result<Self, Trouble> {
+        let spent = |name: &str| Spent::parse(&value["stages"][name]);
+        let stored_bytes = value["stored_bytes"].as_u64();
+        Ok(Self {
+            read: spent("read")?,
+            cut: spent("cut")?,
+            compress: spent("compress")?,
+            store: spent("store")?,
+            check: spent("check")?,
+            make: spent("make")?,
+            stored_bytes: stored_bytes
+                .ok_or_else(|| Trouble::new("bench stages gives no stored bytes"))?,
+        })
+    }
+}
+
+pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
+    let [path, target] = line.paths(["file to measure", "folder to make"])?;
+    std::fs::create_dir(&target).while_doing(|| format!("make {}", target.display()))?;
+    let what = || format!("measure the stages of {}", path.display());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    // Into the page cache, where it fits: the stages read it from there, as a backup does.
+    io::copy(&mut File::open(&path).while_doing(what)?, &mut io::sink()).while_doing(what)?;
+    let mut course = Course::new(&path, &target, threads).while_doing(what)?;
+    course.all().while_doing(what)?;
+    output::result(&course.stages.json().to_string())
+}
+
+/// The stages on their way through a file.
+struct Course {
+    source: File,
+    store: File,
+    copy: File,
+    threads: usize,
+    key: DomainKey,
+    seen: HashSet<[u8; 16]>,
+    stages: Stages,
+}
+
+impl Course {
+    fn new(path: &Path, target: &Path, threads: usize) -> io::Result<Self> {
+        Ok(Self {
+            source: File::open(path)?,
+            store: File::create_new(target.join("stored"))?,
+            copy: File::create_new(target.join("made"))?,
+            threads,
+            key: DomainKey::new(KEY),
+            seen: HashSet::new(),
+            stages: Stages::default(),
+        })
+    }
+
+    fn all(&mut self) -> io::Result<()> {
+        let bytes = self.source.metadata()?.len();
+        let mut offset = 0;
+        while let Some((begin, end)) = data(&self.source, offset)? {
+            self.data(begin, end)?;
+            offset = end;
+        }
+        let (store, copy) = (&self.store, &self.copy);
+        self.stages.store.timed(|| store.sync_all())?;
+        self.stages.make.timed(|| copy.set_len(bytes))
+    }
+
+    /// Lets the data from `begin` to `end` pass all stages.
+    fn data(&mut self, begin: u64, end: u64) -> io::Result<()> {
+        let (mut batch, mut offset) = (Vec::new(), begin);
+        while offset < end {
+            let carried = batch.len();
+            let bytes = BATCH_BYTES.min(end - offset);
+            batch.resize(carried + usize::try_from(bytes).unwrap_or(0), 0);
+            let fresh = &mut batch[carried..];
+            self.stages.read.timed(|| self.source.read_exact_at(fresh, offset))?;
+            self.stages.make.timed(|| self.copy.write_all_at(fresh, offset))?;
+            offset += bytes;
+            let (key, seen) = (&self.key, &mut self.seen);
+            let cut = || cut_all(&batch, offset == end, key, seen);
+            let (quanta, used) = self.stages.cut.timed(cut);
+            self.quanta(&quanta)?;
+            batch.drain(..used);
+        }
+        Ok(())
+    }
+
+    fn quanta(&mut self, quanta: &[RawQuantum]) -> io::Result<()> {
+        let threads = self.threads;
+        let records = self.stages.compress.timed(|| {
+            let encode =
+                |compressor: &mut Compressor, quantum: &RawQuantum| compressor.encode(quantum);
+            on_all_cores(threads, quanta, || Compressor::new(LEVEL), encode)
+        })?;
+        let store = &mut self.store;
+        self.stages
+            .store
+            .timed(|| records.iter().try_for_each(|record| store.write_all(record)))?;
+        self.stages.stored_bytes += records.iter().map(|record| record.len() as u64).sum::<u64>();
+        let key = &self.key;
+        let checked = self.stages.check.timed(|| {
+            let check = |decompressor: &mut Decompressor, record: &Vec<u8>| {
+                let quantum = decompressor.decode(record).ok()?;
+                Some(quantum.chunks().map(|chunk| key.digest(chunk)).collect::<Vec<_>>())
+            };
+            on_all_cores(threads, &records, Decompressor::new, check)
+        })?;
+        let is_whole = checked.iter().all(Option::is_some);
+        if is_whole { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+}
+
+/// Returns where the next data at or after `offset` lies, or nothing where only a hole follows.
+fn data(file: &File, offset: u64) -> io::Result<Option<(u64, u64)>> {
+    match seek(file, SeekFrom::Data(offset)) {
+        Ok(begin) => Ok(Some((begin, seek(file, SeekFrom::Hole(begin))?))),
+        Err(rustix::io::Errno::NXIO) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Cuts `batch`, and collects the chunks that are new. Returns how much has been cut.
+fn cut_all(
+    batch: &[u8],
+    at_end: bool,
+    key: &DomainKey,
+    seen: &mut HashSet<[u8; 16]>,
+) -> (Vec<RawQuantum>, usize) {
+    let (mut quanta, mut open, mut used) = (Vec::new(), RawQuantum::with_room(), 0);
+    while let Some(bytes) = cut(&batch[used..], at_end) {
+        let chunk = &batch[used..used + bytes];
+        used += bytes;
+        if !seen.insert(key.digest(chunk).prefix()) {
+            continue;
+        }
+        if !open.fits(bytes) {
+            quanta.push(std::mem::replace(&mut open, RawQuantum::with_room()));
+        }
+        open.push(chunk);
+    }
+    if !open.is_empty() {
+        quanta.push(open);
+    }
+    (quanta, used)
+}
+
+/// Does `work` with each of `items` in `threads` threads; results stand in the order of the items.
+fn on_all_cores<T: Sync, C, R: Send>(
+    threads: usize,
+    items: &[T],
+    context: impl Fn() -> io::Result<C> + Sync,
+    work: impl Fn(&mut C, &T) -> R + Sync,
+) -> io::Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let take = || -> io::Result<Vec<(usize, R)>> {
+        let mut context = context()?;
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Relaxed);
+            let Some(item) = items.get(index) else { return Ok(done) };
+            done.push((index, work(&mut context, item)));
+        }
+    };
+    let mut all = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+        let mut all = Vec::new();
+        for thread in running {
+            all.extend(thread.join().map_err(|_| io::ErrorKind::Other)??);
+        }
+        Ok::<_, io::Error>(all)
+    })?;
+    all.sort_by_key(|(index, _)| *index);
+    Ok(all.into_iter().map(|(_, result)| result).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn everything_is_cut_and_nothing_is_kept_twice() {
+        let mut noise = vec![0; 3 << 20];
+        Random::new(5).fill(&mut noise);
+        let twice = [noise.clone(), noise].concat();
+        let key = DomainKey::new(KEY);
+        let (quanta, used) = cut_all(&twice, true, &key, &mut HashSet::new());
+        assert_eq!(used, twice.len());
+        let kept: usize = quanta.iter().map(|quantum| quantum.data().len()).sum();
+        assert!((3 << 20..4 << 20).contains(&kept), "{kept}");
+    }
+
+    #[test]
+    fn results_stand_in_the_order_of_the_items() {
+        let items: Vec<u32> = (0..1000).collect();
+        let doubled = on_all_cores(3, &items, || Ok(()), |(), item| item * 2).unwrap();
+        assert_eq!(doubled, items.iter().map(|item| item * 2).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_file_passes_all_stages() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let mut noise = vec![0; 2 << 20];
+        Random::new(5).fill(&mut noise);
+        std::fs::write(&path, &noise).unwrap();
+        let mut course = Course::new(&path, dir.path(), 2).unwrap();
+        course.all().unwrap();
+        assert_eq!(std::fs::read(dir.path().join("made")).unwrap(), noise);
+        assert!(course.stages.stored_bytes >= 2 << 20);
+        assert_eq!(Stages::parse(&course.stages.json()), Ok(course.stages));
+    }
+}

@@ -1,0 +1,283 @@
+//! One entrant's turn: all its phases, in folders of its own.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::entrant::{Entrant, Role};
+use super::recipe::{Ground, Recipe};
+use crate::machine;
+use crate::output;
+use crate::process::{self, Runner, Used};
+use crate::site::{self, Sample, Site};
+use crate::spent::Spent;
+use crate::trouble::{Trouble, While as _};
+
+/// Pairs of bare walk and nothing-changed backup of Holdfast in a turn.
+const PAIRS: usize = 5;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Phase {
+    First,
+    Unchanged,
+    Restore,
+}
+
+impl Phase {
+    pub(crate) const ALL: [Self; 3] = [Self::First, Self::Unchanged, Self::Restore];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::First => "first backup",
+            Self::Unchanged => "nothing changed",
+            Self::Restore => "restore",
+        }
+    }
+
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Unchanged => "unchanged",
+            Self::Restore => "restore",
+        }
+    }
+}
+
+/// What one turn has given. A turn that fails keeps what it has measured before.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turn {
+    pub(crate) samples: BTreeMap<Phase, Vec<Sample>>,
+    /// As many as the nothing-changed backups of Holdfast, each right before its backup.
+    pub(crate) walks: Vec<Sample>,
+    pub(crate) stored_bytes: Option<u64>,
+    pub(crate) comparison: Option<Comparison>,
+    pub(crate) failure: Option<String>,
+}
+
+/// How a restored tree differs from its source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Comparison {
+    pub(crate) differences: u64,
+    pub(crate) first: Vec<String>,
+}
+
+/// Why a turn goes no further.
+pub(crate) enum Stop {
+    /// The program failed: its row says so, and the others go on.
+    Failed(String),
+    /// Nothing more can be measured.
+    Ended(Trouble),
+}
+
+impl From<Trouble> for Stop {
+    fn from(trouble: Trouble) -> Self {
+        Self::Ended(trouble)
+    }
+}
+
+/// What all turns share.
+#[derive(Clone, Copy)]
+pub(crate) struct Stage<'a> {
+    pub(crate) source: &'a Path,
+    pub(crate) runner: &'a Runner,
+    pub(crate) outputs: &'a Path,
+    /// Whether what peers restore is compared. What Holdfast restores always is.
+    pub(crate) compares_peers: bool,
+}
+
+impl Stage<'_> {
+    /// Lets `entrant` do all its phases in the new folder `folder`.
+    pub(crate) fn turn(&self, entrant: &Entrant, folder: &Path) -> Result<Turn, Trouble> {
+        let mut turn = Turn::default();
+        let result = match &entrant.role {
+            Role::Holdfast => self.holdfast(folder, &mut turn),
+            Role::Peer { recipe, program } => {
+                let play = Play::new(self, (recipe, program), folder);
+                play.and_then(|mut play| play.all(&mut turn))
+            }
+            Role::Creation { threads } => self.creation(*threads, folder, &mut turn),
+        };
+        match result {
+            Ok(()) => {}
+            Err(Stop::Failed(message)) => turn.failure = Some(message),
+            Err(Stop::Ended(trouble)) => {
+                process::check_interrupted()?;
+                turn.failure = Some(trouble.to_string());
+            }
+        }
+        if let Some(failure) = &turn.failure {
+            output::warning(&format!("{}: {failure}", entrant.name));
+        }
+        Ok(turn)
+    }
+
+    fn holdfast(&self, folder: &Path, turn: &mut Turn) -> Result<(), Stop> {
+        let site = Site::new(self.runner, folder.to_owned());
+        let server = site.enrolled()?;
+        let backup: [&OsStr; 2] = ["backup".as_ref(), self.source.as_os_str()];
+        read_all(self.source)?;
+        turn.add(Phase::First, site.measured(&server, &backup)?);
+        for _ in 0..PAIRS {
+            turn.walks.push(site::bare_walk(self.source)?);
+            turn.add(Phase::Unchanged, site.measured(&server, &backup)?);
+        }
+        server.stop()?;
+        let stored = site.stored()?;
+        turn.stored_bytes = Some(stored.pool_bytes + stored.catalog_bytes + stored.index_bytes);
+        let server = site.serve()?;
+        let target = folder.join("restored");
+        let restore: [&OsStr; 4] =
+            ["restore".as_ref(), self.source.as_os_str(), "--to".as_ref(), target.as_os_str()];
+        turn.add(Phase::Restore, site.measured(&server, &restore)?);
+        server.stop()?;
+        // It restores the tree under its name into the folder that is named.
+        let name = self.source.file_name().unwrap_or_default();
+        turn.comparison = Some(self.compare(&target.join(name))?);
+        Ok(())
+    }
+
+    fn creation(&self, threads: usize, folder: &Path, turn: &mut Turn) -> Result<(), Stop> {
+        let target = folder.join("restored");
+        let threads = threads.to_string();
+        let arguments: [&OsStr; 5] = [
+            "creation".as_ref(),
+            self.source.as_os_str(),
+            target.as_os_str(),
+            "--threads".as_ref(),
+            threads.as_ref(),
+        ];
+        rustix::fs::sync();
+        let answer = process::run_part(&arguments, self.outputs)?;
+        let Spent { wall, cpu: client_cpu } = Spent::parse(&answer["spent"])?;
+        turn.add(Phase::Restore, Sample { wall, client_cpu, ..Sample::default() });
+        Ok(())
+    }
+
+    fn compare(&self, restored: &Path) -> Result<Comparison, Trouble> {
+        let arguments: [&OsStr; 3] =
+            ["compare".as_ref(), self.source.as_os_str(), restored.as_os_str()];
+        let answer = process::run_part(&arguments, self.outputs)?;
+        let differences = answer["differences"].as_u64();
+        let message = || Trouble::new("bench compare gives no number");
+        let first = answer["first"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(Comparison {
+            differences: differences.ok_or_else(message)?,
+            first: first.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        })
+    }
+}
+
+impl Turn {
+    fn add(&mut self, phase: Phase, sample: Sample) {
+        self.samples.entry(phase).or_default().push(sample);
+    }
+}
+
+/// A peer at work.
+pub(crate) struct Play<'a> {
+    stage: &'a Stage<'a>,
+    recipe: &'static Recipe,
+    program: &'a Path,
+    ground: Ground,
+    /// Of the last backup.
+    number: usize,
+}
+
+impl<'a> Play<'a> {
+    /// Makes an empty repository in `folder`.
+    pub(crate) fn new(
+        stage: &'a Stage<'a>,
+        (recipe, program): (&'static Recipe, &'a Path),
+        folder: &Path,
+    ) -> Result<Self, Stop> {
+        let ground = Ground::in_folder(stage.source, folder);
+        for path in [&ground.cache, &ground.restored] {
+            std::fs::create_dir(path).while_doing(|| format!("make {}", path.display()))?;
+        }
+        let play = Self { stage, recipe, program, ground, number: 0 };
+        for mut command in recipe.inits(program, &play.ground) {
+            play.measured(&mut command, "init")?;
+        }
+        Ok(play)
+    }
+
+    fn all(&mut self, turn: &mut Turn) -> Result<(), Stop> {
+        turn.add(Phase::First, self.first()?);
+        turn.stored_bytes = Some(machine::bytes_below(&self.ground.repo)?);
+        turn.add(Phase::Unchanged, self.backup(Phase::Unchanged)?);
+        let mut restore = self.recipe.restore(self.program, &self.ground, self.number);
+        turn.add(Phase::Restore, self.measured(&mut restore, Phase::Restore.title())?);
+        if self.stage.compares_peers {
+            turn.comparison = Some(self.stage.compare(&self.restored())?);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn first(&mut self) -> Result<Sample, Stop> {
+        read_all(self.stage.source)?;
+        self.backup(Phase::First)
+    }
+
+    pub(crate) fn backup(&mut self, phase: Phase) -> Result<Sample, Stop> {
+        self.number += 1;
+        let mut command = self.recipe.backup(self.program, &self.ground, self.number);
+        self.measured(&mut command, phase.title())
+    }
+
+    /// Some programs restore to the whole path of the tree below the folder that is named.
+    fn restored(&self) -> PathBuf {
+        let top = &self.ground.restored;
+        let whole = self.ground.source.strip_prefix("/").map(|path| top.join(path));
+        whole.ok().filter(|path| path.is_dir()).unwrap_or_else(|| top.clone())
+    }
+
+    /// Runs a command, which may end with remarks.
+    fn measured(&self, command: &mut Command, what: &str) -> Result<Sample, Stop> {
+        let stderr = self.stage.outputs.join("stderr");
+        command.stdin(Stdio::null()).stderr(process::create(&stderr)?);
+        command.stdout(process::create(&self.stage.outputs.join("stdout"))?);
+        rustix::fs::sync();
+        let own_before = sys::process::cpu_time();
+        let all_before = machine::cpu_of_all()?;
+        let Used { wall, cpu, memory_bytes, status } = process::run_to_end(command)?;
+        let all = machine::cpu_of_all()?.saturating_sub(all_before);
+        let own = sys::process::cpu_time().saturating_sub(own_before);
+        let exit_code = status.code().unwrap_or(-1);
+        if exit_code != 0 && !self.recipe.remarks.contains(&exit_code) {
+            let said = process::last_line(&stderr);
+            return Err(Stop::Failed(format!("{what} failed ({status}): {said}")));
+        }
+        Ok(Sample {
+            wall,
+            client_cpu: cpu,
+            client_memory_bytes: memory_bytes,
+            other_cpu: all.saturating_sub(own + cpu),
+            exit_code,
+            ..Sample::default()
+        })
+    }
+}
+
+/// Reads every file of `tree`, so that no program pays for being the first to do so.
+fn read_all(tree: &Path) -> Result<(), Trouble> {
+    let mut buffer = vec![0; 1 << 20];
+    let mut folders = vec![tree.to_owned()];
+    while let Some(folder) = folders.pop() {
+        process::check_interrupted()?;
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(kind) if kind.is_file() => {
+                    // What cannot be read is the affair of the programs that are measured.
+                    let Ok(mut file) = std::fs::File::open(entry.path()) else { continue };
+                    while matches!(std::io::Read::read(&mut file, &mut buffer), Ok(1..)) {}
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
