@@ -40,6 +40,15 @@ pub(crate) fn cpu_of_all() -> Result<Duration, Trouble> {
         .ok_or_else(|| Trouble::new("/proc/stat is not understood"))
 }
 
+/// Returns the bytes that process `pid` has had the kernel write to files.
+pub(crate) fn written_by(pid: u32) -> Result<u64, Trouble> {
+    let path = format!("/proc/{pid}/io");
+    let text = read_to_string(&path).while_doing(|| format!("read {path}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes:"));
+    line.and_then(|bytes| bytes.trim().parse().ok())
+        .ok_or_else(|| Trouble::new(format!("{path} has no write_bytes")))
+}
+
 /// Returns the processor time of process `pid`, all its threads, to a tick of the clock.
 pub(crate) fn cpu_of(pid: u32) -> Result<Duration, Trouble> {
     let path = format!("/proc/{pid}/stat");
@@ -123,6 +132,7 @@ mod tests {
     fn this_process_has_memory_and_time() {
         assert!(peak_memory_of(std::process::id()).unwrap() > 100 << 10);
         cpu_of(std::process::id()).unwrap();
+        written_by(std::process::id()).unwrap();
         assert!(cpu_of_all().unwrap() > Duration::ZERO);
         assert!(Machine::read().memory_bytes > 1 << 20);
     }

@@ -17,6 +17,8 @@ mod output;
 mod peers;
 mod process;
 mod random;
+mod relay;
+mod scale;
 mod site;
 mod spent;
 mod spread;
@@ -70,6 +72,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
         grammar: compare::GRAMMAR,
         run: compare::run,
     },
+    Subcommand { name: "scale", usage: scale::USAGE, grammar: scale::GRAMMAR, run: scale::run },
 ];
 
 const HEAD: &str = "\

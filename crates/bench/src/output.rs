@@ -27,6 +27,11 @@ pub(crate) fn step(text: &str) {
     }
 }
 
+/// Says how far something is that takes minutes, also into a log.
+pub(crate) fn progress(text: &str) {
+    eprintln!("bench: {text}");
+}
+
 /// Says what everybody should know who reads the figures.
 pub(crate) fn warning(text: &str) {
     eprintln!("bench: warning: {text}");

@@ -10,6 +10,8 @@ mod changing;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod edits;
+#[cfg(test)]
 mod full_disk;
 #[cfg(test)]
 mod guard;

@@ -1,0 +1,200 @@
+//! Makes the objects of a [`Plan`], with all cores.
+//!
+//! Threads share one stack of directories to make. Each makes a directory, fills it relative to its
+//! descriptor, and puts its subdirectories on the stack: children before siblings, so few are open
+//! at once. An empty file is one `mknodat`; no path is ever resolved.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use e2e::clock;
+use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, openat};
+
+use super::shape::{Division, Files, Plan, directory_name};
+use crate::output;
+use crate::process::check_interrupted;
+use crate::trouble::{Trouble, While as _};
+
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
+
+/// Files between two looks at whether a signal has come.
+const LOOK_EVERY: u64 = 4096;
+
+/// A directory to make in `parent`, or `parent` itself where it has no name.
+struct Task {
+    parent: Arc<OwnedFd>,
+    name: Option<String>,
+    plan: Plan,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: Vec<Task>,
+    busy: usize,
+    trouble: Option<Trouble>,
+}
+
+struct Filler {
+    state: Mutex<State>,
+    changed: Condvar,
+    made: AtomicU64,
+}
+
+/// Fills the directory `top`, which is the first one of `plan`; returns how long it took.
+pub(crate) fn fill(top: &Path, plan: Plan) -> Result<Duration, Trouble> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let top =
+        openat(CWD, top, flags, Mode::empty()).while_doing(|| format!("open {}", top.display()))?;
+    let first = Task { parent: Arc::new(top), name: None, plan };
+    let filler = Filler {
+        state: Mutex::new(State { waiting: vec![first], ..State::default() }),
+        changed: Condvar::new(),
+        made: AtomicU64::new(0),
+    };
+    let begin = clock::now();
+    std::thread::scope(|threads| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            threads.spawn(|| filler.run());
+        }
+        filler.watch(plan.objects());
+    });
+    if let Some(trouble) = filler.state().trouble.take() {
+        return Err(trouble);
+    }
+    assert_eq!(filler.made.load(Relaxed), plan.objects(), "all that was planned is made");
+    Ok(begin.elapsed())
+}
+
+impl Filler {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says every few seconds how far it is, until nothing waits and nobody is busy.
+    fn watch(&self, objects: u64) {
+        let begin = clock::now();
+        let mut state = self.state();
+        while !state.waiting.is_empty() || state.busy > 0 {
+            let waited = self.changed.wait_timeout(state, PROGRESS_EVERY);
+            let (again, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = again;
+            if timeout.timed_out() {
+                let (made, secs) = (self.made.load(Relaxed), begin.elapsed().as_secs().max(1));
+                let rate = made / secs;
+                output::progress(&format!("{made} of {objects} objects made, {rate} a second"));
+            }
+        }
+    }
+
+    fn run(&self) {
+        while let Some(task) = self.take() {
+            let outcome = self.make(&task);
+            let mut state = self.state();
+            state.busy -= 1;
+            match outcome {
+                Ok(mut children) if state.trouble.is_none() => state.waiting.append(&mut children),
+                Ok(_) => {}
+                Err(trouble) => {
+                    state.waiting.clear();
+                    state.trouble.get_or_insert(trouble);
+                }
+            }
+            // The watcher waits on the same condition, and must hear of the end.
+            if !state.waiting.is_empty() || state.busy == 0 {
+                self.changed.notify_all();
+            }
+        }
+    }
+
+    /// The next task; `None` once nothing waits and nobody is busy.
+    fn take(&self) -> Option<Task> {
+        let mut state = self.state();
+        loop {
+            if let Some(task) = state.waiting.pop() {
+                state.busy += 1;
+                return Some(task);
+            }
+            if state.busy == 0 {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Makes one directory and its files; returns its subdirectories.
+    fn make(&self, task: &Task) -> Result<Vec<Task>, Trouble> {
+        check_interrupted()?;
+        let directory = match &task.name {
+            Some(name) => {
+                Arc::new(make_directory(&task.parent, name).while_doing(|| format!("make {name}"))?)
+            }
+            None => Arc::clone(&task.parent),
+        };
+        let Division { own_files, children } = task.plan.divide();
+        let mut files = Files::of(&task.plan);
+        for index in 0..own_files {
+            let (name, bytes) = files.next(index);
+            make_file(&directory, &name, bytes, &mut files)
+                .while_doing(|| format!("make {name}"))?;
+            if index % LOOK_EVERY == LOOK_EVERY - 1 {
+                check_interrupted()?;
+                self.made.fetch_add(LOOK_EVERY, Relaxed);
+            }
+        }
+        self.made.fetch_add(1 + own_files % LOOK_EVERY, Relaxed);
+        let task = |(index, plan): (usize, Plan)| Task {
+            parent: Arc::clone(&directory),
+            name: Some(directory_name(plan.seed, index)),
+            plan,
+        };
+        Ok(children.into_iter().enumerate().map(task).collect())
+    }
+}
+
+fn make_directory(parent: &OwnedFd, name: &str) -> std::io::Result<OwnedFd> {
+    mkdirat(parent, name, Mode::from_raw_mode(0o755))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(parent, name, flags, Mode::empty())?)
+}
+
+fn make_file(
+    directory: &OwnedFd,
+    name: &str,
+    bytes: usize,
+    files: &mut Files,
+) -> std::io::Result<()> {
+    let mode = Mode::from_raw_mode(0o644);
+    if bytes == 0 {
+        return Ok(mknodat(directory, name, FileType::RegularFile, mode, 0)?);
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut file = std::fs::File::from(openat(directory, name, flags, mode)?);
+    std::io::Write::write_all(&mut file, &files.content(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::walk::walk;
+
+    #[test]
+    fn tree_is_as_planned() {
+        let dir = tempfile::tempdir().unwrap();
+        fill(dir.path(), Plan { directories: 40, files: 400, seed: 2 }).unwrap();
+        let tally = walk(dir.path()).unwrap();
+        assert_eq!((tally.objects, tally.files), (440, 400));
+        assert!((10..4000).contains(&tally.bytes), "{} bytes", tally.bytes);
+    }
+
+    #[test]
+    fn what_is_there_already_is_trouble() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan { directories: 3, files: 30, seed: 2 };
+        fill(dir.path(), plan).unwrap();
+        let message = fill(dir.path(), plan).unwrap_err().to_string();
+        assert!(message.starts_with("cannot make "), "{message}");
+    }
+}

@@ -1,0 +1,291 @@
+//! What is measured, in which order. See the drawing in `scale.rs`.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use e2e::clock;
+
+use super::fill::fill;
+use super::image::{self, Image};
+use super::shape::Plan;
+use super::{Options, Tree};
+use crate::machine::{self, Machine};
+use crate::output;
+use crate::process::{self, Runner, Server};
+use crate::relay::{Relay, Traffic};
+use crate::site::{Sample, Site, Stored};
+use crate::trouble::{Trouble, While as _};
+use crate::walk::{self, Tally};
+use crate::workplace::Workplace;
+
+/// What an object takes in the server and in the home of the node at most.
+const SERVER_BYTES_PER_OBJECT: u64 = 200;
+const SERVER_BYTES: u64 = 1 << 30;
+
+/// Few, since the kernel counts the peak memory of the bench in what it starts later.
+const NAMES_LISTED: usize = 10_000;
+
+/// One backup.
+#[derive(Clone, Debug)]
+pub(crate) struct Backup {
+    pub(crate) sample: Sample,
+    pub(crate) traffic: Traffic,
+    /// What the server wrote to its files, as the kernel counts it.
+    pub(crate) server_written_bytes: u64,
+}
+
+impl Backup {
+    pub(crate) fn count(&self, key: &str) -> u64 {
+        self.sample.report[key].as_u64().unwrap_or(0)
+    }
+}
+
+/// What both kinds of trees have.
+#[derive(Debug)]
+pub(crate) struct Results {
+    pub(crate) machine: Machine,
+    pub(crate) program: PathBuf,
+    pub(crate) load_before: String,
+    pub(crate) load_after: String,
+    pub(crate) tally: Tally,
+    pub(crate) is_cold: bool,
+    /// `None` for an image that was there.
+    pub(crate) filled: Option<Duration>,
+    pub(crate) first: Backup,
+    pub(crate) stored: Stored,
+    /// Nothing has changed since the first backup.
+    pub(crate) incremental: Backup,
+    pub(crate) further: Further,
+    /// All of it, from the start of the bench.
+    pub(crate) wall: Duration,
+}
+
+/// What follows for one kind of tree.
+#[derive(Debug)]
+pub(crate) enum Further {
+    /// The bare walks before and after the incremental.
+    Walks { before: Duration, after: Duration },
+    /// Incrementals after one change each, with what was changed.
+    Changes(Vec<(&'static str, Backup)>),
+}
+
+pub(crate) fn measure(options: &Options) -> Result<Results, Trouble> {
+    let begin = clock::now();
+    let load_before = machine::load();
+    let program = process::find_program()?;
+    check_room(options)?;
+    let (image, filled) = open_image(options)?;
+    let tree = image.tree();
+    let workplace = Workplace::below(&options.work, tree)?;
+    let runner = Runner::new(program.clone(), workplace.folder("outputs")?);
+    let place = Place {
+        site: Site::new(&runner, workplace.folder("site")?),
+        tree,
+        is_cold: options.is_cold,
+    };
+    let (relay, server) = place.enrolled()?;
+    output::progress("first backup");
+    let first = place.back_up(&server, &relay)?;
+    server.stop()?;
+    let stored = place.site.stored()?;
+    // Its peak of memory is to be that of the incrementals.
+    let server = place.site.serve()?;
+    let (tally, incremental, further) = match options.tree {
+        Tree::Many(_) => place.between_walks(&server, &relay)?,
+        Tree::OneDirectory(_) => place.changes(&server, &relay)?,
+    };
+    server.stop()?;
+    Ok(Results {
+        machine: Machine::read(),
+        program,
+        load_before,
+        load_after: machine::load(),
+        tally,
+        is_cold: options.is_cold,
+        filled,
+        first,
+        stored,
+        incremental,
+        further,
+        wall: begin.elapsed(),
+    })
+}
+
+/// Fails when what is to be made does not fit, rather than to fill somebody's disk.
+fn check_room(options: &Options) -> Result<(), Trouble> {
+    let plan = options.plan();
+    let mut needed = SERVER_BYTES + plan.objects() * SERVER_BYTES_PER_OBJECT;
+    if !options.image.is_file() {
+        needed += image::disk_bytes(plan);
+    }
+    let folders = [&options.work, options.image.parent().unwrap_or(Path::new("/"))];
+    for folder in folders {
+        let what = || format!("ask how much is free in {}", folder.display());
+        let free = sys::durable::free_bytes(folder).while_doing(what)?;
+        if free < needed {
+            let (needed, free) = (needed >> 20, free >> 20);
+            let folder = folder.display();
+            return Err(Trouble::new(format!(
+                "this takes {needed} MiB, {folder} has {free} MiB free: \
+                 use fewer --objects, or another --work folder"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Mounts the image; makes it where it is not there yet, and says how long its tree took.
+fn open_image(options: &Options) -> Result<(Image, Option<Duration>), Trouble> {
+    let path = &options.image;
+    if path.is_file() {
+        output::progress(&format!("using the tree in {}", path.display()));
+        return Ok((Image::mount(path.clone(), &options.work, true)?, None));
+    }
+    let plan = options.plan();
+    let part = path.with_added_extension("part");
+    output::progress(&format!("making {} objects in {}", plan.objects(), path.display()));
+    let formatted = image::format(&part, plan);
+    if formatted.is_err() {
+        drop(std::fs::remove_file(&part));
+    }
+    formatted?;
+    // Incomplete images go.
+    let mut image = Image::mount(part, &options.work, false)?;
+    let (filled, wall) = clock::timed(|| {
+        let filled = fill(image.tree(), plan);
+        rustix::fs::sync();
+        filled
+    });
+    filled?;
+    image.finish(path.clone(), options.keeps)?;
+    output::progress(&format!("the tree is made after {:.1} s", wall.as_secs_f64()));
+    Ok((image, Some(wall)))
+}
+
+/// Where all of it takes place.
+struct Place<'a> {
+    site: Site<'a>,
+    tree: &'a Path,
+    is_cold: bool,
+}
+
+impl Place<'_> {
+    /// Makes and runs a server, with a node that reaches it through a relay.
+    fn enrolled(&self) -> Result<(Relay, Server), Trouble> {
+        let (server, address) = self.site.started()?;
+        let relay = Relay::to(&address)?;
+        self.site.enrol(&relay.address())?;
+        Ok((relay, server))
+    }
+
+    /// Backs the tree up, to its end without failures: figures of less would be too good.
+    fn back_up(&self, server: &Server, relay: &Relay) -> Result<Backup, Trouble> {
+        self.cool_down()?;
+        let traffic_before = relay.traffic();
+        let written_before = machine::written_by(server.pid())?;
+        let words: [&OsStr; 2] = ["backup".as_ref(), self.tree.as_os_str()];
+        let sample = self.site.measured(server, &words)?;
+        if sample.exit_code != 0 {
+            let (code, failed) = (sample.exit_code, sample.failed);
+            return Err(Trouble::new(format!(
+                "the backup ended with {code}, {failed} objects failed"
+            )));
+        }
+        let written = machine::written_by(server.pid())?;
+        Ok(Backup {
+            sample,
+            traffic: relay.traffic().since(traffic_before),
+            server_written_bytes: written.saturating_sub(written_before),
+        })
+    }
+
+    fn between_walks(
+        &self,
+        server: &Server,
+        relay: &Relay,
+    ) -> Result<(Tally, Backup, Further), Trouble> {
+        let (tally, before) = self.walk()?;
+        output::progress("incremental, nothing changed");
+        let incremental = self.back_up(server, relay)?;
+        let (_, after) = self.walk()?;
+        Ok((tally, incremental, Further::Walks { before, after }))
+    }
+
+    fn walk(&self) -> Result<(Tally, Duration), Trouble> {
+        self.cool_down()?;
+        process::check_interrupted()?;
+        output::progress("bare walk");
+        let (tally, wall) = clock::timed(|| walk::walk(self.tree));
+        Ok((tally?, wall))
+    }
+
+    fn changes(&self, server: &Server, relay: &Relay) -> Result<(Tally, Backup, Further), Trouble> {
+        let (tally, _) = self.walk()?;
+        output::progress("incremental, nothing changed");
+        let incremental = self.back_up(server, relay)?;
+        // In the middle, so that pages before and behind it could be touched by mistake.
+        let file = self.middle_file()?;
+        let added = self.tree.join("added.txt");
+        let what = || format!("change {}", file.display());
+        let mut changes = Vec::new();
+        File::options()
+            .append(true)
+            .open(&file)
+            .and_then(|mut file| file.write_all(b"."))
+            .while_doing(what)?;
+        changes.push(("one file written", self.back_up_change("written", server, relay)?));
+        File::create_new(&added).while_doing(what)?;
+        changes.push(("one file added", self.back_up_change("added", server, relay)?));
+        std::fs::remove_file(&added).while_doing(what)?;
+        changes.push(("one file removed", self.back_up_change("removed", server, relay)?));
+        Ok((tally, incremental, Further::Changes(changes)))
+    }
+
+    fn back_up_change(
+        &self,
+        what: &str,
+        server: &Server,
+        relay: &Relay,
+    ) -> Result<Backup, Trouble> {
+        output::progress(&format!("incremental, one file {what}"));
+        self.back_up(server, relay)
+    }
+
+    /// Returns a file somewhere in the middle of the names of the top directory: of the first ones
+    /// that are listed, which come in the order of their hashes.
+    fn middle_file(&self) -> Result<PathBuf, Trouble> {
+        let what = || format!("list {}", self.tree.display());
+        let entries = std::fs::read_dir(self.tree).while_doing(what)?;
+        let mut names = Vec::new();
+        for entry in entries.take(NAMES_LISTED) {
+            names.push(entry.while_doing(what)?.file_name());
+        }
+        let middle = names.len() / 2;
+        if names.is_empty() {
+            return Err(Trouble::new(format!("{} is empty", self.tree.display())));
+        }
+        let (_, name, _) = names.select_nth_unstable(middle);
+        Ok(self.tree.join(name))
+    }
+
+    /// Empties the caches of the kernel, where that is asked for.
+    fn cool_down(&self) -> Result<(), Trouble> {
+        if !self.is_cold {
+            return Ok(());
+        }
+        rustix::fs::sync();
+        std::fs::write("/proc/sys/vm/drop_caches", "3").while_doing(|| "drop the caches".to_owned())
+    }
+}
+
+impl Options {
+    pub(crate) fn plan(&self) -> Plan {
+        match self.tree {
+            Tree::Many(plan) => plan,
+            Tree::OneDirectory(files) => Plan { directories: 1, files, seed: super::SEED },
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The shape of a made tree: pure, and the same for the same seed.
+//!
+//! A [`Plan`] says how many directories and files there are in and below one directory. Dividing it
+//! gives the directory's own files and the plans of its subdirectories, until a plan has one
+//! directory. Numbers are exact at each step, so that a tree has what was asked for.
+//!
+//! Real trees are uneven: subdirectories get shares drawn at random of directories and of files, so
+//! some directories are empty and some hold hundreds of files.
+
+use e2e::nasty::Random;
+
+/// Subdirectories of one directory.
+const CHILDREN_MIN: u32 = 2;
+const CHILDREN_MAX: u32 = 15;
+
+/// One in so many files has content; the others are empty.
+const FILLED_ONE_IN: u32 = 20;
+const CONTENT_BYTES_MAX: u32 = 100;
+
+const WORDS: [&str; 24] = [
+    "report", "invoice", "photo", "draft", "summary", "index", "module", "test", "data", "notes",
+    "budget", "letter", "sample", "config", "record", "figure", "table", "source", "result",
+    "image", "message", "archive", "plan", "log",
+];
+
+const ENDINGS: [&str; 12] =
+    ["txt", "c", "h", "py", "jpg", "pdf", "json", "html", "xml", "csv", "md", "o"];
+
+/// A directory to make, with all that is in and below it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Plan {
+    /// Itself included.
+    pub(crate) directories: u64,
+    pub(crate) files: u64,
+    pub(crate) seed: u64,
+}
+
+/// What a directory holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Division {
+    pub(crate) own_files: u64,
+    pub(crate) children: Vec<Plan>,
+}
+
+impl Plan {
+    pub(crate) fn objects(&self) -> u64 {
+        self.directories + self.files
+    }
+
+    /// Divides the plan into the directory's own files and its subdirectories.
+    pub(crate) fn divide(&self) -> Division {
+        let below = self.directories - 1;
+        if below == 0 {
+            return Division { own_files: self.files, children: Vec::new() };
+        }
+        let mut random = Random::new(self.seed, b"directory");
+        let wanted = CHILDREN_MIN + random.below(CHILDREN_MAX - CHILDREN_MIN + 1);
+        let count = u64::from(wanted).min(below);
+        // Less than twice the average of at least two directories: never more than there are.
+        let own_files = self.files * u64::from(random.below(200)) / 100 / self.directories;
+        let weights: Vec<u64> = (0..count).map(|_| u64::from(1 + random.below(100))).collect();
+        let directories: Vec<u64> =
+            share(below - count, &weights).into_iter().map(|share| share + 1).collect();
+        let weights: Vec<u64> = directories
+            .iter()
+            .map(|directories| directories * u64::from(20 + random.below(160)))
+            .collect();
+        let files = share(self.files - own_files, &weights);
+        let children = directories.into_iter().zip(files);
+        let children = children
+            .map(|(directories, files)| Self { directories, files, seed: random.word() })
+            .collect();
+        Division { own_files, children }
+    }
+}
+
+/// Divides `total` in proportion to `weights`, to the last one.
+fn share(total: u64, weights: &[u64]) -> Vec<u64> {
+    let sum: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
+    let mut weight_before = 0;
+    let mut given = 0;
+    let mut part = |weight: &u64| {
+        weight_before += u128::from(*weight);
+        let until = u128::from(total) * weight_before / sum;
+        let until = u64::try_from(until).expect("a part is no more than the whole");
+        let part = until - given;
+        given = until;
+        part
+    };
+    weights.iter().map(&mut part).collect()
+}
+
+/// The files of one directory, one by one.
+pub(crate) struct Files {
+    random: Random,
+}
+
+impl Files {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        Self { random: Random::new(plan.seed, b"files") }
+    }
+
+    /// Returns name and size of the file with this index; they must be asked for in order.
+    pub(crate) fn next(&mut self, index: u64) -> (String, usize) {
+        let random = &mut self.random;
+        let word = WORDS[random.below(24) as usize];
+        let ending = ENDINGS[random.below(12) as usize];
+        let name = match random.below(3) {
+            0 => format!("{word}{index}.{ending}"),
+            1 => format!("{word}-{index:04}.{ending}"),
+            _ => format!("2026-{word}-{:03}-{index}.{ending}", random.below(1000)),
+        };
+        let is_filled = random.below(FILLED_ONE_IN) == 0;
+        let bytes = if is_filled { 1 + random.below(CONTENT_BYTES_MAX) } else { 0 };
+        (name, bytes as usize)
+    }
+
+    pub(crate) fn content(&mut self, bytes: usize) -> Vec<u8> {
+        self.random.text(bytes)
+    }
+}
+
+/// Returns the name of a subdirectory. Files have a dot in their names, directories have none.
+pub(crate) fn directory_name(seed: u64, index: usize) -> String {
+    let word = WORDS[Random::new(seed, b"name").below(24) as usize];
+    format!("{word}s-{index:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Directories, files, depth and the most files in one directory.
+    fn measure(plan: &Plan) -> (u64, u64, u64, u64) {
+        let division = plan.divide();
+        let mut sum = (1, division.own_files, 1, division.own_files);
+        for child in &division.children {
+            let below = measure(child);
+            sum.0 += below.0;
+            sum.1 += below.1;
+            sum.2 = sum.2.max(1 + below.2);
+            sum.3 = sum.3.max(below.3);
+        }
+        sum
+    }
+
+    #[test]
+    fn tree_has_what_was_asked_for() {
+        for (directories, files) in [(1, 0), (1, 5000), (2, 1), (3, 0), (9000, 91_000)] {
+            let plan = Plan { directories, files, seed: 7 };
+            let (directories_made, files_made, ..) = measure(&plan);
+            assert_eq!((directories_made, files_made), (directories, files));
+        }
+    }
+
+    #[test]
+    fn tree_is_deep_and_uneven() {
+        let (.., depth, most) = measure(&Plan { directories: 25_000, files: 255_000, seed: 1 });
+        assert!((6..20).contains(&depth), "{depth} levels");
+        assert!((30..5000).contains(&most), "{most} files in one directory");
+    }
+
+    #[test]
+    fn same_seed_gives_the_same_tree() {
+        let plan = Plan { directories: 500, files: 5000, seed: 3 };
+        assert_eq!(plan.divide(), plan.divide());
+        assert_ne!(plan.divide(), Plan { seed: 4, ..plan }.divide());
+        assert_eq!(Files::of(&plan).next(0), Files::of(&plan).next(0));
+    }
+
+    #[test]
+    fn shares_add_up_to_the_whole() {
+        assert_eq!(share(10, &[1, 1, 1]), [3, 3, 4]);
+        assert_eq!(share(0, &[5, 9]), [0, 0]);
+        assert_eq!(share(7, &[100, 1]), [6, 1]);
+    }
+
+    #[test]
+    fn names_in_a_directory_differ() {
+        let plan = Plan { directories: 1, files: 3000, seed: 5 };
+        let mut files = Files::of(&plan);
+        let names: BTreeSet<String> = (0..plan.files).map(|index| files.next(index).0).collect();
+        assert_eq!(names.len(), 3000);
+        assert!(names.iter().all(|name| name.contains('.')));
+        let directories: BTreeSet<String> = (0..15).map(|i| directory_name(i as u64, i)).collect();
+        assert_eq!(directories.len(), 15);
+        assert!(directories.iter().all(|name| !name.contains('.')));
+    }
+}

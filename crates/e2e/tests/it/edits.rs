@@ -1,0 +1,459 @@
+//! The digest never skips a change: after any edits, the next incremental has the tree as it is.
+//!
+//! Each case plants a small tree and backs it up; then come a few edits, an incremental, and a
+//! restore that must be the tree bit for bit, several times. The edits are drawn to hide: most give
+//! the folder in which they happen its time back, and one keeps a file's size and times, so that
+//! nothing but its ctime tells.
+//!
+//! `HOLDFAST_CASES` says how many cases there are; the default keeps the suite fast.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use e2e::folder::Folder;
+use e2e::harness::is_root;
+use e2e::manifest::{assert_same, diff};
+use e2e::nasty::Random;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use rustix::fs::{CWD, IFlags, RenameFlags, renameat_with};
+
+use crate::scene::{Scene, manifest};
+
+const CASES: u32 = 8;
+const CASES_VARIABLE: &str = "HOLDFAST_CASES";
+
+/// Each step of making a failure smaller runs a whole case.
+const SHRINK_STEPS_MAX: u32 = 60;
+
+/// More than a directory page holds (512).
+const MANY_FILES: usize = 530;
+
+/// One edit: what is done, to which of the objects there are, and whether its folder tells.
+#[derive(Clone, Debug)]
+struct Edit {
+    /// Picks an object, modulo their number.
+    pick: u16,
+    /// Picks a second one, where two are needed.
+    other: u16,
+    /// What contents, sizes and names are drawn from.
+    seed: u8,
+    /// Whether the folder of the object gets its mtime back.
+    hides: bool,
+    action: Action,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    CreateFile,
+    CreateFolder,
+    CreateSymlink,
+    Delete,
+    /// Into another folder, over whatever has the name there.
+    Rename,
+    /// Two objects change places.
+    Exchange,
+    /// With another size.
+    Write,
+    /// With the same size, and mtime set back: only ctime moves.
+    Overwrite,
+    Append,
+    Chmod,
+    Chown,
+    SetXattr,
+    RemoveXattrs,
+    ToggleFlag,
+    SetTime,
+    HardLink,
+    /// A file becomes a folder, a folder a file.
+    ChangeKind,
+    /// A symbolic link points elsewhere.
+    Retarget,
+}
+
+const ACTIONS: [Action; 18] = [
+    Action::CreateFile,
+    Action::CreateFolder,
+    Action::CreateSymlink,
+    Action::Delete,
+    Action::Rename,
+    Action::Exchange,
+    Action::Write,
+    Action::Overwrite,
+    Action::Append,
+    Action::Chmod,
+    Action::Chown,
+    Action::SetXattr,
+    Action::RemoveXattrs,
+    Action::ToggleFlag,
+    Action::SetTime,
+    Action::HardLink,
+    Action::ChangeKind,
+    Action::Retarget,
+];
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let action = proptest::sample::select(&ACTIONS[..]);
+    (any::<u16>(), any::<u16>(), any::<u8>(), any::<bool>(), action)
+        .prop_map(|(pick, other, seed, hides, action)| Edit { pick, other, seed, hides, action })
+}
+
+/// A tree, and the edits between one incremental and the next.
+#[derive(Clone, Debug)]
+struct Case {
+    has_large_folder: bool,
+    rounds: Vec<Vec<Edit>>,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let rounds = proptest::collection::vec(proptest::collection::vec(edit(), 1..7), 1..6);
+    (proptest::bool::weighted(0.25), rounds)
+        .prop_map(|(has_large_folder, rounds)| Case { has_large_folder, rounds })
+}
+
+#[test]
+fn incremental_skips_no_change() {
+    let scene = Scene::new();
+    let number = AtomicU64::new(0);
+    let cases = std::env::var(CASES_VARIABLE).ok().and_then(|text| text.parse().ok());
+    let config = Config {
+        cases: cases.unwrap_or(CASES),
+        max_shrink_iters: SHRINK_STEPS_MAX,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let outcome = TestRunner::new(config).run(&case(), |case| {
+        let number = number.fetch_add(1, Ordering::Relaxed);
+        check(&scene, number, &case)
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+}
+
+/// Performs `case` in a folder of its own.
+fn check(scene: &Scene, number: u64, case: &Case) -> Result<(), TestCaseError> {
+    let tree = scene.scratch.folder(&format!("case-{number}/tree"));
+    plant(&tree, case.has_large_folder);
+    back_up(scene, &tree)?;
+    for (round, edits) in case.rounds.iter().enumerate() {
+        let done: Vec<String> = edits.iter().map(|edit| edit.perform(&tree)).collect();
+        back_up(scene, &tree)?;
+        let out = scene.scratch.folder(&format!("out-{number}-{round}"));
+        let restored = scene.node.restore(&tree, &out, &[]);
+        prop_assert_eq!(restored.code(), 0, "round {}: {}", round, restored);
+        let lines = diff(&manifest(&tree), &manifest(&out.join("tree")));
+        prop_assert!(
+            lines.is_empty(),
+            "after round {} the backup is not the tree:\n{}\nedits of the round:\n{}",
+            round,
+            lines.join("\n"),
+            done.join("\n")
+        );
+        remove(&out);
+    }
+    remove(&scene.scratch.join(&format!("case-{number}")));
+    Ok(())
+}
+
+fn back_up(scene: &Scene, tree: &Path) -> Result<(), TestCaseError> {
+    // Edits may delete most of so small a tree.
+    let outcome = scene.node.backup(tree, &["--confirm-expire"]);
+    prop_assert_eq!(outcome.code(), 0, "{}", outcome);
+    prop_assert_eq!(outcome.count("failed"), 0, "{}", outcome);
+    Ok(())
+}
+
+/// Nothing that the edits make stands in the way of its removal.
+fn remove(folder: &Path) {
+    fs::remove_dir_all(folder).unwrap();
+}
+
+fn plant(tree: &Path, has_large_folder: bool) {
+    let mut random = Random::new(1, b"edits");
+    for folder in ["one", "one/inner", "two", "two/inner/deep", "empty"] {
+        fs::create_dir_all(tree.join(folder)).unwrap();
+    }
+    for folder in ["", "one", "one/inner", "two", "two/inner/deep"] {
+        for (index, bytes) in [0, 1, 700, 5000].into_iter().enumerate() {
+            let path = tree.join(folder).join(format!("file-{index}"));
+            fs::write(path, random.bytes(bytes)).unwrap();
+        }
+    }
+    fs::write(tree.join("two/large"), random.bytes(300_000)).unwrap();
+    fs::hard_link(tree.join("one/file-2"), tree.join("two/linked")).unwrap();
+    std::os::unix::fs::symlink("file-1", tree.join("one/symlink")).unwrap();
+    std::os::unix::fs::symlink("nowhere", tree.join("two/inner/symlink")).unwrap();
+    if has_large_folder {
+        fs::create_dir(tree.join("many")).unwrap();
+        for index in 0..MANY_FILES {
+            File::create(tree.join(format!("many/{index:03}"))).unwrap();
+        }
+    }
+}
+
+/// What there is below a folder, in order.
+#[derive(Default)]
+struct Objects {
+    /// Without the folder itself, which no edit may take away.
+    all: Vec<PathBuf>,
+    with_top: Vec<PathBuf>,
+    files: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
+    symlinks: Vec<PathBuf>,
+}
+
+impl Objects {
+    fn below(top: &Path) -> Self {
+        let mut objects = Self { folders: vec![top.to_path_buf()], ..Self::default() };
+        objects.visit(top);
+        objects.with_top = [&[top.to_path_buf()], &objects.all[..]].concat();
+        objects
+    }
+
+    fn visit(&mut self, folder: &Path) {
+        for name in crate::scene::names(folder) {
+            let path = folder.join(std::str::from_utf8(&name).unwrap());
+            let kind = fs::symlink_metadata(&path).unwrap().file_type();
+            self.all.push(path.clone());
+            if kind.is_dir() {
+                self.folders.push(path.clone());
+                self.visit(&path);
+            } else if kind.is_symlink() {
+                self.symlinks.push(path);
+            } else {
+                self.files.push(path);
+            }
+        }
+    }
+}
+
+fn picked(paths: &[PathBuf], pick: u16) -> io::Result<&Path> {
+    let index = usize::from(pick).checked_rem(paths.len());
+    index.map(|index| paths[index].as_path()).ok_or(io::ErrorKind::NotFound.into())
+}
+
+impl Edit {
+    /// Performs the edit and says what it was. An edit that this tree or this user cannot have is
+    /// none.
+    fn perform(&self, tree: &Path) -> String {
+        let objects = Objects::below(tree);
+        let done = self.choose(&objects).and_then(|(path, second)| {
+            let shown = |path: &Path| path.strip_prefix(tree).unwrap_or(path).display().to_string();
+            let line = format!("{:?} {} {}", self.action, shown(&path), shown(&second));
+            // An object in a folder that the edit removes has no folder that tells.
+            let folders = [&path, &second].map(|path| path.parent().unwrap().to_path_buf());
+            let times = folders.clone().map(|folder| fs::metadata(folder)?.modified());
+            self.apply(&path, &second)?;
+            for (folder, time) in folders.iter().zip(times).filter(|_| self.hides) {
+                drop(File::open(folder).and_then(|folder| folder.set_modified(time?)));
+            }
+            Ok(line)
+        });
+        done.unwrap_or_else(|error| format!("{:?}: not done, {error}", self.action))
+    }
+
+    /// The object to edit and the place that the edit needs beside it.
+    fn choose(&self, objects: &Objects) -> io::Result<(PathBuf, PathBuf)> {
+        let of = match self.action {
+            Action::CreateFile | Action::CreateFolder | Action::CreateSymlink => &objects.folders,
+            Action::Write | Action::Overwrite | Action::Append | Action::HardLink => &objects.files,
+            Action::Retarget => &objects.symlinks,
+            Action::Delete | Action::Rename | Action::Exchange | Action::ChangeKind => &objects.all,
+            _ => &objects.with_top,
+        };
+        let path = picked(of, self.pick)?.to_path_buf();
+        let folder = picked(&objects.folders, self.other)?;
+        Ok(match self.action {
+            Action::CreateFile | Action::CreateFolder | Action::CreateSymlink => {
+                (path.join(self.name()), path.join(self.name()))
+            }
+            Action::Rename | Action::HardLink => (path, folder.join(self.name())),
+            Action::Exchange => (path, picked(&objects.all, self.other)?.to_path_buf()),
+            _ => (path.clone(), path),
+        })
+    }
+
+    /// One of a few names, so that edits meet; some sort before the planted ones, some behind.
+    fn name(&self) -> String {
+        ["a", "file-1", "file-9", "inner", "new", "zz"][usize::from(self.seed % 6)].to_owned()
+    }
+
+    fn random(&self) -> Random {
+        Random::new(self.seed.into(), b"edit")
+    }
+
+    fn apply(&self, path: &Path, second: &Path) -> io::Result<()> {
+        let mut random = self.random();
+        match self.action {
+            Action::CreateFile => File::create_new(path)?.write_all(&random.bytes(self.bytes())),
+            Action::CreateFolder => fs::create_dir(path),
+            Action::CreateSymlink => std::os::unix::fs::symlink("file-1", path),
+            Action::Delete => delete(path),
+            Action::Rename => fs::rename(path, second),
+            Action::Exchange => Ok(renameat_with(CWD, path, CWD, second, RenameFlags::EXCHANGE)?),
+            Action::Write => fs::write(path, random.bytes(self.bytes())),
+            Action::Overwrite => overwrite(path, &mut random),
+            Action::Append => File::options().append(true).open(path)?.write_all(&random.bytes(9)),
+            Action::HardLink => fs::hard_link(path, second),
+            Action::ChangeKind => self.change_kind(path),
+            Action::Retarget => {
+                fs::remove_file(path)?;
+                std::os::unix::fs::symlink(format!("target-{}", self.seed % 3), path)
+            }
+            _ => self.apply_to_attributes(path),
+        }
+    }
+
+    fn apply_to_attributes(&self, path: &Path) -> io::Result<()> {
+        let folder = Folder::open(path.parent().unwrap())?;
+        let name = path.file_name().unwrap().as_encoded_bytes();
+        let number = u32::from(self.seed % 4);
+        match self.action {
+            Action::Chmod if fs::symlink_metadata(path)?.is_symlink() => Ok(()),
+            Action::Chmod => {
+                let mode = [0o700, 0o755, 0o750, 0o4711][self.seed as usize % 4];
+                fs::set_permissions(path, fs::Permissions::from_mode(mode))
+            }
+            Action::Chown if is_root() => folder.set_owner(name, number, number),
+            Action::SetXattr => {
+                let attribute = ["user.a", "user.b"][self.seed as usize % 2];
+                folder.set_xattr(name, attribute, &self.random().bytes(self.bytes() % 100))
+            }
+            Action::RemoveXattrs => {
+                for attribute in ["user.a", "user.b"] {
+                    drop(folder.remove_xattr(name, attribute));
+                }
+                Ok(())
+            }
+            Action::ToggleFlag if fs::symlink_metadata(path)?.is_symlink() => Ok(()),
+            Action::ToggleFlag => match folder.flags(name)? {
+                Some(flags) => folder.set_flags(name, flags.symmetric_difference(IFlags::NODUMP)),
+                None => Ok(()),
+            },
+            Action::SetTime => {
+                let tv_sec = 1_500_000_000 + i64::from(number);
+                folder.set_mtime(name, rustix::fs::Timespec { tv_sec, tv_nsec: 0 })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn change_kind(&self, path: &Path) -> io::Result<()> {
+        let was_folder = fs::symlink_metadata(path)?.is_dir();
+        delete(path)?;
+        if was_folder {
+            return fs::write(path, self.random().bytes(self.bytes()));
+        }
+        fs::create_dir(path)?;
+        fs::write(path.join("file-1"), self.random().bytes(self.bytes()))
+    }
+
+    /// Sizes that matter: none, one, a few, more than a chunk.
+    fn bytes(&self) -> usize {
+        [0, 1, 700, 5000, 100_000][usize::from(self.seed % 5)]
+    }
+}
+
+fn delete(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    }
+}
+
+/// Changes all bytes of a file in place and sets its mtime back.
+fn overwrite(path: &Path, random: &mut Random) -> io::Result<()> {
+    let file = File::options().write(true).open(path)?;
+    let before = file.metadata()?;
+    let bytes = usize::try_from(before.size()).unwrap();
+    file.write_all_at(&random.bytes(bytes), 0)?;
+    file.set_modified(before.modified()?)
+}
+
+/// Says stop when it goes, so that a failing test does not wait for ever for its thread.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Between looking at a file and the end of reading it, and right after, is where a change could
+/// hide behind a ctime that has not moved.
+#[test]
+fn change_during_a_backup_is_in_the_next() {
+    const FILES: usize = 20;
+    let scene = Scene::with_files(FILES, 300);
+    scene.backup();
+    let files: Vec<PathBuf> = (0..FILES).map(|index| scene.file(index)).collect();
+    for seed in 0..3 {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut random = Random::new(seed, b"overwrites");
+                let mut paths = files.iter().cycle();
+                while !stop.load(Ordering::Relaxed) {
+                    overwrite(paths.next().unwrap(), &mut random).unwrap();
+                }
+            });
+            let stopper = Stop(&stop);
+            scene.node.backup(&scene.tree, &[]).expect(&[0, 4]);
+            drop(stopper);
+        });
+        scene.backup();
+        let out = scene.restore(&format!("out-{seed}"), &[]);
+        assert_same(&manifest(&scene.tree), &manifest(&out));
+    }
+}
+
+/// A new mode was taken for the reason why ctime had moved, and the content was not looked at.
+#[test]
+fn content_overwritten_before_a_chmod_is_backed_up() {
+    check_one_file(|file, _| {
+        overwrite(file, &mut Random::new(2, b"new")).unwrap();
+        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+    });
+}
+
+/// The same with an inode flag.
+#[test]
+fn content_overwritten_before_a_flag_is_set_is_backed_up() {
+    check_one_file(|file, _| {
+        overwrite(file, &mut Random::new(2, b"new")).unwrap();
+        let folder = Folder::open(file.parent().unwrap()).unwrap();
+        let name = file.file_name().unwrap().as_encoded_bytes();
+        if let Some(flags) = folder.flags(name).unwrap() {
+            folder.set_flags(name, flags.union(IFlags::NODUMP)).unwrap();
+        }
+    });
+}
+
+/// As where times are all the same on purpose, as in images of containers: nothing but the inode
+/// told that it is another file, and a new mode was taken for all that had changed.
+#[test]
+fn file_replaced_by_one_of_another_mode_and_the_same_time_is_backed_up() {
+    check_one_file(|file, other| {
+        let modified = fs::metadata(file).unwrap().modified().unwrap();
+        fs::write(other, Random::new(3, b"other").bytes(1000)).unwrap();
+        fs::set_permissions(other, fs::Permissions::from_mode(0o755)).unwrap();
+        File::open(other).unwrap().set_modified(modified).unwrap();
+        fs::rename(other, file).unwrap();
+    });
+}
+
+/// Lets `change` do something to a file of 1000 bytes that has been backed up; it may use another
+/// path beside it.
+#[track_caller]
+fn check_one_file(change: impl FnOnce(&Path, &Path)) {
+    let scene = Scene::with_files(2, 1000);
+    scene.backup();
+    change(&scene.file(0), &scene.tree.join("other"));
+    scene.backup();
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+}
