@@ -12,8 +12,10 @@ mod arguments;
 mod compare;
 mod creation;
 mod file;
+mod link;
 mod machine;
 mod output;
+mod page;
 mod peers;
 mod process;
 mod random;
@@ -70,6 +72,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
         grammar: compare::GRAMMAR,
         run: compare::run,
     },
+    Subcommand { name: "link", usage: link::USAGE, grammar: link::GRAMMAR, run: link::run },
 ];
 
 const HEAD: &str = "\

@@ -75,6 +75,13 @@ impl<'a> Site<'a> {
 
     /// Makes and runs a server, with a node.
     pub(crate) fn enrolled(&self) -> Result<Server, Trouble> {
+        let (server, address) = self.started()?;
+        self.enrol(&address)?;
+        Ok(server)
+    }
+
+    /// Makes and runs a server; returns it with its address.
+    pub(crate) fn started(&self) -> Result<(Server, String), Trouble> {
         let folder = self.server();
         // The same port through all restarts: it is the address that the node remembers.
         let address = format!("127.0.0.1:{}", harness::Server::free_port());
@@ -86,20 +93,30 @@ impl<'a> Site<'a> {
             address.as_ref(),
         ];
         self.runner.run(&init)?;
-        let server = self.serve()?;
+        Ok((self.serve()?, address))
+    }
+
+    /// Enrols the node at the server, which it reaches at `address`.
+    pub(crate) fn enrol(&self, address: &str) -> Result<(), Trouble> {
+        let token = self.token(NODE)?;
+        self.client(&["enroll".as_ref(), address.as_ref(), "--token".as_ref(), token.as_ref()])?;
+        Ok(())
+    }
+
+    /// Registers a node and returns its token.
+    pub(crate) fn token(&self, node: &str) -> Result<String, Trouble> {
+        let folder = self.server();
         let add: [&OsStr; 6] = [
             "admin".as_ref(),
             "--server".as_ref(),
             folder.as_os_str(),
             "node".as_ref(),
             "add".as_ref(),
-            NODE.as_ref(),
+            node.as_ref(),
         ];
         let answer = self.runner.run(&add)?.report;
-        let token = answer["token"].as_str();
-        let token = token.ok_or_else(|| Trouble::new("admin node add gives no token"))?;
-        self.client(&["enroll".as_ref(), address.as_ref(), "--token".as_ref(), token.as_ref()])?;
-        Ok(server)
+        let token = answer["token"].as_str().map(str::to_owned);
+        token.ok_or_else(|| Trouble::new("admin node add gives no token"))
     }
 
     /// Runs the server again.
