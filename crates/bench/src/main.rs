@@ -12,6 +12,7 @@ mod arguments;
 mod compare;
 mod creation;
 mod file;
+mod fleet;
 mod link;
 mod machine;
 mod output;
@@ -72,6 +73,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
         grammar: compare::GRAMMAR,
         run: compare::run,
     },
+    Subcommand { name: "fleet", usage: fleet::USAGE, grammar: fleet::GRAMMAR, run: fleet::run },
     Subcommand { name: "link", usage: link::USAGE, grammar: link::GRAMMAR, run: link::run },
 ];
 

@@ -13,22 +13,38 @@ const GIB: f64 = 1_073_741_824.0;
 
 /// Returns the title, the command line of this program and the machine.
 pub(crate) fn head(title: &str) -> String {
-    let words = std::env::args_os().skip(1);
-    let words: Vec<String> = words.map(|word| shown(&word.to_string_lossy())).collect();
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let machine = Machine::read();
     format!(
-        "# {title}\n\nMade by `bench {}` on a machine with {} cores, {:.1} GiB memory, Linux {}.\n",
-        words.join(" "),
+        "# {title}\n\nMade by `{}` on a machine with {} cores, {:.1} GiB memory, Linux {}.\n",
+        command_line(words, &home()),
         machine.cores,
         float(machine.memory_bytes) / GIB,
         machine.kernel,
     )
 }
 
+/// Leaves out where results and work lie, which is nobody else's affair.
+fn command_line(words: impl IntoIterator<Item = String>, home: &str) -> String {
+    let mut line = "bench".to_owned();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        if word == "--out" || word == "--work" {
+            words.next();
+            continue;
+        }
+        line.extend([" ", &below_home(&word, home)]);
+    }
+    line
+}
+
 /// Returns `path` without the home of whoever runs the bench.
 pub(crate) fn shown(path: &str) -> String {
-    let home = std::env::var("HOME").unwrap_or_default();
-    below_home(path, &home)
+    below_home(path, &home())
+}
+
+fn home() -> String {
+    std::env::var("HOME").unwrap_or_default()
 }
 
 fn below_home(path: &str, home: &str) -> String {
@@ -87,5 +103,11 @@ mod tests {
         assert_eq!(below_home("/srv/anna/src", "/srv/ann"), "/srv/anna/src");
         assert_eq!(below_home("/usr", "/"), "/usr");
         assert_eq!(below_home("/usr", ""), "/usr");
+    }
+
+    #[test]
+    fn the_command_line_says_what_was_measured_and_not_where() {
+        let words = ["link", "/srv/ann/src", "--out", "here", "--json"].map(str::to_owned);
+        assert_eq!(command_line(words, "/srv/ann"), "bench link ~/src --json");
     }
 }
