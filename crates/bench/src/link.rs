@@ -6,7 +6,9 @@
 //!                                 -> incremental with nothing changed x INCREMENTALS
 //! ```
 //!
-//! The link is emulated by a relay within this process; see its header for what it does.
+//! The link is emulated by a relay within this process; see its header for what it does. It takes
+//! processor time from client and server: where they keep all cores busy, the link looks worse than
+//! a real one.
 
 mod contest;
 pub(crate) mod relay;

@@ -10,6 +10,7 @@
 
 mod arguments;
 mod compare;
+mod compression;
 mod creation;
 mod file;
 mod fleet;
@@ -72,6 +73,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         usage: compare::USAGE,
         grammar: compare::GRAMMAR,
         run: compare::run,
+    },
+    Subcommand {
+        name: "compression",
+        usage: compression::USAGE,
+        grammar: compression::GRAMMAR,
+        run: compression::run,
     },
     Subcommand { name: "fleet", usage: fleet::USAGE, grammar: fleet::GRAMMAR, run: fleet::run },
     Subcommand { name: "link", usage: link::USAGE, grammar: link::GRAMMAR, run: link::run },
