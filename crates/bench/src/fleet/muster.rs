@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use e2e::clock;
 use e2e::manifest::{Manifest, diff};
@@ -122,13 +122,13 @@ impl Node {
         format!("{}: {what}", self.name())
     }
 
-    fn back_up(&self) -> Result<Run, String> {
+    /// The wall begins with that of the group: starting hundreds of processes takes a while, and a
+    /// node that comes late waits for it.
+    fn back_up(&self, begin: Instant) -> Result<Run, String> {
         let tree = self.tree();
-        // Starting hundreds of processes takes a while, which a node that comes late waits for.
-        let (finished, wall) = clock::timed(|| self.whole(&["backup".as_ref(), tree.as_os_str()]));
-        let finished = finished?;
+        let finished = self.whole(&["backup".as_ref(), tree.as_os_str()])?;
         Ok(Run {
-            wall,
+            wall: begin.elapsed(),
             cpu: finished.cpu,
             memory_bytes: finished.memory_bytes,
             bytes_transferred: finished.report["bytes_transferred"].as_u64().unwrap_or(0),
@@ -252,22 +252,20 @@ fn wave(server: &Server, nodes: &[Node], at_once: usize) -> Result<Wave, Trouble
     })
 }
 
-/// Does `work` for all `nodes` at the same moment.
-fn together<T: Send>(nodes: &[Node], work: impl Fn(&Node) -> T + Sync) -> Vec<T> {
-    let (start, work) = (Barrier::new(nodes.len()), &work);
+/// Does `work` for all `nodes` at the same moment, and tells it when that was.
+fn together<T: Send>(nodes: &[Node], work: impl Fn(&Node, Instant) -> T + Sync) -> Vec<T> {
+    let (start, work, begin) = (&Barrier::new(nodes.len()), &work, clock::now());
     std::thread::scope(|scope| {
-        let start = &start;
-        let begin = |node| {
+        let spawn = |node| {
             scope.spawn(move || {
                 start.wait();
-                work(node)
+                work(node, begin)
             })
         };
-        let threads: Vec<_> = nodes.iter().map(begin).collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, T>| thread.join();
+        let threads: Vec<_> = nodes.iter().map(spawn).collect();
         threads
             .into_iter()
-            .map(|thread| join(thread).expect("waiting for a process does not panic"))
+            .map(|thread| thread.join().expect("waiting for a process does not panic"))
             .collect()
     })
 }
