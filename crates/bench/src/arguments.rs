@@ -82,7 +82,7 @@ impl Line {
         })
     }
 
-    /// Returns a size as in `4096`, `64K`, `100M`, `8G`: units are powers of 1024.
+    /// Returns a size as in `4096`, `64K`, `2.5G`: units are powers of 1024.
     pub(crate) fn bytes(&self, name: &str, default: u64) -> Result<u64, Trouble> {
         let Some(value) = self.value(name) else { return Ok(default) };
         let text = value.to_string_lossy();
@@ -116,7 +116,12 @@ fn parse_bytes(text: &str) -> Option<u64> {
         b'T' => (&text[..text.len() - 1], 40),
         _ => (text, 0),
     };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+    let Some((whole, tenths)) = digits.split_once('.') else {
+        return digits.parse::<u64>().ok()?.checked_mul(1 << shift);
+    };
+    let tenth = tenths.parse::<u64>().ok().filter(|tenth| shift > 0 && *tenth < 10)?;
+    let tenths = whole.parse::<u64>().ok()?.checked_mul(10)?.checked_add(tenth)?;
+    Some(tenths.checked_mul(1 << shift)? / 10)
 }
 
 #[cfg(test)]
@@ -173,6 +178,9 @@ mod tests {
         assert_eq!(parse_bytes("12"), Some(12));
         assert_eq!(parse_bytes("3K"), Some(3 << 10));
         assert_eq!(parse_bytes("8G"), Some(8 << 30));
+        assert_eq!(parse_bytes("2.5G"), Some(5 << 29));
+        assert_eq!(parse_bytes("2.55G"), None);
+        assert_eq!(parse_bytes("2.5"), None);
         assert_eq!(parse_bytes("99999999999T"), None);
         assert_eq!(parse_bytes("G"), None);
         assert_eq!(parse_bytes(""), None);

@@ -65,6 +65,14 @@ pub(crate) fn peak_memory_of(pid: u32) -> Result<u64, Trouble> {
     kib_field(&text, "VmHWM:").ok_or_else(|| Trouble::new(format!("{path} has no VmHWM")))
 }
 
+/// Returns how much memory programs may still take before something else has to go.
+pub(crate) fn free_memory() -> Result<u64, Trouble> {
+    let path = "/proc/meminfo";
+    let text = read_to_string(path).while_doing(|| format!("read {path}"))?;
+    let message = || format!("{path} has no MemAvailable");
+    kib_field(&text, "MemAvailable:").ok_or_else(|| Trouble::new(message()))
+}
+
 /// Returns the bytes that the files below `path` take: their sizes, without holes and without what
 /// is only reserved.
 pub(crate) fn bytes_below(path: &Path) -> Result<u64, Trouble> {

@@ -10,10 +10,14 @@
 
 mod arguments;
 mod compare;
+mod compression;
 mod creation;
 mod file;
+mod fleet;
+mod link;
 mod machine;
 mod output;
+mod page;
 mod peers;
 mod process;
 mod random;
@@ -73,6 +77,14 @@ const SUBCOMMANDS: &[Subcommand] = &[
         run: compare::run,
     },
     Subcommand { name: "scale", usage: scale::USAGE, grammar: scale::GRAMMAR, run: scale::run },
+    Subcommand {
+        name: "compression",
+        usage: compression::USAGE,
+        grammar: compression::GRAMMAR,
+        run: compression::run,
+    },
+    Subcommand { name: "fleet", usage: fleet::USAGE, grammar: fleet::GRAMMAR, run: fleet::run },
+    Subcommand { name: "link", usage: link::USAGE, grammar: link::GRAMMAR, run: link::run },
 ];
 
 const HEAD: &str = "\

@@ -1,0 +1,263 @@
+//! Each set over each link with each choice. See the drawing in `compression.rs`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::corpus::Corpus;
+use super::sets::Kind;
+use crate::link::relay::{Link, Relay};
+use crate::machine::{self, Machine};
+use crate::output;
+use crate::process::{self, Runner};
+use crate::site::{Sample, Site};
+use crate::spread::{Spread, float};
+use crate::trouble::{Trouble, While as _};
+use crate::workplace::{self, Workplace};
+
+/// What compression may be told, and what it is called here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Choice {
+    pub(super) name: &'static str,
+    /// The value of `--compression`.
+    pub(super) value: &'static str,
+}
+
+pub(super) const CHOICES: [Choice; 4] = [
+    Choice { name: "none", value: "0" },
+    Choice { name: "fast", value: "1" },
+    Choice { name: "strong", value: "6" },
+    Choice { name: "auto", value: "auto" },
+];
+
+/// The place of the choice that is judged by all others.
+pub(super) const AUTO: usize = 3;
+
+/// What a set goes over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Road {
+    pub(super) name: &'static str,
+    /// `None` is loopback, with no relay.
+    bits_per_sec: Option<u64>,
+}
+
+pub(super) const ROADS: [Road; 3] = [
+    Road { name: "loopback", bits_per_sec: None },
+    Road { name: "1 Gbit/s", bits_per_sec: Some(1_000_000_000) },
+    Road { name: "10 Mbit/s", bits_per_sec: Some(10_000_000) },
+];
+
+impl Road {
+    /// Returns how much of a set of `set_bytes` goes over this road within `seconds`.
+    fn bytes(self, set_bytes: u64, seconds: u64) -> u64 {
+        let carried = |bits: u64| (bits / 8).saturating_mul(seconds);
+        self.bits_per_sec.map_or(set_bytes, |bits| carried(bits).min(set_bytes))
+    }
+}
+
+pub(super) struct Order {
+    pub(super) set_bytes: u64,
+    /// How long a link may carry a set uncompressed.
+    pub(super) seconds: u64,
+    pub(super) rounds: usize,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) corpus: Vec<PathBuf>,
+    pub(super) work: PathBuf,
+}
+
+/// One set over one road.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) kind: Kind,
+    pub(super) road: Road,
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+    /// By the index of the choice; none where the program refuses it.
+    pub(super) samples: [Vec<Sample>; CHOICES.len()],
+}
+
+impl Row {
+    /// Returns the spread of a figure, unless the program refuses the choice.
+    pub(super) fn spread(&self, choice: usize, figure: impl Fn(&Sample) -> f64) -> Option<Spread> {
+        let samples = &self.samples[choice];
+        (!samples.is_empty()).then(|| Spread::of(samples.iter().map(figure)))
+    }
+
+    /// Returns uncompressed bytes a second.
+    pub(super) fn rate(&self, choice: usize) -> Option<Spread> {
+        self.spread(choice, |sample| float(self.bytes) / sample.wall.as_secs_f64())
+    }
+
+    /// Returns how many bytes of the set became one.
+    pub(super) fn ratio(&self, choice: usize) -> Option<Spread> {
+        self.spread(choice, |sample| float(self.bytes) / float(sample.bytes_transferred.max(1)))
+    }
+
+    /// Returns the rate of the automatic choice in that of the best fixed one.
+    pub(super) fn auto_to_best(&self) -> Option<f64> {
+        let fixed = (0..CHOICES.len()).filter(|choice| *choice != AUTO);
+        let rates = fixed.filter_map(|choice| Some(self.rate(choice)?.median));
+        let best = rates.fold(f64::MIN_POSITIVE, f64::max);
+        Some(self.rate(AUTO)?.median / best)
+    }
+}
+
+pub(super) struct Results {
+    pub(super) rows: Vec<Row>,
+    pub(super) rounds: usize,
+    pub(super) seconds: u64,
+    pub(super) cores: usize,
+    pub(super) corpus: Vec<PathBuf>,
+    pub(super) in_memory: bool,
+    pub(super) load_before: String,
+    pub(super) load_after: String,
+}
+
+impl Results {
+    /// Returns the row where the automatic choice does worst.
+    pub(super) fn worst(&self) -> Option<(&Row, f64)> {
+        let rows = self.rows.iter().filter_map(|row| Some((row, row.auto_to_best()?)));
+        rows.min_by(|(_, left), (_, right)| left.total_cmp(right))
+    }
+}
+
+pub(super) fn measure(order: &Order) -> Result<Results, Trouble> {
+    let load_before = machine::load();
+    let workplace = Workplace::below(&order.work, Path::new("/nonexistent"))?;
+    // The set, and as much in the pool.
+    workplace.check_bytes(order.set_bytes.saturating_mul(2), "a set and its backup")?;
+    let runner = Runner::new(process::find_program()?, workplace.folder("outputs")?);
+    output::step("listing the corpus");
+    let corpus = Corpus::list(&order.corpus)?.scattered();
+    let knows_auto = knows(&runner, CHOICES[AUTO])?;
+    let mut rows: Vec<Row> = Vec::new();
+    for &kind in &order.kinds {
+        let set = workplace.path().join("set");
+        let mut made = None;
+        for road in ROADS {
+            let bytes = road.bytes(order.set_bytes, order.seconds);
+            let files = match made {
+                Some((made_bytes, files)) if made_bytes == bytes => files,
+                _ => remake(&set, kind, bytes, &corpus)?,
+            };
+            made = Some((bytes, files));
+            let mut row = Row { kind, road, files, bytes, samples: Default::default() };
+            for round in 0..order.rounds {
+                measure_row(&mut row, &workplace, &runner, round, knows_auto)?;
+            }
+            rows.push(row);
+        }
+    }
+    Ok(Results {
+        rows,
+        rounds: order.rounds,
+        seconds: order.seconds,
+        cores: Machine::read().cores,
+        corpus: order.corpus.clone(),
+        in_memory: workplace.is_memory()?,
+        load_before,
+        load_after: machine::load(),
+    })
+}
+
+fn remake(set: &Path, kind: Kind, bytes: u64, corpus: &Corpus) -> Result<u64, Trouble> {
+    output::step(&format!("making set {} of {bytes} bytes", kind.name));
+    if set.is_dir() {
+        remove(set)?;
+    }
+    kind.make(set, bytes, &mut corpus.stream())
+}
+
+fn measure_row(
+    row: &mut Row,
+    workplace: &Workplace,
+    runner: &Runner,
+    round: usize,
+    knows_auto: bool,
+) -> Result<(), Trouble> {
+    for turn in 0..CHOICES.len() {
+        let index = (turn + round) % CHOICES.len();
+        if index == AUTO && !knows_auto {
+            continue;
+        }
+        let choice = CHOICES[index];
+        output::step(&format!("set {} over {}, {}", row.kind.name, row.road.name, choice.name));
+        let folder = workplace.folder("site")?;
+        let set = workplace.path().join("set");
+        row.samples[index].push(back_up(
+            &Site::new(runner, folder.clone()),
+            &set,
+            row.road,
+            choice,
+        )?);
+        remove(&folder)?;
+    }
+    Ok(())
+}
+
+fn back_up(site: &Site<'_>, set: &Path, road: Road, choice: Choice) -> Result<Sample, Trouble> {
+    let (server, address) = site.started()?;
+    let link = |bits| Link { round_trip: Duration::ZERO, bits_per_sec: Some(bits) };
+    let relay = road.bits_per_sec.map(|bits| Relay::start(&address, link(bits))).transpose()?;
+    site.enrol(&relay.as_ref().map_or(address, Relay::address))?;
+    let command: [&OsStr; 4] =
+        ["backup".as_ref(), set.as_os_str(), "--compression".as_ref(), choice.value.as_ref()];
+    let sample = site.measured(&server, &command)?;
+    server.stop()?;
+    if sample.failed > 0 {
+        let failed = sample.failed;
+        return Err(Trouble::new(format!("{failed} objects of a set could not be backed up")));
+    }
+    Ok(sample)
+}
+
+/// Returns whether the program takes `choice`, for a node that is nowhere enrolled.
+fn knows(runner: &Runner, choice: Choice) -> Result<bool, Trouble> {
+    let words = ["backup", "/dev/null", "--compression", choice.value, "--home", "/nonexistent"];
+    let words: Vec<&OsStr> = words.iter().map(OsStr::new).collect();
+    match runner.run(&words) {
+        Ok(_) => Ok(true),
+        Err(refusal) => {
+            process::check_interrupted()?;
+            Ok(!refusal.to_string().contains("'--compression"))
+        }
+    }
+}
+
+fn remove(folder: &Path) -> Result<(), Trouble> {
+    workplace::remove(folder).while_doing(|| format!("remove {}", folder.display()))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A set over a road with a wall for each choice.
+    pub(crate) fn row(road: Road, walls: [Option<u64>; CHOICES.len()]) -> Row {
+        let sample = |secs| Sample {
+            wall: Duration::from_secs(secs),
+            client_cpu: Duration::from_secs(1),
+            bytes_transferred: 1_000_000,
+            ..Sample::default()
+        };
+        let samples = walls.map(|wall| wall.map(sample).into_iter().collect());
+        let kind = Kind::named("1M").unwrap();
+        Row { kind, road, files: 2, bytes: 4_000_000, samples }
+    }
+
+    #[test]
+    fn a_set_is_cut_to_what_the_road_carries() {
+        assert_eq!(ROADS[0].bytes(1 << 40, 20), 1 << 40);
+        assert_eq!(ROADS[2].bytes(1 << 40, 20), 25_000_000);
+        assert_eq!(ROADS[2].bytes(1000, 20), 1000);
+    }
+
+    #[test]
+    fn auto_is_judged_by_the_best_fixed_choice() {
+        assert_eq!(row(ROADS[0], [Some(4), Some(2), Some(8), Some(4)]).auto_to_best(), Some(0.5));
+        assert_eq!(row(ROADS[0], [Some(4), Some(2), Some(8), None]).auto_to_best(), None);
+        let one = row(ROADS[0], [Some(4), Some(2), Some(8), Some(2)]);
+        assert_eq!(one.auto_to_best(), Some(1.0));
+        assert_eq!(one.ratio(0), Some(Spread::of([4.0])));
+    }
+}

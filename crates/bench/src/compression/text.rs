@@ -1,0 +1,269 @@
+//! The page `compression.md` and the JSON document.
+
+use serde_json::{Value, json};
+
+use super::alone::{self, Loss, THREADS};
+use super::contest::{CHOICES, ROADS, Results, Road, Row};
+use crate::page;
+use crate::site::Sample;
+use crate::spread::{Spread, float};
+
+const MB: f64 = 1_000_000.0;
+
+/// What independence may cost of the ratio: on average, and at most.
+const LOSS_MEAN_TARGET: f64 = 0.02;
+const LOSS_MOST_TARGET: f64 = 0.05;
+
+pub(super) fn page(contest: &Results, alone: &alone::Results) -> String {
+    let tables = ROADS.map(|road| table(contest, road));
+    [head(contest), tables.concat(), scaling(alone), losses(alone)].concat()
+}
+
+fn head(contest: &Results) -> String {
+    let corpus: Vec<String> = contest
+        .corpus
+        .iter()
+        .map(|folder| format!("`{}`", page::shown(&folder.to_string_lossy())))
+        .collect();
+    let choices: Vec<String> = CHOICES
+        .iter()
+        .map(|choice| format!("{} is `--compression {}`", choice.name, choice.value))
+        .collect();
+    format!(
+        "{}\n{}\n\nBytes come from {}; no content comes twice within a set. A set is cut to what \
+         its link carries uncompressed in {} s. Each backup has a new server and a new node, on \
+         {}. Rounds: {}. Load: {} before, {} after.\n\n\
+         MB/s are uncompressed bytes of the set by wall time; the ratio is uncompressed to \
+         transferred; CPU is the client's share of all {} cores. {}. Median (least .. most).\n\n\
+         ![Bars of these figures](compression.svg)\n",
+        page::head("Compression"),
+        verdict(contest),
+        corpus.join(", "),
+        contest.seconds,
+        if contest.in_memory { "a tmpfs" } else { "a disk" },
+        contest.rounds,
+        contest.load_before,
+        contest.load_after,
+        contest.cores,
+        choices.join(", "),
+    )
+}
+
+fn verdict(contest: &Results) -> String {
+    let Some((row, share)) = contest.worst() else {
+        return "The program refuses `--compression auto`.".to_owned();
+    };
+    format!(
+        "Where the automatic choice does worst it runs at **{share:.2}** of the best fixed choice: \
+         set {} over {}.",
+        row.kind.name, row.road.name
+    )
+}
+
+fn table(contest: &Results, road: Road) -> String {
+    let rows: Vec<Vec<String>> = contest
+        .rows
+        .iter()
+        .filter(|row| row.road == road)
+        .map(|row| cells(row, contest.cores))
+        .collect();
+    let names = CHOICES.map(|choice| format!("{}, MB/s", choice.name));
+    let all = CHOICES.map(|choice| choice.name).join(" / ");
+    let (ratio, cpu) = (format!("ratio: {all}"), format!("CPU, %: {all}"));
+    let fixed = ["set", "files", "MB"].into_iter();
+    let head: Vec<&str> = fixed
+        .chain(names.iter().map(String::as_str))
+        .chain([ratio.as_str(), cpu.as_str(), "auto / best fixed"])
+        .collect();
+    format!("\n## Over {}\n\n{}", road.name, page::table(&head, &rows))
+}
+
+fn cells(row: &Row, cores: usize) -> Vec<String> {
+    let each = |figure: &dyn Fn(usize) -> Option<String>| {
+        [0, 1, 2, 3].map(|choice| figure(choice).unwrap_or_else(|| "refused".to_owned()))
+    };
+    let scaled = |spread: Spread, unit: f64| Spread {
+        median: spread.median / unit,
+        least: spread.least / unit,
+        most: spread.most / unit,
+    };
+    let rates = each(&|choice| Some(page::cell(scaled(row.rate(choice)?, MB), 1)));
+    let ratios = each(&|choice| Some(format!("{:.2}", row.ratio(choice)?.median)));
+    let cpu = each(&|choice| Some(format!("{:.0}", cpu_share(row, choice, cores)? * 100.0)));
+    let auto = row.auto_to_best().map_or_else(|| "-".to_owned(), |share| format!("{share:.2}"));
+    let fixed =
+        [row.kind.name.to_owned(), row.files.to_string(), format!("{:.1}", float(row.bytes) / MB)];
+    let last = [ratios.join(" / "), cpu.join(" / "), auto];
+    fixed.into_iter().chain(rates).chain(last).collect()
+}
+
+fn cpu_share(row: &Row, choice: usize, cores: usize) -> Option<f64> {
+    let cores = float(u64::try_from(cores).unwrap_or(1));
+    let share =
+        |sample: &Sample| sample.client_cpu.as_secs_f64() / (sample.wall.as_secs_f64() * cores);
+    Some(row.spread(choice, share)?.median)
+}
+
+fn scaling(alone: &alone::Results) -> String {
+    let rows: Vec<Vec<String>> = alone
+        .scaling
+        .iter()
+        .map(|one| {
+            let rate = |rate: Spread| {
+                let Spread { median, least, most } = rate;
+                format!("{:.0} ({:.0} .. {:.0})", median / MB, least / MB, most / MB)
+            };
+            let rates = one.rates.map(rate);
+            let ends = [page::cell(one.speedup, 2)];
+            [one.level.to_string()].into_iter().chain(rates).chain(ends).collect()
+        })
+        .collect();
+    let heads = THREADS.map(|threads| format!("threads: {threads}, MB/s"));
+    let head = ["level", &heads[0], &heads[1], "times as fast"];
+    format!(
+        "\n## Threads\n\nQuanta of up to 1 MiB, packed as the client packs files, {:.1} MB of the \
+         corpus in memory, compressed in this process.\n\n{}",
+        float(alone.scaling_bytes) / MB,
+        page::table(&head, &rows)
+    )
+}
+
+/// Returns average and worst loss of the parts at one level.
+fn loss_at(losses: &[Loss], level: i32) -> (f64, f64) {
+    let shares: Vec<f64> =
+        losses.iter().filter(|loss| loss.level == level).map(Loss::share).collect();
+    let count = float(u64::try_from(shares.len()).unwrap_or(0)).max(1.0);
+    let worst = shares.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    (shares.iter().sum::<f64>() / count, worst)
+}
+
+fn levels(losses: &[Loss]) -> Vec<i32> {
+    let mut levels: Vec<i32> = losses.iter().map(|loss| loss.level).collect();
+    levels.sort_unstable();
+    levels.dedup();
+    levels
+}
+
+fn losses(alone: &alone::Results) -> String {
+    let summary: Vec<String> = levels(&alone.losses)
+        .into_iter()
+        .map(|level| {
+            let (mean, worst) = loss_at(&alone.losses, level);
+            let is_met = mean <= LOSS_MEAN_TARGET && worst <= LOSS_MOST_TARGET;
+            format!(
+                "- level {level}: {:.2} % on average, {:.2} % at worst: {}\n",
+                mean * 100.0,
+                worst * 100.0,
+                if is_met { "within" } else { "more" },
+            )
+        })
+        .collect();
+    let rows: Vec<Vec<String>> = alone.losses.iter().map(loss_cells).collect();
+    let head = ["part", "level", "MB", "ratio, one stream", "ratio, quanta", "ratio lost, %"];
+    format!(
+        "\n## Independence\n\nThe same bytes as one zstd stream and as quanta of 1 MiB that each \
+         stand alone, headers and chunk lengths counted. What may be lost: {:.0} % on average, \
+         {:.0} % at most.\n\n{}\n{}",
+        LOSS_MEAN_TARGET * 100.0,
+        LOSS_MOST_TARGET * 100.0,
+        summary.concat(),
+        page::table(&head, &rows)
+    )
+}
+
+fn loss_cells(loss: &Loss) -> Vec<String> {
+    let raw = float(loss.raw_bytes);
+    vec![
+        loss.part.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        loss.level.to_string(),
+        format!("{:.1}", raw / MB),
+        format!("{:.3}", raw / float(loss.stream_bytes.max(1))),
+        format!("{:.3}", raw / float(loss.quanta_bytes.max(1))),
+        format!("{:.2}", loss.share() * 100.0),
+    ]
+}
+
+pub(super) fn document(contest: &Results, alone: &alone::Results) -> Value {
+    let rows: Vec<Value> = contest.rows.iter().map(|row| row_document(row, contest)).collect();
+    let scaling: Vec<Value> = alone
+        .scaling
+        .iter()
+        .map(|one| {
+            let rates: Vec<Value> = one.rates.iter().map(|rate| rate.json()).collect();
+            json!({
+                "level": one.level,
+                "threads": THREADS,
+                "bytes_per_sec": rates,
+                "speedup": one.speedup.json(),
+            })
+        })
+        .collect();
+    let losses: Vec<Value> = alone
+        .losses
+        .iter()
+        .map(|loss| {
+            json!({
+                "part": loss.part.to_string_lossy(),
+                "level": loss.level,
+                "raw_bytes": loss.raw_bytes,
+                "stream_bytes": loss.stream_bytes,
+                "quanta_bytes": loss.quanta_bytes,
+                "lost": loss.share(),
+            })
+        })
+        .collect();
+    json!({
+        "load_before": contest.load_before,
+        "load_after": contest.load_after,
+        "auto_to_best_worst": contest.worst().map(|(_, share)| share),
+        "sets": rows,
+        "scaling": scaling,
+        "independence": losses,
+    })
+}
+
+fn row_document(row: &Row, contest: &Results) -> Value {
+    let choices = CHOICES.iter().enumerate().map(|(index, choice)| {
+        let figures = json!({
+            "bytes_per_sec": row.rate(index).map(Spread::json),
+            "ratio": row.ratio(index).map(Spread::json),
+            "cpu_share": cpu_share(row, index, contest.cores),
+            "wall_secs": row.spread(index, |sample| sample.wall.as_secs_f64()).map(Spread::json),
+        });
+        (choice.name.to_owned(), figures)
+    });
+    json!({
+        "set": row.kind.name,
+        "road": row.road.name,
+        "files": row.files,
+        "bytes": row.bytes,
+        "choices": choices.collect::<serde_json::Map<String, Value>>(),
+        "auto_to_best": row.auto_to_best(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::contest::tests::row;
+    use super::*;
+
+    fn loss(level: i32, quanta_bytes: u64) -> Loss {
+        Loss { part: "/part".into(), level, raw_bytes: 4000, stream_bytes: 1000, quanta_bytes }
+    }
+
+    #[test]
+    fn loss_is_averaged_over_the_parts_of_a_level() {
+        let losses = [loss(1, 1000), loss(3, 4000), loss(1, 1250)];
+        let (mean, worst) = loss_at(&losses, 1);
+        assert!((mean - 0.1).abs() < 1e-9 && (worst - 0.2).abs() < 1e-9, "{mean} {worst}");
+        assert_eq!(levels(&losses), [1, 3]);
+    }
+
+    #[test]
+    fn a_refused_choice_says_so() {
+        let cells = cells(&row(ROADS[0], [Some(4), Some(2), Some(8), None]), 2);
+        let expected = ["1M", "2", "4.0", "1.0", "2.0", "0.5", "refused"];
+        assert_eq!(cells[..7], expected);
+        assert_eq!(cells[7..], ["4.00 / 4.00 / 4.00 / refused", "12 / 25 / 6 / refused", "-"]);
+    }
+}

@@ -1,0 +1,283 @@
+//! Makes the fleet, runs it and says what came of each node. See the drawing in `fleet.rs`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use e2e::clock;
+use e2e::manifest::{Manifest, diff};
+
+use super::tree;
+use crate::machine;
+use crate::output;
+use crate::process::{self, Finished, Runner, Server};
+use crate::site::Site;
+use crate::trouble::{Trouble, While as _};
+use crate::workplace::Workplace;
+
+/// First backups at a time.
+const FIRST_AT_ONCE: usize = 4;
+
+/// Nodes that are verified, restored and compared at the end.
+const SAMPLE: usize = 8;
+
+/// What the fleet may take of the memory that is free.
+const MEMORY_SHARE_PERCENT: u64 = 80;
+
+pub(super) struct Order {
+    pub(super) nodes: usize,
+    pub(super) files: usize,
+    pub(super) rounds: usize,
+    pub(super) work: PathBuf,
+}
+
+/// One backup of one node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Run {
+    pub(super) wall: Duration,
+    pub(super) cpu: Duration,
+    pub(super) memory_bytes: u64,
+    pub(super) bytes_transferred: u64,
+}
+
+/// Backups of all nodes, and what the server and the machine did meanwhile.
+#[derive(Clone, Debug)]
+pub(super) struct Wave {
+    pub(super) wall: Duration,
+    /// Of the nodes that did not fail.
+    pub(super) runs: Vec<Run>,
+    /// A line for each node that failed.
+    pub(super) failures: Vec<String>,
+    pub(super) server_cpu: Duration,
+    /// The most that the server had resident at any time until the wave began, and ended.
+    pub(super) server_memory_before: u64,
+    pub(super) server_memory_after: u64,
+}
+
+pub(super) struct Results {
+    pub(super) nodes: usize,
+    pub(super) files: usize,
+    pub(super) load_before: String,
+    pub(super) load_after: String,
+    /// From the first node's registration to the last one's enrolment.
+    pub(super) enrolment: Duration,
+    pub(super) first: Wave,
+    pub(super) rounds: Vec<Wave>,
+    pub(super) compared: usize,
+    /// A line for each node of the sample that is not restored as it was.
+    pub(super) differences: Vec<String>,
+}
+
+impl Results {
+    pub(super) fn failures(&self) -> Vec<&str> {
+        let waves = std::iter::once(&self.first).chain(&self.rounds);
+        let failures = waves.flat_map(|wave| &wave.failures).chain(&self.differences);
+        failures.map(String::as_str).collect()
+    }
+}
+
+/// A node with its home, its tree and its outputs.
+struct Node {
+    number: usize,
+    folder: PathBuf,
+    runner: Runner,
+}
+
+impl Node {
+    fn make(workplace: &Workplace, program: &Path, number: usize) -> Result<Self, Trouble> {
+        let folder = workplace.folder(&format!("node-{number}"))?;
+        for part in ["outputs", "tree"] {
+            let path = folder.join(part);
+            std::fs::create_dir(&path).while_doing(|| format!("make {}", path.display()))?;
+        }
+        let runner = Runner::new(program.to_path_buf(), folder.join("outputs"));
+        Ok(Self { number, folder, runner })
+    }
+
+    fn name(&self) -> String {
+        format!("node-{}", self.number)
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.folder.join("tree")
+    }
+
+    fn command(&self, arguments: &[&OsStr]) -> Result<Finished, Trouble> {
+        let home = self.folder.join("home");
+        self.runner.run(&[arguments, &["--home".as_ref(), home.as_os_str()]].concat())
+    }
+
+    /// Says why not where the command did not do all of it.
+    fn whole(&self, arguments: &[&OsStr]) -> Result<Finished, String> {
+        let finished = self.command(arguments).map_err(|trouble| self.say(&trouble))?;
+        let failed = finished.report["failed"].as_u64().unwrap_or(0);
+        match (finished.exit_code, failed) {
+            (0, 0) => Ok(finished),
+            (code, failed) => Err(self.say(&format!("exit code {code}, {failed} objects failed"))),
+        }
+    }
+
+    fn say(&self, what: &dyn std::fmt::Display) -> String {
+        format!("{}: {what}", self.name())
+    }
+
+    /// The wall begins with that of the group: starting hundreds of processes takes a while, and a
+    /// node that comes late waits for it.
+    fn back_up(&self, begin: Instant) -> Result<Run, String> {
+        let tree = self.tree();
+        let finished = self.whole(&["backup".as_ref(), tree.as_os_str()])?;
+        Ok(Run {
+            wall: begin.elapsed(),
+            cpu: finished.cpu,
+            memory_bytes: finished.memory_bytes,
+            bytes_transferred: finished.report["bytes_transferred"].as_u64().unwrap_or(0),
+        })
+    }
+
+    /// Verifies what the server has, restores it and compares it.
+    fn compare(&self) -> Result<(), String> {
+        self.whole(&["verify".as_ref(), "--data".as_ref()])?;
+        let (tree, target) = (self.tree(), self.folder.join("restored"));
+        std::fs::create_dir(&target).map_err(|error| self.say(&error))?;
+        let to: [&OsStr; 4] =
+            ["restore".as_ref(), tree.as_os_str(), "--to".as_ref(), target.as_os_str()];
+        self.whole(&to)?;
+        let manifest = |path: &Path| Manifest::take(path).map_err(|error| self.say(&error));
+        let lines = diff(&manifest(&tree)?, &manifest(&target.join("tree"))?);
+        match lines.first() {
+            None => Ok(()),
+            Some(first) => Err(self.say(&format!("{} differences, {first}", lines.len()))),
+        }
+    }
+}
+
+pub(super) fn measure(order: Order) -> Result<Results, Trouble> {
+    let load_before = machine::load();
+    let workplace = Workplace::below(&order.work, Path::new("/nonexistent"))?;
+    let wide = u64::try_from(order.nodes).unwrap_or(u64::MAX);
+    // A tree, and at most as much in the pool.
+    let needed = tree::bytes_max(order.files).saturating_mul(wide).saturating_mul(2);
+    workplace.check_bytes(needed, &format!("{} nodes", order.nodes))?;
+    let program = process::find_program()?;
+    let runner = Runner::new(program.clone(), workplace.folder("outputs")?);
+    let site = Site::new(&runner, workplace.folder("site")?);
+    output::step("planting trees");
+    let make = |number| Node::make(&workplace, &program, number);
+    let nodes: Vec<Node> = (0..order.nodes).map(make).collect::<Result<_, _>>()?;
+    for node in &nodes {
+        process::check_interrupted()?;
+        tree::plant(&node.tree(), node.number, order.files)?;
+    }
+    let (server, address) = site.started()?;
+    output::step("enrolling");
+    let (enrolled, enrolment) = clock::timed(|| enrol(&site, &address, &nodes));
+    enrolled?;
+    output::step("first backups");
+    let first = wave(&server, &nodes, FIRST_AT_ONCE)?;
+    let mut rounds = Vec::new();
+    for round in 1..=order.rounds {
+        check_memory(&first, order.nodes)?;
+        output::step(&format!("all at once, round {round} of {}", order.rounds));
+        for node in &nodes {
+            tree::change(&node.tree(), node.number, order.files, round)?;
+        }
+        rounds.push(wave(&server, &nodes, nodes.len())?);
+    }
+    output::step("comparing");
+    let (compared, differences) = compare(&nodes)?;
+    server.stop()?;
+    Ok(Results {
+        nodes: order.nodes,
+        files: order.files,
+        load_before,
+        load_after: machine::load(),
+        enrolment,
+        first,
+        rounds,
+        compared,
+        differences,
+    })
+}
+
+fn enrol(site: &Site<'_>, address: &str, nodes: &[Node]) -> Result<(), Trouble> {
+    for node in nodes {
+        let token = site.token(&node.name())?;
+        let command: [&OsStr; 4] =
+            ["enroll".as_ref(), address.as_ref(), "--token".as_ref(), token.as_ref()];
+        node.command(&command)?;
+    }
+    Ok(())
+}
+
+/// Fails before the fleet would take memory that others have.
+fn check_memory(first: &Wave, nodes: usize) -> Result<(), Trouble> {
+    let largest = first.runs.iter().map(|run| run.memory_bytes).max().unwrap_or(0);
+    let needed = largest.saturating_mul(u64::try_from(nodes).unwrap_or(u64::MAX));
+    let free = machine::free_memory()? / 100 * MEMORY_SHARE_PERCENT;
+    if needed <= free {
+        return Ok(());
+    }
+    let (largest, free) = (largest >> 20, free >> 20);
+    Err(Trouble::new(format!(
+        "{nodes} clients of {largest} MiB each do not fit into {free} MiB: use fewer --nodes"
+    )))
+}
+
+/// Backs all nodes up, `at_once` at a time.
+fn wave(server: &Server, nodes: &[Node], at_once: usize) -> Result<Wave, Trouble> {
+    // What was written before must not be written while the time runs.
+    rustix::fs::sync();
+    let server_memory_before = machine::peak_memory_of(server.pid())?;
+    let server_cpu = machine::cpu_of(server.pid())?;
+    let (mut runs, mut failures) = (Vec::new(), Vec::new());
+    let ((), wall) = clock::timed(|| {
+        for group in nodes.chunks(at_once) {
+            for outcome in together(group, Node::back_up) {
+                match outcome {
+                    Ok(run) => runs.push(run),
+                    Err(failure) => failures.push(failure),
+                }
+            }
+        }
+    });
+    process::check_interrupted()?;
+    Ok(Wave {
+        wall,
+        runs,
+        failures,
+        server_cpu: machine::cpu_of(server.pid())?.saturating_sub(server_cpu),
+        server_memory_before,
+        server_memory_after: machine::peak_memory_of(server.pid())?,
+    })
+}
+
+/// Does `work` for all `nodes` at the same moment, and tells it when that was.
+fn together<T: Send>(nodes: &[Node], work: impl Fn(&Node, Instant) -> T + Sync) -> Vec<T> {
+    let (start, work, begin) = (&Barrier::new(nodes.len()), &work, clock::now());
+    std::thread::scope(|scope| {
+        let spawn = |node| {
+            scope.spawn(move || {
+                start.wait();
+                work(node, begin)
+            })
+        };
+        let threads: Vec<_> = nodes.iter().map(spawn).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("waiting for a process does not panic"))
+            .collect()
+    })
+}
+
+/// Compares a sample from the whole range; returns how many, and what is not as it was.
+fn compare(nodes: &[Node]) -> Result<(usize, Vec<String>), Trouble> {
+    let step = nodes.len().div_ceil(SAMPLE).max(1);
+    let sample: Vec<&Node> = nodes.iter().step_by(step).collect();
+    let mut differences = Vec::new();
+    for node in &sample {
+        process::check_interrupted()?;
+        differences.extend(node.compare().err());
+    }
+    Ok((sample.len(), differences))
+}

@@ -1,0 +1,121 @@
+//! The small tree of a node: text in folders of [`FOLDER_FILES`], the same in every run.
+//!
+//! No two files of a fleet are alike, so that each node sends what it has.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::random::Random;
+use crate::trouble::{Trouble, While as _};
+
+/// What a change touches: these are written anew, one more goes and one comes.
+const REWRITTEN: usize = 4;
+
+/// A smaller tree has no files to touch and none to leave alone.
+pub(super) const FILES_MIN: usize = 8;
+
+const FOLDER_FILES: usize = 50;
+const FILE_BYTES_MAX: u64 = 8 << 10;
+
+/// Returns what a tree of `files` takes at most.
+pub(super) fn bytes_max(files: usize) -> u64 {
+    u64::try_from(files).unwrap_or(u64::MAX).saturating_mul(FILE_BYTES_MAX)
+}
+
+/// Makes the tree of `node` in the folder `top`.
+pub(super) fn plant(top: &Path, node: usize, files: usize) -> Result<(), Trouble> {
+    for file in 0..files {
+        write(top, file, seed(node, file, 0))?;
+    }
+    Ok(())
+}
+
+/// Changes a few files, other ones each `round`, which counts from 1.
+pub(super) fn change(top: &Path, node: usize, files: usize, round: usize) -> Result<(), Trouble> {
+    for touched in 0..REWRITTEN {
+        let file = (round * REWRITTEN + touched) % (files / 2);
+        write(top, file, seed(node, file, round))?;
+    }
+    // The upper half is only taken from: what goes is there, while rounds last.
+    let gone = path(top, files - 1 - (round - 1) % (files / 2));
+    match std::fs::remove_file(&gone) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).while_doing(|| format!("remove {}", gone.display()))?;
+        }
+        _ => {}
+    }
+    let come = files + round;
+    write(top, come, seed(node, come, round))
+}
+
+fn path(top: &Path, file: usize) -> PathBuf {
+    top.join(format!("folder-{}", file / FOLDER_FILES)).join(format!("file-{file}"))
+}
+
+fn seed(node: usize, file: usize, round: usize) -> u64 {
+    let wide = |number: usize| u64::try_from(number).unwrap_or(0);
+    wide(node) << 40 | wide(file) << 16 | wide(round)
+}
+
+fn write(top: &Path, file: usize, seed: u64) -> Result<(), Trouble> {
+    let path = path(top, file);
+    let what = || format!("write {}", path.display());
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).while_doing(what)?;
+    }
+    std::fs::write(&path, text(seed)).while_doing(what)
+}
+
+fn text(seed: u64) -> String {
+    let mut random = Random::new(seed);
+    let bytes = random.below(FILE_BYTES_MAX);
+    let mut text = format!("file {seed}\n");
+    while u64::try_from(text.len()).unwrap_or(u64::MAX) < bytes {
+        // A number of up to five digits and a word: as compressible as a log.
+        let (number, word) = (random.below(100_000), random.below(64));
+        let written = writeln!(text, "entry {number} of kind {word} has been seen");
+        written.expect("a string takes all");
+    }
+    text.truncate(usize::try_from(bytes.max(16)).unwrap_or(usize::MAX));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn files(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let folders = std::fs::read_dir(top).unwrap();
+        let names = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+        names
+            .map(|file| file.unwrap().path())
+            .map(|p| (p.clone(), std::fs::read(p).unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn each_round_rewrites_some_removes_one_and_adds_one() {
+        let dir = tempfile::tempdir().unwrap();
+        plant(dir.path(), 3, 120).unwrap();
+        let mut before = files(dir.path());
+        assert_eq!(before.len(), 120);
+        for round in 1..4 {
+            change(dir.path(), 3, 120, round).unwrap();
+            let after = files(dir.path());
+            let count =
+                |keep: &dyn Fn(&PathBuf) -> bool| after.keys().filter(|path| keep(path)).count();
+            assert_eq!(after.len(), 120);
+            assert_eq!(count(&|path| !before.contains_key(path)), 1);
+            let changed = |path: &PathBuf| before.get(path).is_some_and(|old| *old != after[path]);
+            assert_eq!(count(&changed), REWRITTEN);
+            before = after;
+        }
+    }
+
+    #[test]
+    fn no_two_nodes_have_the_same_file() {
+        assert_ne!(text(seed(0, 1, 0)), text(seed(1, 1, 0)));
+        assert_ne!(text(seed(0, 1, 0)), text(seed(0, 1, 1)));
+    }
+}

@@ -1,0 +1,146 @@
+//! What is measured over both ways, in which order. See the drawing in `link.rs`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::relay::{Link, Passed, Relay};
+use crate::machine;
+use crate::output;
+use crate::process::{self, Runner, Server};
+use crate::site::{Sample, Site};
+use crate::trouble::{Trouble, While as _};
+use crate::walk::{self, Tally};
+use crate::workplace::{self, Workplace};
+
+/// Incrementals of a way in a round.
+pub(super) const INCREMENTALS: usize = 3;
+
+/// How the node reaches its server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    Loopback,
+    Link,
+}
+
+impl Way {
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::Loopback => "loopback",
+            Self::Link => "link",
+        }
+    }
+}
+
+/// One backup, and what the relay saw of it: nothing over loopback.
+#[derive(Clone, Debug)]
+pub(super) struct Backup {
+    pub(super) sample: Sample,
+    pub(super) passed: Passed,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Leg {
+    pub(super) first: Backup,
+    pub(super) incrementals: Vec<Backup>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Round {
+    pub(super) loopback: Leg,
+    pub(super) link: Leg,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Results {
+    pub(super) tree: PathBuf,
+    pub(super) tally: Tally,
+    pub(super) link: Link,
+    pub(super) load_before: String,
+    pub(super) load_after: String,
+    pub(super) rounds: Vec<Round>,
+}
+
+/// Measures `tree` in `count` rounds, with all that is made in `work`.
+pub(super) fn measure(
+    tree: &Path,
+    work: &Path,
+    link: Link,
+    count: usize,
+) -> Result<Results, Trouble> {
+    let tree = workplace::resolve(tree)?;
+    let load_before = machine::load();
+    let workplace = Workplace::below(work, &tree)?;
+    let tally = walk::walk(&tree)?;
+    workplace.check_room(&tally, count)?;
+    let runner = Runner::new(process::find_program()?, workplace.folder("outputs")?);
+    output::step("reading the tree once");
+    read_all(&tree)?;
+    let mut rounds = Vec::new();
+    for number in 0..count {
+        output::step(&format!("round {} of {count}", number + 1));
+        let over = |way: Way| {
+            let folder = workplace.folder(&format!("round-{number}-{}", way.key()))?;
+            leg(&Site::new(&runner, folder), &tree, way, link)
+        };
+        // What comes second finds the machine as the first has left it: they take turns.
+        rounds.push(if number % 2 == 0 {
+            let loopback = over(Way::Loopback)?;
+            Round { loopback, link: over(Way::Link)? }
+        } else {
+            let link = over(Way::Link)?;
+            Round { loopback: over(Way::Loopback)?, link }
+        });
+    }
+    Ok(Results { tree, tally, link, load_before, load_after: machine::load(), rounds })
+}
+
+fn leg(site: &Site<'_>, tree: &Path, way: Way, link: Link) -> Result<Leg, Trouble> {
+    let (server, address) = site.started()?;
+    let relay = match way {
+        Way::Loopback => None,
+        Way::Link => Some(Relay::start(&address, link)?),
+    };
+    site.enrol(&relay.as_ref().map_or(address, Relay::address))?;
+    output::step(&format!("first backup, {}", way.key()));
+    let first = backup(site, &server, relay.as_ref(), tree)?;
+    output::step(&format!("incrementals, {}", way.key()));
+    // Warms what a server that has just stored everything has not yet in memory.
+    site.client(&["backup".as_ref(), tree.as_os_str()])?;
+    let mut incrementals = Vec::new();
+    for _ in 0..INCREMENTALS {
+        incrementals.push(backup(site, &server, relay.as_ref(), tree)?);
+    }
+    server.stop()?;
+    Ok(Leg { first, incrementals })
+}
+
+fn backup(
+    site: &Site<'_>,
+    server: &Server,
+    relay: Option<&Relay>,
+    tree: &Path,
+) -> Result<Backup, Trouble> {
+    let passed = || relay.map(Relay::passed).unwrap_or_default();
+    let before = passed();
+    let command: [&OsStr; 2] = ["backup".as_ref(), tree.as_os_str()];
+    let sample = site.measured(server, &command)?;
+    Ok(Backup { sample, passed: passed().since(before) })
+}
+
+/// Brings the tree into the page cache, so that the first way does not pay for the second.
+fn read_all(folder: &Path) -> Result<(), Trouble> {
+    process::check_interrupted()?;
+    let entries = std::fs::read_dir(folder);
+    for entry in entries.while_doing(|| format!("list {}", folder.display()))?.flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() {
+            // What cannot be read costs a backup nothing either.
+            drop(read_all(&entry.path()));
+        } else if kind.is_file()
+            && let Ok(mut file) = std::fs::File::open(entry.path())
+        {
+            drop(std::io::copy(&mut file, &mut std::io::sink()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! The pages that a bench leaves in `docs/performance`: Markdown, with the line that made them.
+
+use std::path::{Path, PathBuf};
+
+use crate::machine::Machine;
+use crate::spread::{Spread, float};
+use crate::trouble::{Trouble, While as _};
+
+/// Where pages go unless `--out` says otherwise.
+pub(crate) const FOLDER: &str = "docs/performance";
+
+const GIB: f64 = 1_073_741_824.0;
+
+/// Returns the title, the command line of this program and the machine.
+pub(crate) fn head(title: &str) -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let machine = Machine::read();
+    format!(
+        "# {title}\n\nMade by `{}` on a machine with {} cores, {:.1} GiB memory, Linux {}.\n",
+        command_line(words, &home()),
+        machine.cores,
+        float(machine.memory_bytes) / GIB,
+        machine.kernel,
+    )
+}
+
+/// Leaves out where results and work lie, which is nobody else's affair.
+fn command_line(words: impl IntoIterator<Item = String>, home: &str) -> String {
+    let mut line = "bench".to_owned();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        if word == "--out" || word == "--work" {
+            words.next();
+            continue;
+        }
+        line.extend([" ", &below_home(&word, home)]);
+    }
+    line
+}
+
+/// Returns `path` without the home of whoever runs the bench.
+pub(crate) fn shown(path: &str) -> String {
+    below_home(path, &home())
+}
+
+fn home() -> String {
+    std::env::var("HOME").unwrap_or_default()
+}
+
+fn below_home(path: &str, home: &str) -> String {
+    match path.strip_prefix(home) {
+        Some(rest) if home.len() > 1 && (rest.is_empty() || rest.starts_with('/')) => {
+            format!("~{rest}")
+        }
+        _ => path.to_owned(),
+    }
+}
+
+/// Returns a table: the first column reads to the right, all others to the left.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let line = |cells: &[&str]| format!("| {} |\n", cells.join(" | "));
+    let rule: Vec<&str> = (0..head.len()).map(|at| if at == 0 { "---" } else { "---:" }).collect();
+    let body = rows.iter().map(|row| line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+    [line(head), line(&rule)].into_iter().chain(body).collect()
+}
+
+/// Returns the median of `spread`, with how far it spreads where there is more than one value.
+pub(crate) fn cell(spread: Spread, decimals: usize) -> String {
+    let Spread { median, least, most } = spread;
+    if least.to_bits() == most.to_bits() {
+        return format!("{median:.decimals$}");
+    }
+    format!("{median:.decimals$} ({least:.decimals$} .. {most:.decimals$})")
+}
+
+/// Writes `text` to the file `name` in `folder`, which is made; returns the path.
+pub(crate) fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Trouble> {
+    std::fs::create_dir_all(folder).while_doing(|| format!("make {}", folder.display()))?;
+    let path = folder.join(name);
+    std::fs::write(&path, text).while_doing(|| format!("write {}", path.display()))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_rule_below_its_head() {
+        let rows = [vec!["a".to_owned(), "1".to_owned()]];
+        assert_eq!(table(&["what", "MB/s"], &rows), "| what | MB/s |\n| --- | ---: |\n| a | 1 |\n");
+    }
+
+    #[test]
+    fn one_value_has_no_spread() {
+        assert_eq!(cell(Spread::of([2.0]), 1), "2.0");
+        assert_eq!(cell(Spread::of([1.0, 2.0, 4.0]), 1), "2.0 (1.0 .. 4.0)");
+    }
+
+    #[test]
+    fn a_home_is_a_tilde_and_a_namesake_is_not() {
+        assert_eq!(below_home("/srv/ann/src", "/srv/ann"), "~/src");
+        assert_eq!(below_home("/srv/anna/src", "/srv/ann"), "/srv/anna/src");
+        assert_eq!(below_home("/usr", "/"), "/usr");
+        assert_eq!(below_home("/usr", ""), "/usr");
+    }
+
+    #[test]
+    fn the_command_line_says_what_was_measured_and_not_where() {
+        let words = ["link", "/srv/ann/src", "--out", "here", "--json"].map(str::to_owned);
+        assert_eq!(command_line(words, "/srv/ann"), "bench link ~/src --json");
+    }
+}
