@@ -1,6 +1,6 @@
 //! Making and opening quanta.
 
-use std::io;
+use std::{fmt, io};
 
 use format::Damaged;
 use format::quantum::{Codec, Record, encode};
@@ -96,7 +96,7 @@ impl PartialEq for RawQuantum {
 impl Eq for RawQuantum {}
 
 /// How hard to compress.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Compression {
     /// Not at all.
     Stored,
@@ -107,6 +107,17 @@ pub enum Compression {
     Standard,
     /// A level of zstd, negative ones included.
     Level(i32),
+}
+
+/// As users write it: `none`, `standard`, or zstd's level.
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stored => f.write_str("none"),
+            Self::Standard => f.write_str("standard"),
+            Self::Level(level) => level.fmt(f),
+        }
+    }
 }
 
 fn context(compression: Compression) -> io::Result<zstd::bulk::Compressor<'static>> {

@@ -27,6 +27,7 @@ mod pages;
 mod press;
 mod read;
 mod session;
+mod settled;
 mod tally;
 mod tuner;
 mod walk;

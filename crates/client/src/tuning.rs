@@ -49,9 +49,7 @@ impl From<CompressionChoice> for String {
     fn from(choice: CompressionChoice) -> Self {
         match choice {
             CompressionChoice::Auto => "auto".to_owned(),
-            CompressionChoice::Fixed(Compression::Standard) => "standard".to_owned(),
-            CompressionChoice::Fixed(Compression::Stored) => "none".to_owned(),
-            CompressionChoice::Fixed(Compression::Level(level)) => level.to_string(),
+            CompressionChoice::Fixed(compression) => compression.to_string(),
         }
     }
 }

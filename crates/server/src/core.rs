@@ -17,6 +17,7 @@ use crate::config::{CATALOG_FILE, Config, MASTER_KEY};
 use crate::refusal;
 use crate::run::RunError;
 use crate::secrets::Secrets;
+use crate::store::Opener;
 use crate::tls::Peer;
 
 /// The chunk index is made durable each time so many packs have been sealed.
@@ -30,6 +31,8 @@ pub(crate) struct Core {
     pub(crate) authority: Authority,
     /// Taken while a quantum is stored: each keeps a processor busy, and room for a whole quantum.
     pub(crate) storing: Arc<Semaphore>,
+    /// As many as were in use at once.
+    openers: Mutex<Vec<Opener>>,
     index: ChunkIndex,
     sealed_since_flush: AtomicU64,
     backing_up: Mutex<HashSet<FilespaceId>>,
@@ -72,6 +75,7 @@ impl Core {
             secrets,
             authority: Authority::load(folder, config.certificate_days)?,
             storing: Arc::new(Semaphore::new(STORING_PER_PROCESSOR * processors())),
+            openers: Mutex::default(),
             index,
             sealed_since_flush: AtomicU64::new(0),
             backing_up: Mutex::default(),
@@ -184,6 +188,14 @@ impl Core {
         verified
             .map(|(place, digest)| place.filter(|place| holds(*place, digest)))
             .collect()
+    }
+
+    pub(crate) fn take_opener(&self) -> Option<Opener> {
+        self.openers.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    pub(crate) fn keep_opener(&self, opener: Opener) {
+        self.openers.lock().unwrap_or_else(PoisonError::into_inner).push(opener);
     }
 
     /// Tells the index of chunks that were appended.

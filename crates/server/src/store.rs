@@ -20,25 +20,34 @@ pub(crate) struct Stored {
     pub(crate) digests: Vec<ChunkDigest>,
 }
 
+/// What it takes to open a quantum. Made anew it would cost the kernel as much time as opening
+/// one; kept by each thread, threads that store rarely would keep a quantum's room each.
+pub(crate) struct Opener {
+    decompressor: Decompressor,
+    raw: RawQuantum,
+}
+
 thread_local! {
-    static OPENED: RefCell<Option<(Decompressor, RawQuantum)>> = const { RefCell::new(None) };
     static COMPRESSOR: RefCell<Option<Compressor>> = const { RefCell::new(None) };
 }
 
 /// Decompresses `record`, names its chunks by their digests, and appends those that the domain does
 /// not have.
 pub(crate) fn store(core: &Core, quantum: &proto::Quantum) -> Result<Stored, Status> {
-    OPENED.with_borrow_mut(|slot| {
-        if slot.is_none() {
+    let mut opener = match core.take_opener() {
+        Some(opener) => opener,
+        None => {
             let made = Decompressor::new().map_err(|_| Status::internal("no zstd context"))?;
-            *slot = Some((made, RawQuantum::default()));
+            Opener { decompressor: made, raw: RawQuantum::default() }
         }
-        let (decompressor, raw) = slot.as_mut().expect("made just above");
-        decompressor
-            .decode_into(&quantum.record, raw)
-            .map_err(|damage| refusal::malformed(&damage.to_string()))?;
-        store_opened(core, quantum, raw)
-    })
+    };
+    let Opener { decompressor, raw } = &mut opener;
+    let opened = decompressor.decode_into(&quantum.record, raw);
+    let stored = opened
+        .map_err(|damage| refusal::malformed(&damage.to_string()))
+        .and_then(|()| store_opened(core, quantum, raw));
+    core.keep_opener(opener);
+    stored
 }
 
 fn store_opened(core: &Core, quantum: &proto::Quantum, raw: &RawQuantum) -> Result<Stored, Status> {

@@ -1,5 +1,6 @@
 //! The page `compression.md` and the JSON document.
 
+use chunk::Compression;
 use serde_json::{Value, json};
 
 use super::alone::{self, Loss, THREADS};
@@ -121,7 +122,7 @@ fn scaling(alone: &alone::Results) -> String {
     let heads = THREADS.map(|threads| format!("threads: {threads}, MB/s"));
     let head = ["level", &heads[0], &heads[1], "times as fast"];
     format!(
-        "\n## Threads\n\nQuanta of up to 1 MiB, packed as the client packs files, {:.1} MB of the \
+        "\n## Threads\n\nQuanta of up to 2 MiB, packed as the client packs files, {:.1} MB of the \
          corpus in memory, compressed in this process.\n\n{}",
         float(alone.scaling_bytes) / MB,
         page::table(&head, &rows)
@@ -129,7 +130,7 @@ fn scaling(alone: &alone::Results) -> String {
 }
 
 /// Returns average and worst loss of the parts at one level.
-fn loss_at(losses: &[Loss], level: i32) -> (f64, f64) {
+fn loss_at(losses: &[Loss], level: Compression) -> (f64, f64) {
     let shares: Vec<f64> =
         losses.iter().filter(|loss| loss.level == level).map(Loss::share).collect();
     let count = float(u64::try_from(shares.len()).unwrap_or(0)).max(1.0);
@@ -137,8 +138,8 @@ fn loss_at(losses: &[Loss], level: i32) -> (f64, f64) {
     (shares.iter().sum::<f64>() / count, worst)
 }
 
-fn levels(losses: &[Loss]) -> Vec<i32> {
-    let mut levels: Vec<i32> = losses.iter().map(|loss| loss.level).collect();
+fn levels(losses: &[Loss]) -> Vec<Compression> {
+    let mut levels: Vec<Compression> = losses.iter().map(|loss| loss.level).collect();
     levels.sort_unstable();
     levels.dedup();
     levels
@@ -161,7 +162,7 @@ fn losses(alone: &alone::Results) -> String {
     let rows: Vec<Vec<String>> = alone.losses.iter().map(loss_cells).collect();
     let head = ["part", "level", "MB", "ratio, one stream", "ratio, quanta", "ratio lost, %"];
     format!(
-        "\n## Independence\n\nThe same bytes as one zstd stream and as quanta of 1 MiB that each \
+        "\n## Independence\n\nThe same bytes as one zstd stream and as quanta of 2 MiB that each \
          stand alone, headers and chunk lengths counted. What may be lost: {:.0} % on average, \
          {:.0} % at most.\n\n{}\n{}",
         LOSS_MEAN_TARGET * 100.0,
@@ -191,7 +192,7 @@ pub(super) fn document(contest: &Results, alone: &alone::Results) -> Value {
         .map(|one| {
             let rates: Vec<Value> = one.rates.iter().map(|rate| rate.json()).collect();
             json!({
-                "level": one.level,
+                "level": one.level.to_string(),
                 "threads": THREADS,
                 "bytes_per_sec": rates,
                 "speedup": one.speedup.json(),
@@ -204,7 +205,7 @@ pub(super) fn document(contest: &Results, alone: &alone::Results) -> Value {
         .map(|loss| {
             json!({
                 "part": loss.part.to_string_lossy(),
-                "level": loss.level,
+                "level": loss.level.to_string(),
                 "raw_bytes": loss.raw_bytes,
                 "stream_bytes": loss.stream_bytes,
                 "quanta_bytes": loss.quanta_bytes,
@@ -247,16 +248,17 @@ mod tests {
     use super::super::contest::tests::row;
     use super::*;
 
-    fn loss(level: i32, quanta_bytes: u64) -> Loss {
+    fn loss(level: Compression, quanta_bytes: u64) -> Loss {
         Loss { part: "/part".into(), level, raw_bytes: 4000, stream_bytes: 1000, quanta_bytes }
     }
 
     #[test]
     fn loss_is_averaged_over_the_parts_of_a_level() {
-        let losses = [loss(1, 1000), loss(3, 4000), loss(1, 1250)];
-        let (mean, worst) = loss_at(&losses, 1);
+        let (one, three) = (Compression::Level(1), Compression::Level(3));
+        let losses = [loss(one, 1000), loss(three, 4000), loss(one, 1250)];
+        let (mean, worst) = loss_at(&losses, one);
         assert!((mean - 0.1).abs() < 1e-9 && (worst - 0.2).abs() < 1e-9, "{mean} {worst}");
-        assert_eq!(levels(&losses), [1, 3]);
+        assert_eq!(levels(&losses), [one, three]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use chunk::{Compressor, Decompressor, DomainKey, RawQuantum, cut};
+use chunk::{Compression, Compressor, Decompressor, DomainKey, RawQuantum, cut};
 use rustix::fs::{SeekFrom, seek};
 use serde_json::{Value, json};
 
@@ -29,8 +29,8 @@ pub(crate) const GRAMMAR: Grammar = Grammar { flags: &[], options: &[] };
 
 const BATCH_BYTES: u64 = 64 << 20;
 
-/// The level of `holdfast backup` unless it is told another.
-const LEVEL: i32 = 1;
+/// How `holdfast backup` compresses unless it is told otherwise.
+const STRENGTH: Compression = Compression::Standard;
 
 const KEY: [u8; DomainKey::BYTES] = [7; DomainKey::BYTES];
 
@@ -160,7 +160,7 @@ impl Course {
         let records = self.stages.compress.timed(|| {
             let encode =
                 |compressor: &mut Compressor, quantum: &RawQuantum| compressor.encode(quantum);
-            on_all_cores(threads, quanta, || Compressor::new(LEVEL), encode)
+            on_all_cores(threads, quanta, || Compressor::new(STRENGTH), encode)
         })?;
         let store = &mut self.store;
         self.stages

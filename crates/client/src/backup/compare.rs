@@ -4,8 +4,11 @@
 //! |---|---|
 //! | kind, device, size, mtime | new version |
 //! | xattrs, ACLs | new version |
-//! | mode, owner, group, inode flags, class | attributes are updated |
-//! | only ctime, inode or link count | a file's content is compared, then attributes are updated |
+//! | class | attributes are updated |
+//! | anything else | a file's content is compared, then attributes are updated |
+//!
+//! A new mode explains a new ctime, but does not rule out that the content has changed as well: a
+//! file can be replaced by another one of its size and mtime, and most often has another mode then.
 
 use model::{Attributes, ClassId, Kind, Object, Payload, Stat};
 
@@ -33,15 +36,13 @@ pub(super) fn compare(old: &Object, stat: &Stat, class: ClassId) -> Verdict {
     {
         return Verdict::NewVersion;
     }
-    let owned_the_same = was.mode == stat.mode && was.uid == stat.uid && was.gid == stat.gid;
-    let place_is_the_same =
-        was.ctime == stat.ctime && was.inode == stat.inode && was.linked == stat.linked;
-    match (owned_the_same && place_is_the_same, old.class == class) {
+    // Kind, device, size and mtime are the same: what is left is the rest.
+    match (was == stat, old.class == class) {
         (true, true) => Verdict::Same,
         (true, false) => Verdict::Rebind,
         (false, _) => {
             let has_content = stat.kind == Kind::File && stat.size > 0;
-            Verdict::Attributes { and_content: owned_the_same && has_content }
+            Verdict::Attributes { and_content: has_content }
         }
     }
 }
@@ -67,7 +68,7 @@ pub(super) fn follow(
     };
     if old.attributes.xattrs != attributes.xattrs || !same_target {
         Follow::NewVersion
-    } else if and_content && old.attributes.flags == attributes.flags {
+    } else if and_content {
         Follow::CompareContent
     } else {
         Follow::Update
@@ -111,17 +112,15 @@ mod tests {
     }
 
     #[test]
-    fn ownership_is_an_update_without_a_look_at_the_content() {
-        let changes: [fn(&mut Stat); 3] = [|s| s.mode = 0o600, |s| s.uid = 7, |s| s.gid = 7];
-        for change in changes {
-            check(change, Verdict::Attributes { and_content: false });
-        }
-    }
-
-    #[test]
-    fn ctime_alone_is_a_hint_to_look_closer() {
-        let changes: [fn(&mut Stat); 3] =
-            [|s| s.ctime.nanos = 9, |s| s.inode = 9, |s| s.linked = true];
+    fn what_moves_ctime_is_a_hint_to_look_closer() {
+        let changes: [fn(&mut Stat); 6] = [
+            |s| s.ctime.nanos = 9,
+            |s| s.inode = 9,
+            |s| s.linked = true,
+            |s| s.mode = 0o600,
+            |s| s.uid = 7,
+            |s| s.gid = 7,
+        ];
         for change in changes {
             check(change, Verdict::Attributes { and_content: true });
         }
@@ -133,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn changed_xattrs_make_a_new_version_and_flags_an_update() {
+    fn changed_xattrs_make_a_new_version_and_flags_do_not() {
         let mut attributes = Attributes::default();
         assert_eq!(follow(&old(), &attributes, None, true), Follow::CompareContent);
         assert_eq!(follow(&old(), &attributes, None, false), Follow::Update);
         attributes.flags = 0x40;
-        assert_eq!(follow(&old(), &attributes, None, true), Follow::Update);
+        assert_eq!(follow(&old(), &attributes, None, true), Follow::CompareContent);
         attributes.xattrs.push(Xattr { name: b"user.a".to_vec(), value: Vec::new() });
         assert_eq!(follow(&old(), &attributes, None, true), Follow::NewVersion);
     }

@@ -21,6 +21,7 @@ use super::data::{Assembler, At, ChunkRef, Chunks};
 use super::digest::Digester;
 use super::outbox::{Change, Outgoing};
 use super::read::{CHANGING_RETRIES, Collect, Content, FileReader, Part, ReadFailure, Sink};
+use super::settled::{NO_CHANGE_TIME, Settled, settled};
 use super::tally::Tally;
 use super::walk::{Segment, stats};
 use super::{absolute, pages};
@@ -207,10 +208,11 @@ impl<'a> Examiner<'a> {
                 self.update(segment, (name, found), attributes, known, outcome);
             }
             Verdict::Attributes { and_content } => {
-                let Some((attributes, target)) = self.look(segment, name, found.stat.kind) else {
+                let Some((found, attributes, target)) = self.look(segment, name, found) else {
                     outcome.has_failed = true;
                     return;
                 };
+                let found = &found;
                 match follow(known, &attributes, target.as_deref(), and_content) {
                     Follow::NewVersion => self.back_up(segment, name, found, outcome),
                     Follow::Update => {
@@ -234,14 +236,14 @@ impl<'a> Examiner<'a> {
         self.context.tally.fail(Failure { path, error });
     }
 
-    /// Attributes and, of a symbolic link, its target; `None` and a failure if they cannot be read.
+    /// As the function `look`; `None` and a failure if they cannot be read.
     fn look(
         &self,
         segment: &Segment,
         name: &Name,
-        kind: Kind,
-    ) -> Option<(Attributes, Option<Vec<u8>>)> {
-        let looked = look(segment, name, kind);
+        found: &Found,
+    ) -> Option<(Found, Attributes, Option<Vec<u8>>)> {
+        let looked = look(segment, name, found);
         looked.map_err(|error| self.fail(segment, name, error.to_string())).ok()
     }
 
@@ -305,7 +307,7 @@ impl<'a> Examiner<'a> {
         if found.stat.kind == Kind::File && found.stat.size > 0 {
             return self.draft_file(segment, name, found);
         }
-        let (attributes, target) = look(segment, name, found.stat.kind)?;
+        let (found, attributes, target) = look(segment, name, found)?;
         let content = target.map_or(DraftContent::Nothing, DraftContent::Target);
         Ok(Draft { name: name.clone(), stat: found.stat, attributes, content })
     }
@@ -544,20 +546,38 @@ fn note_gone(segment: &Segment, gone: &[Object], outcome: &mut Outcome) {
     }
 }
 
+/// Attributes and, of a symbolic link, its target, with the stat that they belong to: `found`, or
+/// a later one where its change time was too young.
 fn look(
     segment: &Segment,
     name: &Name,
-    kind: Kind,
-) -> std::io::Result<(Attributes, Option<Vec<u8>>)> {
-    if *name == Name::root() {
-        return Ok((segment.dir.own_attributes()?, None));
+    found: &Found,
+) -> std::io::Result<(Found, Attributes, Option<Vec<u8>>)> {
+    let is_root = *name == Name::root();
+    let mut found = *found;
+    if let Settled::In(wait) = settled(&found.stat, sys::clock::now()) {
+        sys::clock::sleep(wait);
+        let again = match is_root {
+            true => Some(segment.dir.stat_self()?),
+            false => segment.dir.stat(name.as_bytes())?,
+        };
+        let is_same = |again: &Found| again.stat.kind == found.stat.kind;
+        let changed = || std::io::Error::other("it changed while it was looked at");
+        found = again.filter(is_same).ok_or_else(changed)?;
     }
+    if settled(&found.stat, sys::clock::now()) != Settled::Yes {
+        found.stat.ctime = NO_CHANGE_TIME;
+    }
+    if is_root {
+        return Ok((found, segment.dir.own_attributes()?, None));
+    }
+    let kind = found.stat.kind;
     let attributes = segment.dir.attributes(name.as_bytes(), kind)?;
     let target = match kind {
         Kind::Symlink => Some(segment.dir.read_link(name.as_bytes())?),
         _ => None,
     };
-    Ok((attributes, target))
+    Ok((found, attributes, target))
 }
 
 /// Digests a content without keeping it.

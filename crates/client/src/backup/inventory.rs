@@ -10,16 +10,21 @@ use crate::ClientError;
 use crate::ErrorKind;
 use crate::link::Link;
 
-/// Digests by path hash, sorted.
+/// Digests by path hash, sorted, in groups of the same first byte: growing, a group copies only
+/// itself.
 ///
 /// Two directories may share a hash: then neither is found, and their pages are asked for.
-#[derive(Default)]
 pub(super) struct Inventory {
     /// First pages.
-    rows: Vec<(u64, [u8; 16])>,
+    rows: [Vec<Row>; GROUPS],
     /// Further pages of large directories: first name and digest, sorted.
     further: HashMap<u64, Vec<FurtherPage>>,
 }
+
+const GROUPS: usize = 256;
+
+/// Path hash and digest.
+type Row = (u64, [u8; 16]);
 
 /// First name and digest.
 type FurtherPage = (Vec<u8>, [u8; 16]);
@@ -34,6 +39,12 @@ pub(super) enum Known {
 }
 
 const NO_DIGEST: [u8; 16] = [0; 16];
+
+impl Default for Inventory {
+    fn default() -> Self {
+        Self { rows: [const { Vec::new() }; GROUPS], further: HashMap::new() }
+    }
+}
 
 impl Inventory {
     /// Fetches the digests of all directories at or below `within`.
@@ -60,9 +71,15 @@ impl Inventory {
                 return Err(ClientError::new(ErrorKind::Bug, "the server sent torn digest rows"));
             }
         }
-        inventory.rows.sort_unstable_by_key(|(hash, _)| *hash);
-        inventory.further.values_mut().for_each(|pages| pages.sort_unstable());
+        inventory.sort();
         Ok(inventory)
+    }
+
+    fn sort(&mut self) {
+        for group in &mut self.rows {
+            group.sort_unstable_by_key(|(hash, _)| *hash);
+        }
+        self.further.values_mut().for_each(|pages| pages.sort_unstable());
     }
 
     fn add(&mut self, rows: &[u8]) -> bool {
@@ -70,7 +87,7 @@ impl Inventory {
             let hash = u64::from_le_bytes(row.hash.0);
             let digest = row.digest.map_or(NO_DIGEST, |digest| digest.0);
             if row.first.is_empty() {
-                self.rows.push((hash, digest));
+                self.rows[group(hash)].push((hash, digest));
             } else {
                 self.further.entry(hash).or_default().push((row.first.to_vec(), digest));
             }
@@ -80,8 +97,9 @@ impl Inventory {
     /// What the server knows of `directory`.
     pub(super) fn get(&self, directory: &DirPath) -> Known {
         let hash = hash(directory);
-        let from = self.rows.partition_point(|(known, _)| *known < hash);
-        let same = self.rows[from..].iter().take_while(|(known, _)| *known == hash);
+        let rows = &self.rows[group(hash)];
+        let from = rows.partition_point(|(known, _)| *known < hash);
+        let same = rows[from..].iter().take_while(|(known, _)| *known == hash);
         let mut firsts = same.map(|(_, digest)| *digest);
         let Some(digest) = firsts.next() else { return Known::Nothing };
         // Rows of two directories: which belongs to which is not known.
@@ -93,6 +111,10 @@ impl Inventory {
         };
         Known::Pages(std::iter::once(first).chain(further).map(optional).collect())
     }
+}
+
+fn group(hash: u64) -> usize {
+    usize::from(hash.to_be_bytes()[0])
 }
 
 fn hash(directory: &DirPath) -> u64 {
@@ -126,8 +148,7 @@ mod tests {
         {
             assert!(inventory.add(&row(path, first, digest)));
         }
-        inventory.rows.sort_unstable_by_key(|(hash, _)| *hash);
-        inventory.further.values_mut().for_each(|pages| pages.sort_unstable());
+        inventory.sort();
         let known = |path: &str| inventory.get(&DirPath::new(path.as_bytes()).expect("a path"));
         let page = |first: &str, digest: u8| {
             (first.as_bytes().to_vec(), Some(DirectoryDigest([digest; 16])))

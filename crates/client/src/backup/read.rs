@@ -6,6 +6,7 @@ use model::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Stat};
 use sys::{Dir, Found, Segment, SourceFile};
 
 use super::data::{Assembler, ChunkRef};
+use super::settled::{NO_CHANGE_TIME, Settled, settled};
 
 /// A file that changes while it is read is read again so often at most (CHANGINGRETRIES).
 pub(super) const CHANGING_RETRIES: u32 = 4;
@@ -98,7 +99,7 @@ impl FileReader {
         seen: Option<&Found>,
         sink: &mut impl Sink,
     ) -> Result<(SourceFile, Found), ReadFailure> {
-        let (file, before) = match seen {
+        let (file, mut before) = match seen {
             Some(seen) => (directory.open_seen_file(name)?, *seen),
             None => {
                 let file = directory.open_file(name)?;
@@ -106,6 +107,11 @@ impl FileReader {
                 (file, before)
             }
         };
+        if let Settled::In(wait) = settled(&before.stat, sys::clock::now()) {
+            sys::clock::sleep(wait);
+            before = file.stat()?;
+        }
+        let is_settled = settled(&before.stat, sys::clock::now()) == Settled::Yes;
         let size = before.stat.size;
         let is_sparse = before.allocated_bytes < size;
         if size > READ_BYTES as u64 {
@@ -122,9 +128,12 @@ impl FileReader {
                 Segment::Data { offset, bytes } => self.read_data(&file, offset, bytes, sink)?,
             }
         }
-        let after = file.stat()?;
+        let mut after = file.stat()?;
         if has_changed(&before.stat, &after.stat) {
             return Err(ReadFailure::Changed);
+        }
+        if !is_settled {
+            after.stat.ctime = NO_CHANGE_TIME;
         }
         Ok((file, after))
     }

@@ -13,7 +13,7 @@ use crate::scene::{Scene, assert_failure_of, file_name, manifest};
 
 const FILES: usize = 12;
 /// Above what may lie in the catalogue itself; random, so it is stored as it is.
-const FILE_BYTES: usize = 300 << 10;
+const FILE_BYTES: usize = 900_000;
 const DAMAGED: usize = 5;
 
 fn files_below(dir: &Path) -> Vec<PathBuf> {
