@@ -34,5 +34,6 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    sys::process::use_small_pages();
     commands::main()
 }

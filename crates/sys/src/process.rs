@@ -15,6 +15,13 @@ pub fn raise_open_files() -> u64 {
     }
 }
 
+/// Has the kernel give this process memory by small pages only. Huge ones make memory resident
+/// that is not used: several MiB for each thread that allocates at all.
+pub fn use_small_pages() {
+    // A kernel without huge pages refuses, and needs nothing.
+    drop(rustix::thread::disable_transparent_huge_pages(true));
+}
+
 /// Processor time of all threads of this process, user and system.
 pub fn cpu_time() -> Duration {
     let usage = usage(libc::RUSAGE_SELF);

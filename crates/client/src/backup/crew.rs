@@ -1,7 +1,9 @@
 //! How many threads do the same work: as many as processors while the caches are warm, more while
-//! they wait for the disk, because a disk answers many at once.
+//! they wait for the disk and processors idle, because a disk answers many at once.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Measurements after which the size of the crew is thought over.
 const WINDOW: u64 = 16;
@@ -11,6 +13,10 @@ const MEASURED: u64 = 4;
 const GROW_PER_CENT: u64 = 12;
 /// The share below which fewer are.
 const SHRINK_PER_CENT: u64 = 3;
+/// The size is thought over so often at most: the kernel counts idle time in steps of 10 ms.
+const INTERVAL: Duration = Duration::from_millis(30);
+/// Idle processors, in per cent of one, without which more threads would only be in the way.
+const IDLE_PER_CENT: u128 = 40;
 
 /// A crew of threads.
 pub(super) struct Crew {
@@ -21,6 +27,8 @@ pub(super) struct Crew {
     pieces: AtomicU64,
     measured: AtomicU64,
     waited: AtomicU64,
+    /// When the size was last thought over, and the machine's idle time then.
+    last: Mutex<(Instant, Option<Duration>)>,
 }
 
 /// What a thread is to do after a piece of work.
@@ -44,6 +52,7 @@ impl Crew {
             pieces: AtomicU64::new(0),
             measured: AtomicU64::new(0),
             waited: AtomicU64::new(0),
+            last: Mutex::new((sys::clock::monotonic(), sys::process::idle_time())),
         }
     }
 
@@ -65,19 +74,45 @@ impl Crew {
 
     fn note(&self, waited: bool) {
         self.waited.fetch_add(u64::from(waited), Relaxed);
-        if self.measured.fetch_add(1, Relaxed) + 1 < WINDOW {
-            return;
+        if self.measured.fetch_add(1, Relaxed) + 1 >= WINDOW
+            && let Some(has_idle_processor) = self.idle_since_last()
+        {
+            // Two threads here at once only think it over twice.
+            let measured = self.measured.swap(0, Relaxed).max(1);
+            let share = self.waited.swap(0, Relaxed) * 100 / measured;
+            self.resize(share, has_idle_processor);
         }
-        // Two threads here at once only think it over twice.
-        let measured = self.measured.swap(0, Relaxed).max(1);
-        let share = self.waited.swap(0, Relaxed) * 100 / measured;
+    }
+
+    fn resize(&self, waited_per_cent: u64, has_idle_processor: bool) {
         let at_work = self.at_work.load(Relaxed);
-        if share > GROW_PER_CENT {
+        if waited_per_cent < SHRINK_PER_CENT {
+            let fewer = at_work.saturating_sub((at_work / 4).max(1));
+            self.wanted.store(fewer.max(self.least), Relaxed);
+        } else if waited_per_cent > GROW_PER_CENT && has_idle_processor {
             self.wanted.store((at_work * 2).min(self.most), Relaxed);
-        } else if share < SHRINK_PER_CENT {
-            self.wanted
-                .store(at_work.saturating_sub((at_work / 4).max(1)).max(self.least), Relaxed);
         }
+    }
+
+    /// Whether about half a processor has been idle since this was last answered; `None` when that
+    /// was just now.
+    fn idle_since_last(&self) -> Option<bool> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = last.0.elapsed();
+        if passed < INTERVAL {
+            return None;
+        }
+        let idle = sys::process::idle_time();
+        let has_idle = match (last.1, idle) {
+            (Some(before), Some(now)) => {
+                let idle = now.saturating_sub(before);
+                idle.as_micros() * 100 >= passed.as_micros() * IDLE_PER_CENT
+            }
+            // Unknown: the threads' own waiting has to do.
+            _ => true,
+        };
+        *last = (sys::clock::monotonic(), idle);
+        Some(has_idle)
     }
 
     /// To be asked between two pieces of work.
@@ -101,10 +136,10 @@ impl Crew {
 mod tests {
     use super::*;
 
-    /// What the threads of `crew` come to after many pieces of work that wait or not.
-    fn size_after(crew: &Crew, waits: bool) -> usize {
-        for _ in 0..2000 {
-            crew.note(waits);
+    /// What the threads of `crew` come to after many looks at how they wait.
+    fn size_after(crew: &Crew, waited_per_cent: u64, has_idle_processor: bool) -> usize {
+        for _ in 0..200 {
+            crew.resize(waited_per_cent, has_idle_processor);
             crew.next();
         }
         crew.at_work.load(Relaxed)
@@ -113,9 +148,11 @@ mod tests {
     #[test]
     fn waiting_makes_it_grow_and_work_makes_it_shrink() {
         let crew = Crew::new(2, 64);
-        assert_eq!(size_after(&crew, false), 2);
-        assert_eq!(size_after(&crew, true), 64);
-        assert_eq!(size_after(&crew, false), 2);
+        assert_eq!(size_after(&crew, 0, true), 2);
+        assert_eq!(size_after(&crew, 50, false), 2);
+        assert_eq!(size_after(&crew, 50, true), 64);
+        assert_eq!(size_after(&crew, 50, false), 64);
+        assert_eq!(size_after(&crew, 0, true), 2);
     }
 
     #[test]
