@@ -103,12 +103,14 @@ pub(crate) fn apply(
         // refused, so is what follows, and that is told.
         let _refused = change_mode(inode, 0o700);
     }
-    set_xattrs(inode, &attributes.xattrs, |name| !is_acl(name), &mut applied);
+    // What was given by making it: what is set from here on is meant.
+    let present = inode.xattr_names().unwrap_or_default();
+    set_xattrs(inode, &present, &attributes.xattrs, |name| !is_acl(name), &mut applied);
     if stat.kind != Kind::Symlink {
         applied.note(Part::Mode, set_mode(inode, stat, owned));
     }
     // A change of mode changes an ACL: hence the ACLs last.
-    set_xattrs(inode, &attributes.xattrs, is_acl, &mut applied);
+    set_xattrs(inode, &present, &attributes.xattrs, is_acl, &mut applied);
     applied.note(Part::Times, set_times(inode, stat));
     applied
 }
@@ -163,22 +165,21 @@ fn is_acl(name: &[u8]) -> bool {
     name.starts_with(b"system.posix_acl_")
 }
 
-/// Makes the attributes that are `meant` exactly `xattrs`: what a parent's default ACL or an
-/// earlier object left is removed. Labels that the system gave by itself (`security.`) stay,
-/// capabilities do not.
+/// Makes the attributes that are `meant`, of which some are `present`, exactly `xattrs`: what a
+/// parent's default ACL or an earlier object left is removed. Labels that the system gave by itself
+/// (`security.`) stay, capabilities do not.
 fn set_xattrs(
     inode: &Inode<'_>,
+    present: &[Vec<u8>],
     xattrs: &[Xattr],
     meant: impl Fn(&[u8]) -> bool,
     applied: &mut Applied,
 ) {
-    let names = inode.xattr_names().unwrap_or_default();
-    for name in names.into_iter().filter(|name| meant(name)) {
-        let wanted = xattrs.iter().any(|xattr| xattr.name == name);
+    for name in present.iter().filter(|name| meant(name)) {
+        let wanted = xattrs.iter().any(|xattr| xattr.name == *name);
         let given = name.starts_with(b"security.") && name != b"security.capability";
         if !wanted && !given {
-            let removed = inode.remove_xattr(&name);
-            applied.note(Part::Xattr(name), removed);
+            applied.note(Part::Xattr(name.clone()), inode.remove_xattr(name));
         }
     }
     for xattr in xattrs.iter().filter(|xattr| meant(&xattr.name)) {

@@ -19,7 +19,7 @@ pub fn raise_open_files() -> u64 {
 /// that is not used: several MiB for each thread that allocates at all.
 pub fn use_small_pages() {
     // A kernel without huge pages refuses, and needs nothing.
-    drop(rustix::thread::disable_transparent_huge_pages(true));
+    let _refused = rustix::thread::disable_transparent_huge_pages(true);
 }
 
 /// Processor time of all threads of this process, user and system.

@@ -35,6 +35,9 @@ const SEGMENT_OBJECTS_MAX: usize = 2 * PAGE_OBJECTS_MAX;
 /// Bytes of extended attributes in one change at most, so that it fits a message.
 const ATTRIBUTE_BYTES_MAX: usize = 24 << 20;
 
+/// Changes that may wait for one quantum to fill: tiny files fill it slowly.
+const CHANGES_WAITING_MAX: usize = 4096;
+
 /// Expirations of one page, held back.
 pub(super) struct Expiry {
     pub(super) path: DirPath,
@@ -66,6 +69,8 @@ pub(super) struct Examiner<'a> {
     outgoing: Sender<Outgoing>,
     pub(super) expiries: Vec<Expiry>,
     digest_buffer: Vec<u8>,
+    /// Changes made since the open quantum was last sent, however little is in it.
+    changes_waiting: usize,
 }
 
 /// An object on its way to the server.
@@ -124,6 +129,7 @@ impl<'a> Examiner<'a> {
             outgoing,
             expiries: Vec::new(),
             digest_buffer: Vec::new(),
+            changes_waiting: 0,
         }
     }
 
@@ -433,6 +439,16 @@ impl<'a> Examiner<'a> {
         let outgoing = Outgoing::Change(Change { message, quanta: change.quanta, objects });
         // The stages below end first only when the session has failed; that is told elsewhere.
         drop(self.outgoing.send(outgoing));
+        self.changes_waiting += 1;
+        if self.changes_waiting >= CHANGES_WAITING_MAX {
+            self.flush();
+        }
+    }
+
+    /// Sends the open quantum on its way, with the changes that wait for it.
+    pub(super) fn flush(&mut self) {
+        self.changes_waiting = 0;
+        self.assembler.flush();
     }
 
     /// The pages that there are after the change, and their digests.

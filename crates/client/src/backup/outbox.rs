@@ -163,8 +163,11 @@ pub(super) struct Outbox<'a> {
     answered: &'a Answered,
     tally: &'a Tally,
     sent_quanta: HashSet<u64>,
-    /// Changes that wait for quanta.
-    waiting: Vec<Change>,
+    /// Changes that wait for quanta, by numbers of their own, with how many quanta they lack.
+    waiting: HashMap<u64, (Change, usize)>,
+    /// The changes that wait for each quantum.
+    awaited: HashMap<u64, Vec<u64>>,
+    next_change: u64,
     batch: Vec<proto::PageChange>,
     batch_bytes: usize,
     transaction: Transaction,
@@ -210,7 +213,9 @@ impl<'a> Outbox<'a> {
             answered,
             tally,
             sent_quanta: HashSet::new(),
-            waiting: Vec::new(),
+            waiting: HashMap::new(),
+            awaited: HashMap::new(),
+            next_change: 0,
             batch: Vec::new(),
             batch_bytes: 0,
             transaction: Transaction::new(),
@@ -247,9 +252,8 @@ impl<'a> Outbox<'a> {
                 self.answered.state().sent.insert(number, digests);
                 self.send_quantum(number, record, &check)?;
             }
-            Outgoing::Change(change) => self.waiting.push(change),
+            Outgoing::Change(change) => self.take_change(change)?,
         }
-        self.release()?;
         self.commit_if_due()
     }
 
@@ -268,19 +272,42 @@ impl<'a> Outbox<'a> {
         let quantum = proto::Quantum { number, record: record.into(), check, raw_check };
         self.send(proto::to_server::Message::Quantum(quantum))?;
         self.sent_quanta.insert(number);
+        self.release(number)
+    }
+
+    /// Passes a change on, or has it wait for the quanta that have not been sent.
+    fn take_change(&mut self, change: Change) -> Result<(), ClientError> {
+        let unsent = change.quanta.iter().filter(|quantum| !self.sent_quanta.contains(quantum));
+        let unsent: Vec<u64> = unsent.copied().collect();
+        if unsent.is_empty() {
+            return self.pass_on(change);
+        }
+        let number = self.next_change;
+        self.next_change += 1;
+        for quantum in &unsent {
+            self.awaited.entry(*quantum).or_default().push(number);
+        }
+        self.waiting.insert(number, (change, unsent.len()));
         Ok(())
     }
 
-    /// Lets go of the changes whose quanta have all been sent.
-    fn release(&mut self) -> Result<(), ClientError> {
-        let sent = &self.sent_quanta;
-        let is_ready = |change: &mut Change| change.quanta.is_subset_of(sent);
-        let ready: Vec<Change> = self.waiting.extract_if(.., is_ready).collect();
-        for change in ready {
-            self.transaction.objects += change.objects;
-            self.push(change.message)?;
+    /// Lets go of the changes that lacked only the quantum `sent`.
+    fn release(&mut self, sent: u64) -> Result<(), ClientError> {
+        for number in self.awaited.remove(&sent).unwrap_or_default() {
+            let Some((_, lacking)) = self.waiting.get_mut(&number) else { continue };
+            *lacking -= 1;
+            if *lacking == 0
+                && let Some((change, _)) = self.waiting.remove(&number)
+            {
+                self.pass_on(change)?;
+            }
         }
         Ok(())
+    }
+
+    fn pass_on(&mut self, change: Change) -> Result<(), ClientError> {
+        self.transaction.objects += change.objects;
+        self.push(change.message)
     }
 
     /// Sends a change with the next batch. Nothing that it refers to may be unsent.
@@ -330,7 +357,9 @@ impl<'a> Outbox<'a> {
 
     /// Commits what is left and waits until everything has been answered.
     pub(super) fn settle(&mut self) -> Result<(), ClientError> {
-        self.release()?;
+        if !self.waiting.is_empty() {
+            return Err(ClientError::new(ErrorKind::Bug, "a quantum was not sent"));
+        }
         if !self.transaction.is_empty() {
             self.commit()?;
         }
@@ -347,15 +376,5 @@ impl<'a> Outbox<'a> {
         let close = proto::CloseBackup { complete, report_json };
         self.send(proto::to_server::Message::Close(close))?;
         self.answered.wait_until(|state| state.closed)
-    }
-}
-
-trait Subset {
-    fn is_subset_of(&self, other: &HashSet<u64>) -> bool;
-}
-
-impl Subset for BTreeSet<u64> {
-    fn is_subset_of(&self, other: &HashSet<u64>) -> bool {
-        self.iter().all(|number| other.contains(number))
     }
 }

@@ -414,7 +414,7 @@ impl Session<'_> {
         examiner.assembler.trusts_grants = false;
         for object in rejected {
             self.send_again(&object, &mut examiner);
-            examiner.assembler.flush();
+            examiner.flush();
         }
         drop(examiner);
         outbox.run(&outgoing);
@@ -659,7 +659,7 @@ impl Reading<'_> {
                         examiner.examine(segment, &old);
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => examiner.assembler.flush(),
+                Err(RecvTimeoutError::Timeout) => examiner.flush(),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             match self.crew.next() {
@@ -668,7 +668,7 @@ impl Reading<'_> {
                 Next::Leave => break,
             }
         }
-        examiner.assembler.flush();
+        examiner.flush();
         let mut expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
         expiries.append(&mut examiner.expiries);
     }

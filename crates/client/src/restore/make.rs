@@ -135,7 +135,12 @@ impl<'a> Maker<'a> {
                 }
             }
         }
-        match self.present(&site.dir, &object) {
+        let present = match site.is_new {
+            // Nothing is there but what this restore makes.
+            true => Ok(Present::Absent),
+            false => self.present(&site.dir, &object),
+        };
+        match present {
             Ok(Present::Absent) => self.begin(site, object, path, group, false),
             Ok(Present::Replace) => self.begin(site, object, path, group, true),
             Ok(present) => {
@@ -195,7 +200,9 @@ impl<'a> Maker<'a> {
             Some(new) => new,
             None => create(site, object)?,
         };
-        new.set_len(object.stat.size)?;
+        if ends_in_hole(object) {
+            new.set_len(object.stat.size)?;
+        }
         let applied = new.apply(&object.stat, &object.attributes, self.owner);
         note_refusals(self.tally, &file.path, &applied, self.owner);
         if file.replaces {
@@ -330,6 +337,14 @@ fn has_pieces(object: &Object) -> bool {
             extents.iter().any(|extent| matches!(extent, model::Extent::Chunks(_)))
         }
         Payload::Nothing | Payload::Target(_) => false,
+    }
+}
+
+/// Whether writing its data does not give a file its size.
+fn ends_in_hole(object: &Object) -> bool {
+    match &object.payload {
+        Payload::Extents(extents) => matches!(extents.last(), Some(model::Extent::Hole { .. })),
+        Payload::Nothing | Payload::Target(_) => object.stat.size > 0,
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Site<'a> {
     /// On the node, as it was backed up: for messages.
     path: Vec<u8>,
     finish: Option<State>,
+    /// Made by this restore.
+    pub(super) is_new: bool,
     tally: &'a Tally,
     owner: bool,
     _parent: Option<Arc<Self>>,
@@ -133,6 +135,7 @@ impl<'a> Tree<'a> {
                 dir: Arc::clone(&self.base),
                 path: Vec::new(),
                 finish: None,
+                is_new: false,
                 tally: self.tally,
                 owner: self.owner,
                 _parent: None,
@@ -179,6 +182,7 @@ impl<'a> Tree<'a> {
             dir: Arc::new(dir),
             path: self.node_path(shown),
             finish,
+            is_new: !existed,
             tally: self.tally,
             owner: self.owner,
             _parent: Some(Arc::clone(parent)),
