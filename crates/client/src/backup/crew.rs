@@ -15,8 +15,12 @@ const GROW_PER_CENT: u64 = 12;
 const SHRINK_PER_CENT: u64 = 3;
 /// The size is thought over so often at most: the kernel counts idle time in steps of 10 ms.
 const INTERVAL: Duration = Duration::from_millis(30);
-/// Idle processors, in per cent of one, without which more threads would only be in the way.
+/// Idle processors, in per cent of one, from which more threads find something to run on.
 const IDLE_PER_CENT: u128 = 40;
+/// And below which the threads that there are stand in each other's way.
+const BUSY_PER_CENT: u128 = 5;
+/// So many threads for each that works keep a processor busy while they wait: fewer idle it.
+const WAITING_SHARE: usize = 8;
 
 /// A crew of threads.
 pub(super) struct Crew {
@@ -75,44 +79,45 @@ impl Crew {
     fn note(&self, waited: bool) {
         self.waited.fetch_add(u64::from(waited), Relaxed);
         if self.measured.fetch_add(1, Relaxed) + 1 >= WINDOW
-            && let Some(has_idle_processor) = self.idle_since_last()
+            && let Some(idle) = self.idle_since_last()
         {
             // Two threads here at once only think it over twice.
             let measured = self.measured.swap(0, Relaxed).max(1);
             let share = self.waited.swap(0, Relaxed) * 100 / measured;
-            self.resize(share, has_idle_processor);
+            self.resize(share, idle);
         }
     }
 
-    fn resize(&self, waited_per_cent: u64, has_idle_processor: bool) {
+    fn resize(&self, waited_per_cent: u64, idle_per_cent: u128) {
         let at_work = self.at_work.load(Relaxed);
+        let fewer = at_work.saturating_sub((at_work / 4).max(1));
         if waited_per_cent < SHRINK_PER_CENT {
-            let fewer = at_work.saturating_sub((at_work / 4).max(1));
             self.wanted.store(fewer.max(self.least), Relaxed);
-        } else if waited_per_cent > GROW_PER_CENT && has_idle_processor {
+        } else if idle_per_cent < BUSY_PER_CENT && at_work > self.least * WAITING_SHARE {
+            self.wanted.store(fewer.max(self.least * WAITING_SHARE), Relaxed);
+        } else if waited_per_cent > GROW_PER_CENT && idle_per_cent >= IDLE_PER_CENT {
             self.wanted.store((at_work * 2).min(self.most), Relaxed);
         }
     }
 
-    /// Whether about half a processor has been idle since this was last answered; `None` when that
-    /// was just now.
-    fn idle_since_last(&self) -> Option<bool> {
+    /// How idle the processors have been since this was last answered, in per cent of one; `None`
+    /// when that was just now.
+    fn idle_since_last(&self) -> Option<u128> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let passed = last.0.elapsed();
         if passed < INTERVAL {
             return None;
         }
         let idle = sys::process::idle_time();
-        let has_idle = match (last.1, idle) {
+        let per_cent = match (last.1, idle) {
             (Some(before), Some(now)) => {
-                let idle = now.saturating_sub(before);
-                idle.as_micros() * 100 >= passed.as_micros() * IDLE_PER_CENT
+                now.saturating_sub(before).as_micros() * 100 / passed.as_micros()
             }
             // Unknown: the threads' own waiting has to do.
-            _ => true,
+            _ => IDLE_PER_CENT,
         };
         *last = (sys::clock::monotonic(), idle);
-        Some(has_idle)
+        Some(per_cent)
     }
 
     /// To be asked between two pieces of work.
@@ -137,9 +142,9 @@ mod tests {
     use super::*;
 
     /// What the threads of `crew` come to after many looks at how they wait.
-    fn size_after(crew: &Crew, waited_per_cent: u64, has_idle_processor: bool) -> usize {
+    fn size_after(crew: &Crew, waited_per_cent: u64, idle_per_cent: u128) -> usize {
         for _ in 0..200 {
-            crew.resize(waited_per_cent, has_idle_processor);
+            crew.resize(waited_per_cent, idle_per_cent);
             crew.next();
         }
         crew.at_work.load(Relaxed)
@@ -148,11 +153,13 @@ mod tests {
     #[test]
     fn waiting_makes_it_grow_and_work_makes_it_shrink() {
         let crew = Crew::new(2, 64);
-        assert_eq!(size_after(&crew, 0, true), 2);
-        assert_eq!(size_after(&crew, 50, false), 2);
-        assert_eq!(size_after(&crew, 50, true), 64);
-        assert_eq!(size_after(&crew, 50, false), 64);
-        assert_eq!(size_after(&crew, 0, true), 2);
+        assert_eq!(size_after(&crew, 0, 100), 2);
+        assert_eq!(size_after(&crew, 50, 20), 2);
+        assert_eq!(size_after(&crew, 50, 100), 64);
+        assert_eq!(size_after(&crew, 50, 20), 64);
+        assert_eq!(size_after(&crew, 50, 0), 16);
+        assert_eq!(size_after(&crew, 50, 100), 64);
+        assert_eq!(size_after(&crew, 0, 100), 2);
     }
 
     #[test]
