@@ -29,3 +29,5 @@ mod report;
 mod round_trip;
 #[cfg(test)]
 mod scene;
+#[cfg(test)]
+mod tuning;

@@ -1,0 +1,100 @@
+//! What may be tuned changes how much is sent and how, never what comes back.
+
+use std::fs;
+use std::path::Path;
+
+use e2e::harness::Outcome;
+
+use crate::scene::{Scene, manifest};
+
+/// A tree with text, which shrinks, and the same file twice.
+fn plant(top: &Path) {
+    for folder in 0..40 {
+        let folder = top.join(format!("folder-{folder}"));
+        fs::create_dir(&folder).unwrap();
+        for file in 0..20 {
+            let text = format!("{} has line {file}\n", folder.display()).repeat(200);
+            fs::write(folder.join(format!("file-{file}")), text).unwrap();
+        }
+    }
+    let large = "a large file that is there twice\n".repeat(40_000);
+    fs::write(top.join("one"), &large).unwrap();
+    fs::write(top.join("two"), &large).unwrap();
+}
+
+/// Backs up a new tree with `options` and `config` behind the node's own, and restores it.
+#[track_caller]
+fn round_trip(options: &[&str], config: &str) -> Outcome {
+    let scene = Scene::new();
+    plant(&scene.tree);
+    let path = scene.node.home().join("client.toml");
+    let own = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{own}{config}")).unwrap();
+    let outcome = scene.node.backup(&scene.tree, options).expect(&[0]);
+    assert_eq!(manifest(&scene.restore("out", &[])), manifest(&scene.tree), "{options:?} {config}");
+    // Whatever the tuning, what has not changed is not sent.
+    scene.node.backup(&scene.tree, options).expect(&[0]).counts(&[("backed_up", 0)]);
+    outcome
+}
+
+fn sent(outcome: &Outcome) -> u64 {
+    outcome.json()["bytes_transferred"].as_u64().unwrap()
+}
+
+#[test]
+fn compression_decides_how_much_is_sent() {
+    let [none, fast, standard, hard] =
+        ["none", "-5", "standard", "9"].map(|how| sent(&round_trip(&["--compression", how], "")));
+    assert!(none > fast && fast > standard && standard > hard, "{none} {fast} {standard} {hard}");
+    round_trip(&["--compression", "auto"], "");
+}
+
+#[test]
+fn without_deduplication_the_client_sends_everything() {
+    let with = sent(&round_trip(&["--compression", "none"], ""));
+    let options = ["--compression", "none", "--deduplication", "no"];
+    let without = sent(&round_trip(&options, ""));
+    assert!(without > with + (1 << 20), "{without} and {with}");
+}
+
+#[test]
+fn transactions_close_by_bytes_and_objects() {
+    round_trip(&["--txngroupmax", "1", "--txnbytelimit", "1M"], "");
+    round_trip(&["--txngroupmax", "7", "--resourceutilization", "5"], "");
+}
+
+#[test]
+fn the_folder_of_the_node_holds_defaults() {
+    let none = sent(&round_trip(&["--compression", "none"], ""));
+    let section = "\n[tuning]\ncompression = \"none\"\nresource_utilization = 1\n\
+                   transaction_objects = 100\nsocket_buffer_bytes = 65536\n";
+    let by_section = sent(&round_trip(&[], section));
+    assert!(by_section.abs_diff(none) < none / 20, "{by_section} and {none}");
+    assert!(sent(&round_trip(&["--compression", "standard"], section)) < none / 4);
+}
+
+#[test]
+fn a_wrong_setting_is_named() {
+    let scene = Scene::new();
+    let path = scene.node.home().join("client.toml");
+    let own = fs::read_to_string(&path).unwrap();
+    for section in ["compresion = \"auto\"", "compression = \"hard\""] {
+        fs::write(&path, format!("{own}\n[tuning]\n{section}\n")).unwrap();
+        let refused = scene.node.backup(&scene.tree, &[]).expect(&[12]);
+        assert!(refused.stderr.contains("client.toml"), "{refused}");
+        assert!(refused.stderr.contains("compres"), "{refused}");
+    }
+}
+
+#[test]
+fn the_cache_lies_where_it_is_told_to() {
+    let scene = Scene::with_files(50, 5000);
+    let cache = scene.scratch.folder("cache");
+    let path = scene.node.home().join("client.toml");
+    let own = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("dedup_cache_folder = \"{}\"\n{own}", cache.display())).unwrap();
+    scene.backup();
+    let files: Vec<_> = fs::read_dir(&cache).unwrap().map(|file| file.unwrap()).collect();
+    assert_eq!(files.len(), 1);
+    assert_eq!(files[0].metadata().unwrap().len(), 1 << 20);
+}
