@@ -20,9 +20,9 @@ const LADDER: [Compression; 8] = [
 const START: usize = 4;
 
 /// How long a strength is tried before it is judged, at least.
-const WINDOW: Duration = Duration::from_millis(250);
+const WINDOW: Duration = Duration::from_millis(100);
 /// Quanta in a window at least.
-const WINDOW_QUANTA: u32 = 3;
+const WINDOW_QUANTA: u32 = 2;
 /// Windows after which a strength that turned out worse is tried again; doubled each time.
 const PATIENCE: u32 = 8;
 const PATIENCE_MAX: u32 = 256;
