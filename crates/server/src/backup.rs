@@ -40,6 +40,9 @@ const STORING_MAX: usize = 4;
 const WAITING_MAX: usize = 4;
 /// A change may refer to quanta of so many transactions before its own.
 const TRANSACTIONS_KEPT: usize = 64;
+/// And as long as they have no more chunks than this, 12 MiB of memory: large files have few chunks
+/// for their many transactions, and a client without grants can name them in no other way.
+const CHUNKS_KEPT: usize = 1 << 18;
 /// Changes in one transaction at most.
 const CHANGES_MAX: usize = 100_000;
 /// Pages of a subtree that is gone which are removed in one batch.
@@ -137,6 +140,7 @@ async fn open_session(
             started: now,
             quanta: Quanta::new(),
             kept: std::collections::VecDeque::new(),
+            kept_chunks: 0,
             _claim: claim,
         };
         Ok((session, opened))
@@ -202,6 +206,7 @@ struct Session {
     quanta: Quanta,
     /// The quantum numbers of the last transactions, oldest first.
     kept: std::collections::VecDeque<Vec<u64>>,
+    kept_chunks: usize,
     _claim: Claim,
 }
 
@@ -263,12 +268,17 @@ impl Session {
     }
 
     fn forget_old_quanta(&mut self, numbers: Vec<u64>) {
+        let chunks =
+            |number: &u64| self.quanta.get(number).map_or(0, |quantum| quantum.places.len());
+        self.kept_chunks += numbers.iter().map(chunks).sum::<usize>();
         self.kept.push_back(numbers);
-        if self.kept.len() > TRANSACTIONS_KEPT
+        while self.kept.len() > TRANSACTIONS_KEPT
+            && self.kept_chunks > CHUNKS_KEPT
             && let Some(old) = self.kept.pop_front()
         {
             for number in old {
-                self.quanta.remove(&number);
+                let forgotten = self.quanta.remove(&number);
+                self.kept_chunks -= forgotten.map_or(0, |quantum| quantum.places.len());
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Scope as Threads, ScopedJoinHandle};
 
 use bytes::Bytes;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use model::{DirPath, Kind, Name, Object};
 use sys::Dir;
 use tokio::sync::mpsc;
@@ -407,17 +407,20 @@ impl Session<'_> {
         if rejected.is_empty() {
             return Ok(());
         }
-        let (outgoing_sender, outgoing) = unbounded();
+        let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
         let press = Press::new(self.compression(), 0);
         let presser = Presser::new(&press, outgoing_sender.clone())?;
         let mut examiner = self.examiner(presser, None, outgoing_sender);
         examiner.assembler.trusts_grants = false;
-        for object in rejected {
-            self.send_again(&object, &mut examiner);
-            examiner.flush();
-        }
-        drop(examiner);
-        outbox.run(&outgoing);
+        std::thread::scope(|threads| {
+            let sending = threads.spawn(|| outbox.run(&outgoing));
+            for object in rejected {
+                self.send_again(&object, &mut examiner);
+                examiner.flush();
+            }
+            drop(examiner);
+            joined(sending);
+        });
         if answered.has_failed() {
             return Ok(());
         }

@@ -98,3 +98,15 @@ fn the_cache_lies_where_it_is_told_to() {
     assert_eq!(files.len(), 1);
     assert_eq!(files[0].metadata().unwrap().len(), 1 << 20);
 }
+
+/// Of noise, so that each transaction holds little of it.
+#[test]
+fn a_file_may_span_more_transactions_than_the_server_remembers() {
+    for deduplication in ["yes", "no"] {
+        let scene = Scene::with_files(1, 90 << 20);
+        let options = ["--txnbytelimit", "1M", "--deduplication", deduplication];
+        let outcome = scene.node.backup(&scene.tree, &options).expect(&[0]);
+        outcome.counts(&[("failed", 0), ("retries", 0)]);
+        assert_eq!(manifest(&scene.restore("out", &[])), manifest(&scene.tree));
+    }
+}
