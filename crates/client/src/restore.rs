@@ -264,7 +264,7 @@ impl Incoming<'_> {
     fn window<D: Destination>(&mut self, destination: &mut D) -> Result<bool, ClientError> {
         let mut ready: std::collections::VecDeque<Arc<Window<D::File>>> = Default::default();
         let mut builder = WindowBuilder::new();
-        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = sys::process::processors();
         loop {
             // Entries are taken by this thread alone, data by all: first everything until data
             // comes.

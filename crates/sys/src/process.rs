@@ -44,6 +44,11 @@ pub fn idle_time() -> Option<Duration> {
     Some(Duration::from_millis(idle * 1000 / rustix::param::clock_ticks_per_second()))
 }
 
+/// How many processors this process may use; 2 where that cannot be told.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
+}
+
 /// The most memory that was resident at any time, in bytes.
 pub fn peak_memory_bytes() -> u64 {
     u64::try_from(usage(libc::RUSAGE_SELF).ru_maxrss).unwrap_or(0) * 1024

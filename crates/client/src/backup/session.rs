@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use model::{DirPath, Kind, Name, Object};
 use sys::Dir;
+use sys::process::processors;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
@@ -60,10 +61,6 @@ pub(super) struct Scope<'a> {
 struct Work {
     segment: Segment,
     old: Vec<Object>,
-}
-
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// How many threads walk and how many read: as the user says, or as is found out.

@@ -105,7 +105,7 @@ impl Tuner {
         }
         let (began, now) = (self.window, Began::now());
         let wall = now.at.duration_since(began.at).as_secs_f64();
-        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        let processors = sys::process::processors();
         let idle = match (began.idle, now.idle) {
             (Some(before), Some(after)) => after.saturating_sub(before).as_secs_f64(),
             // Unknown: as if there were enough.
