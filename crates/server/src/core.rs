@@ -42,10 +42,6 @@ pub(crate) struct Core {
 /// Quanta stored at once at most, for each processor: one may wait for the disk meanwhile.
 const STORING_PER_PROCESSOR: usize = 2;
 
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from)
-}
-
 /// Backups at once at most: each keeps a thread that may block.
 const BACKUPS_MAX: usize = 1000;
 
@@ -74,7 +70,7 @@ impl Core {
             pool,
             secrets,
             authority: Authority::load(folder, config.certificate_days)?,
-            storing: Arc::new(Semaphore::new(STORING_PER_PROCESSOR * processors())),
+            storing: Arc::new(Semaphore::new(STORING_PER_PROCESSOR * sys::process::processors())),
             openers: Mutex::default(),
             index,
             sealed_since_flush: AtomicU64::new(0),

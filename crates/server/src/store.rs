@@ -1,7 +1,5 @@
 //! Taking in a quantum: checked, deduplicated against the domain, appended.
 
-use std::cell::RefCell;
-
 use chunk::{Compression, Compressor, Decompressor, RawQuantum, recode};
 use model::{ChunkDigest, Place};
 use tonic::Status;
@@ -13,6 +11,7 @@ use crate::refusal;
 /// A quantum of which so many per cent are known already is made again without them; below, keeping
 /// it whole is cheaper than compressing again.
 const RECODE_PERCENT: usize = 25;
+
 /// A quantum of a session that has been taken in: where its chunks are and how long.
 pub(crate) struct Stored {
     pub(crate) places: Vec<Place>,
@@ -25,10 +24,15 @@ pub(crate) struct Stored {
 pub(crate) struct Opener {
     decompressor: Decompressor,
     raw: RawQuantum,
+    /// For quanta that are made again; few servers meet one.
+    compressor: Option<Compressor>,
 }
 
-thread_local! {
-    static COMPRESSOR: RefCell<Option<Compressor>> = const { RefCell::new(None) };
+impl Opener {
+    fn new() -> std::io::Result<Self> {
+        let decompressor = Decompressor::new()?;
+        Ok(Self { decompressor, raw: RawQuantum::default(), compressor: None })
+    }
 }
 
 /// Decompresses `record`, names its chunks by their digests, and appends those that the domain does
@@ -36,21 +40,26 @@ thread_local! {
 pub(crate) fn store(core: &Core, quantum: &proto::Quantum) -> Result<Stored, Status> {
     let mut opener = match core.take_opener() {
         Some(opener) => opener,
-        None => {
-            let made = Decompressor::new().map_err(|_| Status::internal("no zstd context"))?;
-            Opener { decompressor: made, raw: RawQuantum::default() }
-        }
+        None => Opener::new().map_err(|_| no_context())?,
     };
-    let Opener { decompressor, raw } = &mut opener;
-    let opened = decompressor.decode_into(&quantum.record, raw);
+    let opened = opener.decompressor.decode_into(&quantum.record, &mut opener.raw);
     let stored = opened
         .map_err(|damage| refusal::malformed(&damage.to_string()))
-        .and_then(|()| store_opened(core, quantum, raw));
+        .and_then(|()| store_opened(core, quantum, &mut opener));
     core.keep_opener(opener);
     stored
 }
 
-fn store_opened(core: &Core, quantum: &proto::Quantum, raw: &RawQuantum) -> Result<Stored, Status> {
+fn no_context() -> Status {
+    Status::internal("no zstd context")
+}
+
+fn store_opened(
+    core: &Core,
+    quantum: &proto::Quantum,
+    opener: &mut Opener,
+) -> Result<Stored, Status> {
+    let Opener { raw, compressor, .. } = opener;
     let digests: Vec<ChunkDigest> =
         raw.chunks().map(|chunk| core.pool.digest_of(DOMAIN, chunk)).collect();
     let is_right = match quantum.raw_check {
@@ -62,7 +71,7 @@ fn store_opened(core: &Core, quantum: &proto::Quantum, raw: &RawQuantum) -> Resu
         return Err(Status::data_loss("a quantum was damaged on its way; try again"));
     }
     let known = core.lookup(&digests);
-    let places = append(core, &quantum.record, raw, &digests, known)?;
+    let places = append(core, &quantum.record, raw, &digests, known, compressor)?;
     Ok(Stored { places, lengths: raw.lengths().to_vec(), digests })
 }
 
@@ -72,6 +81,7 @@ fn append(
     raw: &RawQuantum,
     digests: &[ChunkDigest],
     known: Vec<Option<Place>>,
+    compressor: &mut Option<Compressor>,
 ) -> Result<Vec<Place>, Status> {
     let lengths = raw.lengths();
     let known_bytes: usize = lengths
@@ -94,7 +104,7 @@ fn append(
         .filter(|(_, keep)| **keep)
         .map(|(digest, _)| *digest)
         .collect();
-    let record = compress(&kept)?;
+    let record = compress(&kept, compressor)?;
     let mut added = append_whole(core, &record, kept.lengths(), &kept_digests)?.into_iter();
     let place = |known: Option<Place>| known.or_else(|| added.next());
     Ok(known.into_iter().filter_map(place).collect())
@@ -117,12 +127,9 @@ fn append_whole(
     Ok(places)
 }
 
-fn compress(quantum: &RawQuantum) -> Result<Vec<u8>, Status> {
-    COMPRESSOR.with_borrow_mut(|slot| {
-        if slot.is_none() {
-            let made = Compressor::new(Compression::Standard);
-            *slot = Some(made.map_err(|_| Status::internal("no zstd context"))?);
-        }
-        Ok(slot.as_mut().expect("made just above").encode(quantum))
-    })
+fn compress(quantum: &RawQuantum, slot: &mut Option<Compressor>) -> Result<Vec<u8>, Status> {
+    if slot.is_none() {
+        *slot = Some(Compressor::new(Compression::Standard).map_err(|_| no_context())?);
+    }
+    Ok(slot.as_mut().expect("made just above").encode(quantum))
 }
