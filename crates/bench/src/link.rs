@@ -11,7 +11,6 @@
 //! a real one.
 
 mod contest;
-pub(crate) mod relay;
 mod text;
 
 use std::time::Duration;
@@ -19,8 +18,8 @@ use std::time::Duration;
 use crate::arguments::{Grammar, Line};
 use crate::output;
 use crate::page;
+use crate::relay::Link;
 use crate::trouble::Trouble;
-use relay::Link;
 
 pub(crate) const USAGE: &str = "\
 bench link DIR [--rtt-ms N] [--mbit N] [--rounds N] [--json] [--out DIR] [--work DIR]

@@ -4,6 +4,8 @@ use std::fs::read_to_string;
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use crate::trouble::{Trouble, While as _};
 
 /// What the figures were measured on.
@@ -18,10 +20,21 @@ impl Machine {
     pub(crate) fn read() -> Self {
         let memory = read_to_string("/proc/meminfo").unwrap_or_default();
         Self {
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores: sys::process::processors(),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             memory_bytes: kib_field(&memory, "MemTotal:").unwrap_or(0),
         }
+    }
+
+    /// As JSON documents tell it, with the load before and after.
+    pub(crate) fn document(&self, load_before: &str, load_after: &str) -> Value {
+        json!({
+            "cores": self.cores,
+            "kernel": self.kernel,
+            "memory_bytes": self.memory_bytes,
+            "load_before": load_before,
+            "load_after": load_after,
+        })
     }
 }
 

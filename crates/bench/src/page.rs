@@ -13,15 +13,20 @@ const GIB: f64 = 1_073_741_824.0;
 
 /// Returns the title, the command line of this program and the machine.
 pub(crate) fn head(title: &str) -> String {
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let machine = Machine::read();
     format!(
         "# {title}\n\nMade by `{}` on a machine with {} cores, {:.1} GiB memory, Linux {}.\n",
-        command_line(words, &home()),
+        own_command_line(),
         machine.cores,
         float(machine.memory_bytes) / GIB,
         machine.kernel,
     )
+}
+
+/// Returns what this program was called with.
+pub(crate) fn own_command_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    command_line(words, &home())
 }
 
 /// Leaves out where results and work lie, which is nobody else's affair.
@@ -109,5 +114,8 @@ mod tests {
     fn the_command_line_says_what_was_measured_and_not_where() {
         let words = ["link", "/srv/ann/src", "--out", "here", "--json"].map(str::to_owned);
         assert_eq!(command_line(words, "/srv/ann"), "bench link ~/src --json");
+        let line = "peers /home/ann/src --work /fast --rounds 5 --out /home/ann/results";
+        let shown = command_line(line.split(' ').map(str::to_owned), "/home/ann");
+        assert_eq!(shown, "bench peers ~/src --rounds 5");
     }
 }

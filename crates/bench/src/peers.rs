@@ -26,12 +26,13 @@ mod recipe;
 mod report;
 mod turn;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use contest::Order;
 
 use crate::arguments::{Grammar, Line};
 use crate::output;
+use crate::page;
 use crate::trouble::{Trouble, While as _};
 
 pub(crate) const USAGE: &str = "\
@@ -57,7 +58,6 @@ pub(crate) const GRAMMAR: Grammar = Grammar {
 
 const ROUNDS_DEFAULT: usize = 3;
 const ROUNDS_MAX: usize = 100;
-const OUT_DEFAULT: &str = "docs/performance";
 
 pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
     let [tree] = line.paths(["tree to measure"])?;
@@ -72,59 +72,18 @@ pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
     if order.is_cold {
         cold::check_allowed()?;
     }
-    let out = line.path("--out").unwrap_or_else(|| PathBuf::from(OUT_DEFAULT));
+    let out = line.path("--out").unwrap_or_else(|| PathBuf::from(page::FOLDER));
     std::fs::create_dir_all(&out).while_doing(|| format!("make {}", out.display()))?;
     let results = contest::hold(&order)?;
     for missing in &results.missing {
         let entrant::Missing { name, install } = missing;
         output::warning(&format!("{name} is not installed: {install}"));
     }
-    let text = report::text(&results, &command_line());
-    write(&out.join("peers.md"), &text)?;
-    write(&out.join("peers.svg"), &drawing::draw(&results)?)?;
+    let text = report::text(&results, &page::own_command_line());
+    page::write(&out, "peers.md", &text)?;
+    page::write(&out, "peers.svg", &drawing::draw(&results)?)?;
     if line.flag("--json") {
         return output::result(&document::document(&results).to_string());
     }
     output::result(&text)
-}
-
-/// Returns what made the report, for who wants to make it again on a machine of their own.
-fn command_line() -> String {
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    let home = std::env::var("HOME").unwrap_or_default();
-    shown(words, &home)
-}
-
-/// Leaves out where results and work lie, which is nobody else's affair.
-fn shown(words: impl IntoIterator<Item = String>, home: &str) -> String {
-    let mut line = "bench".to_owned();
-    let mut words = words.into_iter();
-    while let Some(word) = words.next() {
-        if word == "--out" || word == "--work" {
-            words.next();
-            continue;
-        }
-        line.push(' ');
-        match word.strip_prefix(home).filter(|rest| rest.starts_with('/')) {
-            Some(rest) => line.extend(["~", rest]),
-            None => line.push_str(&word),
-        }
-    }
-    line
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Trouble> {
-    std::fs::write(path, text).while_doing(|| format!("write {}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_that_made_a_report_names_no_place_of_one_machine() {
-        let line = "peers /home/ann/src --work /fast --rounds 5 --out /home/ann/results";
-        let shown = shown(line.split(' ').map(str::to_owned), "/home/ann");
-        assert_eq!(shown, "bench peers ~/src --rounds 5");
-    }
 }

@@ -1,155 +1,269 @@
-//! A relay between a client and its server that counts bytes in both directions: everything that
-//! TCP carries, TLS included.
+//! A slow link on a fast machine: a relay that hands on every byte later, and not too many at once.
+//!
+//! ```text
+//!            reader                                    writer
+//!   peer --> read a segment --> (due, bytes), queue --> wait until due --> write --> other peer
+//!            room in the buffer?                        free the buffer
+//! ```
+//!
+//! 1. Each direction is one line that all connections share. A segment leaves when the line is free
+//!    and holds it for as long as its bytes take; it arrives the delay after it has left.
+//! 2. The buffer of a direction of a connection holds two bandwidth-delay products of a round trip:
+//!    the delay alone never slows a stream. When it is full nothing is read, and TCP tells the
+//!    sender.
+//! 3. What a connection sends first leaves a round trip after it was accepted: on a real link its
+//!    handshake would take that long.
+//!
+//! Deliberately absent: loss and jitter.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread::JoinHandle;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use e2e::clock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::trouble::{Trouble, While as _};
 
-const BUFFER_BYTES: usize = 64 << 10;
+const SEGMENT_BYTES_MIN: u64 = 1500;
+const SEGMENT_BYTES_MAX: u64 = 64 << 10;
 
-/// Bytes from the client's side.
+/// The buffer of a link too slow or too short for two bandwidth-delay products to hold anything.
+const BUFFER_BYTES_MIN: u64 = 256 << 10;
+const BUFFER_BYTES_MAX: u64 = 256 << 20;
+
+/// What a segment takes on the line, at most about: a later one of another connection waits it out.
+const SEGMENT_MICROS: u64 = 500;
+
+/// What is emulated, in each direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Link {
+    pub(crate) round_trip: Duration,
+    /// `None` carries all there is.
+    pub(crate) bits_per_sec: Option<u64>,
+}
+
+impl Link {
+    /// As fast as the machine: for who only counts.
+    pub(crate) const BARE: Self = Self { round_trip: Duration::ZERO, bits_per_sec: None };
+
+    fn segment_bytes(self) -> u64 {
+        let bits = self.bits_per_sec.unwrap_or(u64::MAX);
+        (bits / 8 / 1_000_000 * SEGMENT_MICROS).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+    }
+
+    fn buffer_bytes(self) -> u64 {
+        let micros = u64::try_from(self.round_trip.as_micros()).unwrap_or(u64::MAX);
+        let bits_per_sec = self.bits_per_sec.unwrap_or(u64::MAX);
+        let product = u128::from(bits_per_sec) * u128::from(micros) / 8_000_000;
+        let bytes = u64::try_from(product * 2).unwrap_or(u64::MAX);
+        bytes.clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX)
+    }
+
+    /// Returns how long `bytes` hold a line.
+    fn holding(self, bytes: u64) -> Duration {
+        let Some(bits_per_sec) = self.bits_per_sec else { return Duration::ZERO };
+        let nanos = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(bits_per_sec.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// What has passed, over all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Traffic {
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
+pub(crate) struct Passed {
+    pub(crate) connections: u64,
+    pub(crate) up_bytes: u64,
+    pub(crate) down_bytes: u64,
+    /// How often what was read came from the other side than what was read before: no fewer than
+    /// the times that one side waited for the other.
+    pub(crate) turns: u64,
 }
 
-impl Traffic {
-    pub(crate) fn total(self) -> u64 {
-        self.sent + self.received
+impl Passed {
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            connections: self.connections - before.connections,
+            up_bytes: self.up_bytes - before.up_bytes,
+            down_bytes: self.down_bytes - before.down_bytes,
+            turns: self.turns - before.turns,
+        }
     }
 
-    pub(crate) fn since(self, earlier: Self) -> Self {
-        Self { sent: self.sent - earlier.sent, received: self.received - earlier.received }
+    pub(crate) fn bytes(self) -> u64 {
+        self.up_bytes + self.down_bytes
     }
 }
 
-#[derive(Default)]
-struct Counters {
-    sent: AtomicU64,
-    received: AtomicU64,
-}
-
-/// Relays until it is dropped.
+/// A relay that runs until it is dropped.
+#[derive(Debug)]
 pub(crate) struct Relay {
     address: SocketAddr,
-    counters: Arc<Counters>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    counts: Arc<Counts>,
+    runtime: Option<Runtime>,
 }
 
 impl Relay {
-    /// Listens on a port of its own and relays to `server`, which need not be there yet.
-    pub(crate) fn to(server: &str) -> Result<Self, Trouble> {
-        let what = || "relay connections".to_owned();
-        let server: SocketAddr = server.parse().while_doing(what)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
+    /// Listens on a port of its own and hands on to `target`, as `HOST:PORT`.
+    pub(crate) fn start(target: &str, link: Link) -> Result<Self, Trouble> {
+        let what = || "start the relay".to_owned();
+        let target: SocketAddr = target.parse().while_doing(what)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
             .build()
             .while_doing(what)?;
-        let listener = runtime
-            .block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-            .while_doing(what)?;
+        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).while_doing(what)?;
         let address = listener.local_addr().while_doing(what)?;
-        let counters = Arc::<Counters>::default();
-        let (stop, stopped) = oneshot::channel();
-        let counting = Arc::clone(&counters);
-        let thread = std::thread::spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = accept(listener, server, counting) => {}
-                    _ = stopped => {}
-                }
-            });
-        });
-        Ok(Self { address, counters, stop: Some(stop), thread: Some(thread) })
+        let counts = Arc::new(Counts::default());
+        runtime.spawn(accept(listener, target, link, Arc::clone(&counts)));
+        Ok(Self { address, counts, runtime: Some(runtime) })
     }
 
-    /// Returns where clients find it, as `HOST:PORT`.
+    /// Returns where clients reach it, as `HOST:PORT`.
     pub(crate) fn address(&self) -> String {
         self.address.to_string()
     }
 
-    /// Returns all that has been relayed so far.
-    pub(crate) fn traffic(&self) -> Traffic {
-        Traffic {
-            sent: self.counters.sent.load(Relaxed),
-            received: self.counters.received.load(Relaxed),
+    pub(crate) fn passed(&self) -> Passed {
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Passed {
+            connections: count(&self.counts.connections),
+            up_bytes: count(&self.counts.up_bytes),
+            down_bytes: count(&self.counts.down_bytes),
+            turns: count(&self.counts.turns),
         }
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // Fails only when the thread has ended.
-        let _ = self.stop.take().map(|stop| stop.send(()));
-        drop(self.thread.take().map(JoinHandle::join));
-    }
-}
-
-async fn accept(listener: TcpListener, server: SocketAddr, counters: Arc<Counters>) {
-    // A listener that fails has no more clients; they will say so.
-    while let Ok((client, _)) = listener.accept().await {
-        tokio::spawn(relay(client, server, Arc::clone(&counters)));
-    }
-}
-
-/// Relays one connection. What goes wrong ends it, which both sides notice.
-async fn relay(client: TcpStream, server: SocketAddr, counters: Arc<Counters>) {
-    let Ok(server) = TcpStream::connect(server).await else { return };
-    if client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).is_err() {
-        return;
-    }
-    let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
-    tokio::join!(
-        copy(from_client, to_server, &counters.sent),
-        copy(from_server, to_client, &counters.received),
-    );
-}
-
-async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, counter: &AtomicU64) {
-    let mut buffer = vec![0; BUFFER_BYTES];
-    while let Ok(bytes @ 1..) = from.read(&mut buffer).await {
-        if to.write_all(&buffer[..bytes]).await.is_err() {
-            break;
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
         }
-        counter.fetch_add(bytes as u64, Relaxed);
     }
-    // Fails only when the other side has gone.
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    connections: AtomicU64,
+    up_bytes: AtomicU64,
+    down_bytes: AtomicU64,
+    turns: AtomicU64,
+    /// The way of the last segment.
+    last: AtomicU8,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Way {
+    Up = 1,
+    Down = 2,
+}
+
+impl Counts {
+    fn count(&self, way: Way, bytes: u64) {
+        let counter = if way == Way::Up { &self.up_bytes } else { &self.down_bytes };
+        counter.fetch_add(bytes, Ordering::Relaxed);
+        if self.last.swap(way as u8, Ordering::Relaxed) != way as u8 {
+            self.turns.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// One direction of the link.
+#[derive(Debug)]
+struct Direction {
+    way: Way,
+    link: Link,
+    /// When the line is free.
+    free: Mutex<Instant>,
+    counts: Arc<Counts>,
+}
+
+impl Direction {
+    fn new(way: Way, link: Link, counts: &Arc<Counts>) -> Arc<Self> {
+        Arc::new(Self { way, link, free: Mutex::new(clock::now()), counts: Arc::clone(counts) })
+    }
+
+    /// Puts `bytes` on the line, at `earliest` or later; returns when they arrive.
+    fn carry(&self, bytes: u64, earliest: Instant) -> Instant {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = (*free).max(clock::now()).max(earliest) + self.link.holding(bytes);
+        *free = left;
+        left + self.link.round_trip / 2
+    }
+}
+
+struct Segment {
+    due: Instant,
+    bytes: Vec<u8>,
+    _room: OwnedSemaphorePermit,
+}
+
+async fn accept(listener: TcpListener, target: SocketAddr, link: Link, counts: Arc<Counts>) {
+    let up = Direction::new(Way::Up, link, &counts);
+    let down = Direction::new(Way::Down, link, &counts);
+    while let Ok((client, _)) = listener.accept().await {
+        let opened = clock::now() + link.round_trip;
+        let Ok(server) = TcpStream::connect(target).await else { continue };
+        // Fails only for a connection that has gone, which reading it tells.
+        drop((client.set_nodelay(true), server.set_nodelay(true)));
+        counts.connections.fetch_add(1, Ordering::Relaxed);
+        let (client_read, client_write) = client.into_split();
+        let (server_read, server_write) = server.into_split();
+        carry_all(client_read, server_write, &up, opened);
+        carry_all(server_read, client_write, &down, opened);
+    }
+}
+
+fn carry_all(from: OwnedReadHalf, to: OwnedWriteHalf, way: &Arc<Direction>, opened: Instant) {
+    let (sender, receiver) = unbounded_channel();
+    tokio::spawn(read(from, Arc::clone(way), sender, opened));
+    tokio::spawn(write(receiver, to));
+}
+
+/// The queue has no bound of its own: each segment in it holds room of the buffer.
+async fn read(
+    mut from: OwnedReadHalf,
+    way: Arc<Direction>,
+    queue: UnboundedSender<Segment>,
+    opened: Instant,
+) {
+    let buffer_bytes = usize::try_from(way.link.buffer_bytes()).unwrap_or(usize::MAX);
+    let buffer = Arc::new(Semaphore::new(buffer_bytes));
+    let segment_bytes = usize::try_from(way.link.segment_bytes()).unwrap_or(usize::MAX);
+    let mut segment = vec![0; segment_bytes];
+    // An error ends a direction as its end does: the peer sees a connection that has gone.
+    while let Ok(length @ 1..) = from.read(&mut segment).await {
+        let Ok(permits) = u32::try_from(length) else { return };
+        let room = Arc::clone(&buffer).acquire_many_owned(permits).await;
+        let Ok(room) = room else { return };
+        let bytes = u64::from(permits);
+        way.counts.count(way.way, bytes);
+        let due = way.carry(bytes, opened);
+        let sent = Segment { due, bytes: segment[..length].to_vec(), _room: room };
+        if queue.send(sent).is_err() {
+            return;
+        }
+    }
+}
+
+async fn write(mut queue: UnboundedReceiver<Segment>, mut to: OwnedWriteHalf) {
+    while let Some(segment) = queue.recv().await {
+        tokio::time::sleep_until(segment.due.into()).await;
+        if to.write_all(&segment.bytes).await.is_err() {
+            return;
+        }
+    }
+    // Fails only for a connection that has gone.
     drop(to.shutdown().await);
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{Read as _, Write as _};
-
-    #[test]
-    fn both_directions_are_counted() {
-        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let relay = Relay::to(&server.local_addr().unwrap().to_string()).unwrap();
-        let mut client = std::net::TcpStream::connect(relay.address()).unwrap();
-        client.write_all(b"a question").unwrap();
-        client.shutdown(std::net::Shutdown::Write).unwrap();
-        let (mut connection, _) = server.accept().unwrap();
-        let mut question = String::new();
-        connection.read_to_string(&mut question).unwrap();
-        connection.write_all(b"answer").unwrap();
-        drop(connection);
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).unwrap();
-        assert_eq!((&*question, &*answer), ("a question", "answer"));
-        let traffic = relay.traffic();
-        assert_eq!(traffic, Traffic { sent: 10, received: 6 });
-        assert_eq!(traffic.since(Traffic { sent: 4, received: 0 }).total(), 12);
-    }
-}
+mod tests;

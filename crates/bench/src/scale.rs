@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use crate::arguments::{Grammar, Line};
 use crate::output;
+use crate::page;
 use crate::trouble::{Trouble, While as _};
 use shape::Plan;
 
@@ -48,8 +49,6 @@ pub(crate) const GRAMMAR: Grammar = Grammar {
     flags: &["--keep", "--cold", "--json"],
     options: &["--objects", "--directories", "--one-directory", "--image", "--work", "--out"],
 };
-
-const OUT_DEFAULT: &str = "docs/performance";
 
 const OBJECTS_DEFAULT: u64 = 28_000_000;
 const OBJECTS_MAX: u64 = 1_000_000_000;
@@ -81,13 +80,12 @@ pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
     if !sys::process::is_root() {
         return Err(Trouble::new("a file system can be mounted by root only"));
     }
-    let out = line.path("--out").unwrap_or_else(|| OUT_DEFAULT.into());
+    let out = line.path("--out").unwrap_or_else(|| page::FOLDER.into());
     // Before the measurement: it takes long, and its result must have a place.
     std::fs::create_dir_all(&out).while_doing(|| format!("make {}", out.display()))?;
     let results = measure::measure(&options)?;
     let text = report::text(&results);
-    let path = out.join(results.further.file_name());
-    std::fs::write(&path, &text).while_doing(|| format!("write {}", path.display()))?;
+    page::write(&out, results.further.file_name(), &text)?;
     if line.flag("--json") {
         return output::result(&report::document(&results).to_string());
     }

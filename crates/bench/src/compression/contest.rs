@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::corpus::Corpus;
 use super::sets::Kind;
-use crate::link::relay::{Link, Relay};
 use crate::machine::{self, Machine};
 use crate::output;
 use crate::process::{self, Runner};
+use crate::relay::{Link, Relay};
 use crate::site::{Sample, Site};
 use crate::spread::{Spread, float};
 use crate::trouble::{Trouble, While as _};

@@ -91,7 +91,7 @@ pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
     let [path, target] = line.paths(["file to measure", "folder to make"])?;
     std::fs::create_dir(&target).while_doing(|| format!("make {}", target.display()))?;
     let what = || format!("measure the stages of {}", path.display());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = sys::process::processors();
     // Into the page cache, where it fits: the stages read it from there, as a backup does.
     io::copy(&mut File::open(&path).while_doing(what)?, &mut io::sink()).while_doing(what)?;
     let mut course = Course::new(&path, &target, threads).while_doing(what)?;

@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::relay::{Link, Passed, Relay};
 use crate::machine;
 use crate::output;
 use crate::process::{self, Runner, Server};
+use crate::relay::{Link, Passed, Relay};
 use crate::site::{Sample, Site};
 use crate::trouble::{Trouble, While as _};
 use crate::walk::{self, Tally};

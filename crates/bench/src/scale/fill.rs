@@ -56,7 +56,7 @@ pub(crate) fn fill(top: &Path, plan: Plan) -> Result<Duration, Trouble> {
     };
     let begin = clock::now();
     std::thread::scope(|threads| {
-        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+        for _ in 0..sys::process::processors() {
             threads.spawn(|| filler.run());
         }
         filler.watch(plan.objects());

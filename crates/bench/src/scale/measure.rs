@@ -15,7 +15,7 @@ use super::{Options, Tree};
 use crate::machine::{self, Machine};
 use crate::output;
 use crate::process::{self, Runner, Server};
-use crate::relay::{Relay, Traffic};
+use crate::relay::{Link, Passed, Relay};
 use crate::site::{Sample, Site, Stored};
 use crate::trouble::{Trouble, While as _};
 use crate::walk::{self, Tally};
@@ -32,7 +32,7 @@ const NAMES_LISTED: usize = 10_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Backup {
     pub(crate) sample: Sample,
-    pub(crate) traffic: Traffic,
+    pub(crate) traffic: Passed,
     /// What the server wrote to its files, as the kernel counts it.
     pub(crate) server_written_bytes: u64,
 }
@@ -176,7 +176,7 @@ impl Place<'_> {
     /// Makes and runs a server, with a node that reaches it through a relay.
     fn enrolled(&self) -> Result<(Relay, Server), Trouble> {
         let (server, address) = self.site.started()?;
-        let relay = Relay::to(&address)?;
+        let relay = Relay::start(&address, Link::BARE)?;
         self.site.enrol(&relay.address())?;
         Ok((relay, server))
     }
@@ -184,7 +184,7 @@ impl Place<'_> {
     /// Backs the tree up, to its end without failures: figures of less would be too good.
     fn back_up(&self, server: &Server, relay: &Relay) -> Result<Backup, Trouble> {
         self.cool_down()?;
-        let traffic_before = relay.traffic();
+        let traffic_before = relay.passed();
         let written_before = machine::written_by(server.pid())?;
         let words: [&OsStr; 2] = ["backup".as_ref(), self.tree.as_os_str()];
         let sample = self.site.measured(server, &words)?;
@@ -197,7 +197,7 @@ impl Place<'_> {
         let written = machine::written_by(server.pid())?;
         Ok(Backup {
             sample,
-            traffic: relay.traffic().since(traffic_before),
+            traffic: relay.passed().since(traffic_before),
             server_written_bytes: written.saturating_sub(written_before),
         })
     }

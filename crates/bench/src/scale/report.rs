@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::measure::{Backup, Further, Results};
+use crate::page;
 use crate::spread::float;
 
 const MIB: f64 = 1_048_576.0;
@@ -68,11 +69,12 @@ fn head(results: &Results) -> String {
     };
     let caches = if results.is_cold { "dropped before each measurement" } else { "left alone" };
     format!(
-        "# {title}\n\n\
+        "# {title}\n\nMade by `{}`.\n\n\
          - Tree: {tree}; made {made}.\n\
          - Machine: {} cores, {:.1} GiB memory, Linux {}; load {} before, {} after.\n\
          - Caches of the kernel: {caches}.\n\
          - All of it took {}.\n\n",
+        page::own_command_line(),
         machine.cores,
         float(machine.memory_bytes) / MIB / 1024.0,
         machine.kernel,
@@ -96,10 +98,10 @@ fn backups(results: &Results) -> String {
         ("server CPU, s", [first, incremental].map(|one| cpu(one.sample.server_cpu))),
         ("client peak memory, MB", [first, incremental].map(client_memory)),
         ("server peak memory, MB", [first, incremental].map(server_memory)),
-        ("sent, bytes/object", [first, incremental].map(|one| per_object(one.traffic.sent))),
+        ("sent, bytes/object", [first, incremental].map(|one| per_object(one.traffic.up_bytes))),
         (
             "received, bytes/object",
-            [first, incremental].map(|one| per_object(one.traffic.received)),
+            [first, incremental].map(|one| per_object(one.traffic.down_bytes)),
         ),
         (
             "server wrote, bytes/object",
@@ -167,7 +169,7 @@ fn figures(results: &Results) -> Vec<Figure> {
         Figure {
             label: "transferred, both directions",
             key: "bytes_per_object",
-            value: per(incremental.traffic.total(), tally.objects),
+            value: per(incremental.traffic.bytes(), tally.objects),
             target: BYTES_PER_OBJECT_MAX,
             unit: 1.0,
             unit_name: " bytes/object",
@@ -201,8 +203,8 @@ fn changes_text(results: &Results, changes: &[(&'static str, Backup)]) -> String
             count("backed_up"),
             count("updated"),
             count("expired"),
-            grouped(backup.traffic.sent),
-            grouped(backup.traffic.received),
+            grouped(backup.traffic.up_bytes),
+            grouped(backup.traffic.down_bytes),
             grouped(backup.server_written_bytes),
         ];
         line(&mut text, &cells.each_ref().map(String::as_str));
@@ -237,13 +239,7 @@ pub(super) fn document(results: &Results) -> Value {
         "bytes": tally.bytes,
         "made_secs": results.filled.map(secs),
         "is_cold": results.is_cold,
-        "machine": {
-            "cores": machine.cores,
-            "kernel": machine.kernel,
-            "memory_bytes": machine.memory_bytes,
-            "load_before": results.load_before,
-            "load_after": results.load_after,
-        },
+        "machine": machine.document(&results.load_before, &results.load_after),
         "program": results.program.to_string_lossy(),
         "first_backup": backup(&results.first),
         "incremental": backup(&results.incremental),
@@ -264,8 +260,8 @@ fn backup_document(backup: &Backup, objects: u64) -> Value {
     let mut document = backup.sample.json();
     let wall = secs(backup.sample.wall).max(f64::MIN_POSITIVE);
     document["objects_per_sec"] = (float(objects) / wall).into();
-    document["sent_bytes"] = backup.traffic.sent.into();
-    document["received_bytes"] = backup.traffic.received.into();
+    document["sent_bytes"] = backup.traffic.up_bytes.into();
+    document["received_bytes"] = backup.traffic.down_bytes.into();
     document["server_written_bytes"] = backup.server_written_bytes.into();
     for key in ["inspected", "backed_up", "updated", "expired"] {
         document[key] = backup.count(key).into();

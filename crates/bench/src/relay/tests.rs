@@ -41,7 +41,10 @@ fn a_round_trip_takes_the_delay_twice() {
     }
     // One more for the handshake.
     assert!(begin.elapsed() >= round_trip * 4, "{:?}", begin.elapsed());
-    assert_eq!(relay.passed(), Passed { connections: 1, up_bytes: 3, down_bytes: 3, turns: 6 });
+    let passed = relay.passed();
+    assert_eq!(passed, Passed { connections: 1, up_bytes: 3, down_bytes: 3, turns: 6 });
+    let earlier = Passed { up_bytes: 2, ..Passed::default() };
+    assert_eq!(passed.since(earlier).bytes(), 4);
     drop(stream);
     assert_eq!(server.join().unwrap(), 3);
 }
