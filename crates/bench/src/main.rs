@@ -28,6 +28,7 @@ mod spent;
 mod spread;
 mod tree;
 mod trouble;
+mod tuning;
 mod walk;
 mod workplace;
 
@@ -85,6 +86,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand { name: "fleet", usage: fleet::USAGE, grammar: fleet::GRAMMAR, run: fleet::run },
     Subcommand { name: "link", usage: link::USAGE, grammar: link::GRAMMAR, run: link::run },
+    Subcommand { name: "tuning", usage: tuning::USAGE, grammar: tuning::GRAMMAR, run: tuning::run },
 ];
 
 const HEAD: &str = "\
