@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use chunk::Compression;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How hard to compress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -68,7 +68,22 @@ pub struct Tuning {
     /// Objects after which a transaction closes.
     pub transaction_objects: Option<u32>,
     /// Bytes of the connection's buffers in the kernel, for each direction.
+    #[serde(deserialize_with = "socket_buffer")]
     pub socket_buffer_bytes: Option<u32>,
+}
+
+/// With smaller buffers a message of the protocol does not fit, and each waits for the network many
+/// times: a backup took forty times as long with a quarter of this.
+const SOCKET_BUFFER_BYTES_MIN: u32 = 64 << 10;
+
+fn socket_buffer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let bytes = Option::<u32>::deserialize(from)?;
+    match bytes {
+        Some(bytes) if bytes < SOCKET_BUFFER_BYTES_MIN => Err(serde::de::Error::custom(format!(
+            "socket_buffer_bytes is at least {SOCKET_BUFFER_BYTES_MIN}"
+        ))),
+        bytes => Ok(bytes),
+    }
 }
 
 /// Bytes after which a transaction closes: smaller ones wait for the server's disk more often,
@@ -123,5 +138,7 @@ mod tests {
         assert_eq!(both.compression, Some(CompressionChoice::Auto));
         assert_eq!(both.transaction_objects(), 7);
         assert!(toml::from_str::<Tuning>("compresion = \"auto\"").is_err());
+        assert!(toml::from_str::<Tuning>("socket_buffer_bytes = 65536").is_ok());
+        assert!(toml::from_str::<Tuning>("socket_buffer_bytes = 65535").is_err());
     }
 }

@@ -8,7 +8,7 @@ use crate::output;
 use crate::process::{self, Runner, Server};
 use crate::relay::{Link, Passed, Relay};
 use crate::site::{Sample, Site};
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::Trouble;
 use crate::walk::{self, Tally};
 use crate::workplace::{self, Workplace};
 
@@ -74,7 +74,7 @@ pub(super) fn measure(
     workplace.check_room(&tally, count)?;
     let runner = Runner::new(process::find_program()?, workplace.folder("outputs")?);
     output::step("reading the tree once");
-    read_all(&tree)?;
+    walk::read_all(&tree)?;
     let mut rounds = Vec::new();
     for number in 0..count {
         output::step(&format!("round {} of {count}", number + 1));
@@ -125,22 +125,4 @@ fn backup(
     let command: [&OsStr; 2] = ["backup".as_ref(), tree.as_os_str()];
     let sample = site.measured(server, &command)?;
     Ok(Backup { sample, passed: passed().since(before) })
-}
-
-/// Brings the tree into the page cache, so that the first way does not pay for the second.
-fn read_all(folder: &Path) -> Result<(), Trouble> {
-    process::check_interrupted()?;
-    let entries = std::fs::read_dir(folder);
-    for entry in entries.while_doing(|| format!("list {}", folder.display()))?.flatten() {
-        let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_dir() {
-            // What cannot be read costs a backup nothing either.
-            drop(read_all(&entry.path()));
-        } else if kind.is_file()
-            && let Ok(mut file) = std::fs::File::open(entry.path())
-        {
-            drop(std::io::copy(&mut file, &mut std::io::sink()));
-        }
-    }
-    Ok(())
 }

@@ -50,6 +50,8 @@ pub(super) fn measure(
     let keeps = !workplace.is_memory()?;
     workplace.check_room(&tally, if keeps { count * SETTINGS.len() } else { 1 })?;
     let runner = Runner::new(process::find_program()?, workplace.folder("outputs")?);
+    output::step("reading the tree once");
+    walk::read_all(&tree)?;
     let mut rounds = Vec::new();
     for number in 0..count {
         let trial = |(at, setting): (usize, &Setting)| {

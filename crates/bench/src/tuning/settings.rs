@@ -27,10 +27,13 @@ impl Setting {
         }
     }
 
-    /// Returns `config` with the setting.
+    /// Returns `config` with the setting in the place of what it says of the same.
     pub(super) fn added_to(&self, config: &str) -> String {
         let Self { line, tuning } = self;
-        format!("{line}\n{config}\n[tuning]\n{tuning}\n")
+        let key = |line: &str| line.split('=').next().map(|key| key.trim().to_owned());
+        let others = config.lines().filter(|other| key(other) != key(line));
+        let config: String = others.map(|other| format!("{other}\n")).collect();
+        format!("{line}\n{config}[tuning]\n{tuning}\n")
     }
 }
 
@@ -47,7 +50,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting::tuning("transaction_bytes = 1048576"),
     Setting::tuning("transaction_bytes = 268435456"),
     Setting::tuning("transaction_objects = 256"),
-    Setting::tuning("socket_buffer_bytes = 16384"),
+    Setting::tuning("socket_buffer_bytes = 65536"),
     Setting::tuning("socket_buffer_bytes = 4194304"),
     Setting::line("dedup_cache_megabytes = 0"),
     Setting::line("dedup_cache_megabytes = 1"),
@@ -60,9 +63,9 @@ mod tests {
 
     #[test]
     fn a_setting_stands_where_it_belongs() {
-        let config = "server = \"a:1500\"";
+        let config = "server = \"a:1500\"\ndedup_cache_megabytes = 256\n";
         let tuned = Setting::tuning("compression = \"9\"").added_to(config);
-        assert_eq!(tuned, "\nserver = \"a:1500\"\n[tuning]\ncompression = \"9\"\n");
+        assert_eq!(tuned, format!("\n{config}[tuning]\ncompression = \"9\"\n"));
         let placed = Setting::line("dedup_cache_megabytes = 0").added_to(config);
         assert_eq!(placed, "dedup_cache_megabytes = 0\nserver = \"a:1500\"\n[tuning]\n\n");
     }
