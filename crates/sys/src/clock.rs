@@ -1,17 +1,33 @@
 //! Time. All other crates take it from here, so that one place decides what the clock is.
 #![expect(clippy::disallowed_methods, reason = "this module is where the clock is read")]
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use model::ServerTime;
 
+/// What [`now`] is ahead of the system's clock, in microseconds.
+static AHEAD_MICROS: AtomicI64 = AtomicI64::new(0);
+
 /// The wall clock, in microseconds. It can jump in both directions.
 pub fn now() -> ServerTime {
+    ServerTime(system().0.saturating_add(AHEAD_MICROS.load(Ordering::Relaxed)))
+}
+
+/// The system's clock, whatever this process's was put ahead by: for what others judge by theirs,
+/// such as certificates.
+pub fn system() -> ServerTime {
     let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
     ServerTime(match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => micros(since),
         Err(before) => -micros(before.duration()),
     })
+}
+
+/// Puts this process's wall clock ahead of the system's, to find out what time will do.
+pub fn put_ahead(by: Duration) {
+    let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+    AHEAD_MICROS.store(micros, Ordering::Relaxed);
 }
 
 /// A clock that never goes back, for measuring and for deadlines.

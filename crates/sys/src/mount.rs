@@ -32,6 +32,47 @@ pub fn filespace_root(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
     Ok(walk.split())
 }
 
+/// The type of the file system that is mounted at `path`, as the kernel calls it; `None` where
+/// nothing is mounted there.
+pub fn filesystem_type(path: &[u8]) -> io::Result<Option<String>> {
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    Ok(mounted_type(&mounts, path))
+}
+
+/// Source: proc(5), `/proc/pid/mountinfo`. What is mounted last at a path hides the others.
+fn mounted_type(mountinfo: &[u8], path: &[u8]) -> Option<String> {
+    let of_line = |line: &[u8]| {
+        let mut fields = line.split(|&byte| byte == b' ');
+        if unescaped(fields.nth(4)?) != path {
+            return None;
+        }
+        fields.find(|field| *field == b"-")?;
+        fields.next().map(|name| String::from_utf8_lossy(name).into_owned())
+    };
+    mountinfo.split(|&byte| byte == b'\n').rev().find_map(of_line)
+}
+
+/// Undoes the kernel's octal escapes, such as `\040`.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, behind)) = rest.split_first() {
+        let octal = behind.get(..3).and_then(|digits| str::from_utf8(digits).ok());
+        let code = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code.filter(|_| first == b'\\') {
+            Some(code) => {
+                bytes.push(code);
+                rest = &behind[3..];
+            }
+            None => {
+                bytes.push(first);
+                rest = behind;
+            }
+        }
+    }
+    bytes
+}
+
 /// A walk from `/` to the object, one component at a time.
 ///
 /// Invariant: `here` is the directory that `steps` lead to, and none of them is a symbolic link.
