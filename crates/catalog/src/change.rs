@@ -43,6 +43,9 @@ pub struct Changed {
     pub versions: Vec<VersionRow>,
     /// Objects that became inactive because they are gone.
     pub expired: u64,
+    /// Whether other rules may hold now for versions that ended before: their object exists again,
+    /// or has another class.
+    pub affects_ended: bool,
 }
 
 /// Applies `change` at `now` to the page `key` that holds `current`.
@@ -63,14 +66,16 @@ pub fn apply(
     }
     for object in change.backed_up {
         let object = Object { inserted: now, ..object };
-        if let Some(old) = objects.insert(object.name.clone(), object) {
-            changed.versions.push(deactivate(&key.directory, old, now));
+        match objects.insert(object.name.clone(), object) {
+            Some(old) => changed.versions.push(deactivate(&key.directory, old, now)),
+            None => changed.affects_ended = true,
         }
     }
     for update in change.updated {
         let object = objects.get_mut(&update.name).ok_or(Unfit::Update)?;
         let new = updated(object, update, now)?;
         let old = std::mem::replace(object, new);
+        changed.affects_ended |= old.class != object.class;
         if object.inserted == now {
             changed.versions.push(deactivate(&key.directory, old, now));
         }

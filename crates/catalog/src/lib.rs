@@ -16,11 +16,13 @@ mod rows;
 pub mod sqlite;
 
 pub use rows::{
-    Certificate, Filespace, Node, PackRow, PackState, PageDigest, PageKey, PageRow, PageSpan,
-    SessionRow, TokenRow, VersionRow, Write,
+    Certificate, Day, EventRow, ExpiryState, Filespace, Node, NodeChange, OptionSet, PackRow,
+    PackState, PageDigest, PageKey, PageRow, PageSpan, SessionRow, TokenRow, VersionKey,
+    VersionRow, Write,
 };
 
-use model::{DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, ServerTime};
+use model::{ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, ServerTime};
+use policy::{PolicyDomain, PolicySet};
 
 /// Why the catalogue did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -161,11 +163,68 @@ pub trait Catalog: Send + Sync {
     /// The number that no pack has had yet.
     fn next_pack(&self) -> Result<PackNumber, CatalogError>;
 
-    /// The name of a management class of the domain and whether it is the default, by class number.
-    fn classes(
+    /// All policy domains, by name.
+    fn domains(&self) -> Result<Vec<PolicyDomain>, CatalogError>;
+
+    /// Makes a domain with the standard set of classes. Fails with `Exists` for a known name.
+    fn add_domain(&self, name: &str, now: ServerTime) -> Result<PolicyDomain, CatalogError>;
+
+    /// Removes a domain without nodes; fails with `Exists` while it has one.
+    fn remove_domain(&self, domain: DomainId) -> Result<(), CatalogError>;
+
+    /// The number of the class called `name`, in whatever case, of the domain: the one that it has
+    /// always had, or a new one.
+    fn class_number(&self, domain: DomainId, name: &str) -> Result<ClassId, CatalogError>;
+
+    /// Puts the domain's draft in the place of the one before, or takes it away.
+    fn put_draft(
         &self,
         domain: DomainId,
-    ) -> Result<Vec<(model::ClassId, String, bool)>, CatalogError>;
+        draft: Option<&PolicySet>,
+        now: ServerTime,
+    ) -> Result<(), CatalogError>;
+
+    /// Makes `set` the domain's active one and takes the draft away; expiration will look at every
+    /// version of the domain's nodes again.
+    fn activate(
+        &self,
+        domain: DomainId,
+        set: &PolicySet,
+        event: &EventRow,
+    ) -> Result<(), CatalogError>;
+
+    /// All option sets, by name.
+    fn option_sets(&self) -> Result<Vec<OptionSet>, CatalogError>;
+
+    /// Makes or replaces an option set.
+    fn put_option_set(&self, set: &OptionSet) -> Result<(), CatalogError>;
+
+    /// Removes an option set, also from the nodes that had it. Fails with `NotFound`.
+    fn remove_option_set(&self, name: &str) -> Result<(), CatalogError>;
+
+    /// Changes a node. Fails with `NotFound` for an unknown node, domain or option set.
+    fn change_node(&self, node: NodeId, change: &NodeChange) -> Result<(), CatalogError>;
+
+    /// Events, newest first, at most `limit`, older than the one numbered `before`; with their
+    /// numbers.
+    fn events(
+        &self,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<(i64, EventRow)>, CatalogError>;
+
+    /// How far expiration is with the filespace.
+    fn expiry(&self, filespace: FilespaceId) -> Result<ExpiryState, CatalogError>;
+
+    /// The directories in which versions have ended on days `from` to `to`, both included, in order
+    /// of day and path, at most `limit`, behind `after`.
+    fn endings(
+        &self,
+        filespace: FilespaceId,
+        days: (Day, Day),
+        after: Option<&(Day, DirPath)>,
+        limit: usize,
+    ) -> Result<Vec<(Day, DirPath)>, CatalogError>;
 
     /// Sessions that backed up `node`, newest first, at most `limit`.
     fn sessions(&self, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError>;

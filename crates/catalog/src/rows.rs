@@ -14,6 +14,69 @@ pub struct Node {
     pub domain_name: String,
     pub locked: bool,
     pub registered: ServerTime,
+    /// The statements that it gets beside its own.
+    pub option_set: Option<String>,
+    /// BACKDELETE: whether it may delete its backups.
+    pub deletes_backups: bool,
+    /// ARCHDELETE: the same for archives.
+    pub deletes_archives: bool,
+}
+
+/// What is to become of a node; `None` leaves it as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeChange {
+    pub domain: Option<DomainId>,
+    /// `Some(None)` takes its option set away.
+    pub option_set: Option<Option<String>>,
+    pub deletes_backups: Option<bool>,
+    pub deletes_archives: Option<bool>,
+}
+
+/// Include and exclude statements that the server gives to nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OptionSet {
+    pub name: String,
+    /// As `policy::statement::parse_list` reads it.
+    pub text: Vec<u8>,
+}
+
+/// What somebody did that others may ask about later.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventRow {
+    pub time: ServerTime,
+    /// `node NAME`, `administrator` or `server`.
+    pub actor: String,
+    /// A few words, the same for the same kind of event.
+    pub what: String,
+    pub details: String,
+}
+
+/// How far expiration is with a filespace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExpiryState {
+    /// All that was due by then is gone; `None` where every version is to be looked at.
+    pub done_to: Option<ServerTime>,
+}
+
+/// A day, counted from 1970 by the server's clock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Day(pub i64);
+
+impl Day {
+    const MICROS: i64 = 86_400_000_000;
+
+    /// The day that `time` is in.
+    pub fn of(time: ServerTime) -> Self {
+        Self(time.0.div_euclid(Self::MICROS))
+    }
+}
+
+/// What names an inactive version in its directory.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct VersionKey {
+    pub name: Name,
+    pub inserted: ServerTime,
+    pub deactivated: ServerTime,
 }
 
 /// A token as the server keeps it.
@@ -154,6 +217,31 @@ pub enum Write {
         filespace: FilespaceId,
         version: VersionRow,
     },
+    /// Removes inactive versions for good.
+    DropVersions {
+        filespace: FilespaceId,
+        directory: DirPath,
+        versions: Vec<VersionKey>,
+    },
+    /// Has expiration look at the directory as if a version of it had ended on `day`, if it has
+    /// inactive versions at all.
+    MarkDirectory {
+        filespace: FilespaceId,
+        directory: DirPath,
+        day: Day,
+    },
+    /// Expiration has nothing more to do with what ended in the directory on `day`.
+    UnmarkDirectory {
+        filespace: FilespaceId,
+        directory: DirPath,
+        day: Day,
+    },
+    /// All that was due in the filespace by `done_to` is gone.
+    SetExpiry {
+        filespace: FilespaceId,
+        state: ExpiryState,
+    },
+    AddEvent(EventRow),
     /// Makes or replaces a pack's row.
     PutPack(PackRow),
     /// Records a finished backup and, when it was complete, the filespace's date.
@@ -166,9 +254,13 @@ impl Write {
         match self {
             Self::PutPage { filespace, .. }
             | Self::RemovePage { filespace, .. }
-            | Self::AddVersion { filespace, .. } => Some(*filespace),
+            | Self::AddVersion { filespace, .. }
+            | Self::DropVersions { filespace, .. }
+            | Self::MarkDirectory { filespace, .. }
+            | Self::UnmarkDirectory { filespace, .. }
+            | Self::SetExpiry { filespace, .. } => Some(*filespace),
             Self::AddSession(session) => Some(session.filespace),
-            Self::PutPack(_) => None,
+            Self::PutPack(_) | Self::AddEvent(_) => None,
         }
     }
 }

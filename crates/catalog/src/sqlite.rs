@@ -8,7 +8,9 @@
 //! and therefore dense; a narrow clustered table finds them by path; digests lie beside, by the
 //! same number, so that reading all digests of a filespace reads nothing else.
 
+mod expiry;
 mod identity;
+mod policy;
 mod read;
 mod schema;
 mod write;
@@ -22,9 +24,12 @@ use model::{ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumbe
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use ::policy::{PolicyDomain, PolicySet};
+
 use crate::{
-    Catalog, CatalogError, Certificate, Filespace, Node, PackRow, PageDigest, PageKey, PageRow,
-    PageSpan, SessionRow, TokenRow, VersionRow, Write,
+    Catalog, CatalogError, Certificate, Day, EventRow, ExpiryState, Filespace, Node, NodeChange,
+    OptionSet, PackRow, PageDigest, PageKey, PageRow, PageSpan, SessionRow, TokenRow, VersionRow,
+    Write,
 };
 
 /// Pieces of work that share one commit at most.
@@ -379,8 +384,83 @@ impl Catalog for Sqlite {
         self.read(read::next_pack)
     }
 
-    fn classes(&self, domain: DomainId) -> Result<Vec<(ClassId, String, bool)>, CatalogError> {
-        self.read(|connection| read::classes(connection, domain))
+    fn domains(&self) -> Result<Vec<PolicyDomain>, CatalogError> {
+        self.read(policy::domains)
+    }
+
+    fn add_domain(&self, name: &str, now: ServerTime) -> Result<PolicyDomain, CatalogError> {
+        let name = name.to_owned();
+        self.write(move |connection| policy::add_domain(connection, &name, now))
+    }
+
+    fn remove_domain(&self, domain: DomainId) -> Result<(), CatalogError> {
+        self.write(move |connection| policy::remove_domain(connection, domain))
+    }
+
+    fn class_number(&self, domain: DomainId, name: &str) -> Result<ClassId, CatalogError> {
+        let name = name.to_owned();
+        self.write(move |connection| policy::class_number(connection, domain, &name))
+    }
+
+    fn put_draft(
+        &self,
+        domain: DomainId,
+        draft: Option<&PolicySet>,
+        now: ServerTime,
+    ) -> Result<(), CatalogError> {
+        let draft = draft.cloned();
+        self.write(move |connection| policy::put_draft(connection, domain, draft.as_ref(), now))
+    }
+
+    fn activate(
+        &self,
+        domain: DomainId,
+        set: &PolicySet,
+        event: &EventRow,
+    ) -> Result<(), CatalogError> {
+        let (set, event) = (set.clone(), event.clone());
+        self.write(move |connection| policy::activate(connection, domain, &set, &event))
+    }
+
+    fn option_sets(&self) -> Result<Vec<OptionSet>, CatalogError> {
+        self.read(policy::option_sets)
+    }
+
+    fn put_option_set(&self, set: &OptionSet) -> Result<(), CatalogError> {
+        let set = set.clone();
+        self.write(move |connection| policy::put_option_set(connection, &set))
+    }
+
+    fn remove_option_set(&self, name: &str) -> Result<(), CatalogError> {
+        let name = name.to_owned();
+        self.write(move |connection| policy::remove_option_set(connection, &name))
+    }
+
+    fn change_node(&self, node: NodeId, change: &NodeChange) -> Result<(), CatalogError> {
+        let change = change.clone();
+        self.write(move |connection| identity::change_node(connection, node, &change))
+    }
+
+    fn events(
+        &self,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<(i64, EventRow)>, CatalogError> {
+        self.read(|connection| policy::events(connection, before, limit))
+    }
+
+    fn expiry(&self, filespace: FilespaceId) -> Result<ExpiryState, CatalogError> {
+        self.read(|connection| expiry::get(connection, filespace))
+    }
+
+    fn endings(
+        &self,
+        filespace: FilespaceId,
+        days: (Day, Day),
+        after: Option<&(Day, DirPath)>,
+        limit: usize,
+    ) -> Result<Vec<(Day, DirPath)>, CatalogError> {
+        self.read(|connection| expiry::endings(connection, filespace, days, after, limit))
     }
 
     fn sessions(&self, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError> {

@@ -3,11 +3,18 @@
 use std::path::Path;
 
 use tokio::runtime::Runtime;
+use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 use wire::proto;
 use wire::proto::admin_client::AdminClient;
 
-pub use wire::proto::{AddNodeReply, NodeInfo};
+pub use wire::proto::edit_policy_request::Edit;
+use wire::proto::{ActivatePolicyRequest, DomainRequest, EditPolicyRequest};
+pub use wire::proto::{
+    AddNodeReply, ArchiveCopyGroup, BackupCopyGroup, Domain, Event, ExpireReply, ExpireRequest,
+    GraceDays, ManagementClass, NodeInfo, OptionSet, PolicyDifference, PolicyReview, PolicySet,
+    RemoveGroup, SetNodeRequest,
+};
 
 use crate::{ClientError, ErrorKind};
 
@@ -69,21 +76,8 @@ impl Admin {
         Ok(reply.into_inner().nodes)
     }
 
-    pub fn lock_node(&mut self, name: &str, locked: bool) -> Result<NodeInfo, ClientError> {
-        self.set_node(name, Some(locked), None)
-    }
-
-    pub fn rename_node(&mut self, name: &str, new_name: &str) -> Result<NodeInfo, ClientError> {
-        self.set_node(name, None, Some(new_name.to_owned()))
-    }
-
-    fn set_node(
-        &mut self,
-        name: &str,
-        locked: Option<bool>,
-        new_name: Option<String>,
-    ) -> Result<NodeInfo, ClientError> {
-        let request = proto::SetNodeRequest { name: name.to_owned(), locked, new_name };
+    /// Changes of the node `request.name` what the request says.
+    pub fn set_node(&mut self, request: SetNodeRequest) -> Result<NodeInfo, ClientError> {
         let reply = self.runtime.block_on(self.client.set_node(request))?;
         Ok(reply.into_inner())
     }
@@ -93,5 +87,102 @@ impl Admin {
         let request = proto::RemoveNodeRequest { name: name.to_owned(), with_data };
         let reply = self.runtime.block_on(self.client.remove_node(request))?;
         Ok(reply.into_inner())
+    }
+
+    /// One policy domain, or all.
+    pub fn domains(&mut self, name: Option<&str>) -> Result<Vec<Domain>, ClientError> {
+        let request = proto::DomainsRequest { name: name.unwrap_or_default().to_owned() };
+        let reply = self.runtime.block_on(self.client.domains(request))?;
+        Ok(reply.into_inner().domains)
+    }
+
+    pub fn add_domain(&mut self, name: &str) -> Result<Domain, ClientError> {
+        let request = DomainRequest { name: name.to_owned() };
+        Ok(self.runtime.block_on(self.client.add_domain(request))?.into_inner())
+    }
+
+    pub fn remove_domain(&mut self, name: &str) -> Result<Domain, ClientError> {
+        let request = DomainRequest { name: name.to_owned() };
+        Ok(self.runtime.block_on(self.client.remove_domain(request))?.into_inner())
+    }
+
+    /// Changes the draft of the domain's policy; makes one of the active set where there is none.
+    pub fn edit_policy(&mut self, domain: &str, edit: Edit) -> Result<PolicyReview, ClientError> {
+        let request = EditPolicyRequest { domain: domain.to_owned(), edit: Some(edit) };
+        Ok(self.runtime.block_on(self.client.edit_policy(request))?.into_inner())
+    }
+
+    /// How the domain's draft differs from what is active.
+    pub fn review_policy(&mut self, domain: &str) -> Result<PolicyReview, ClientError> {
+        let request = DomainRequest { name: domain.to_owned() };
+        Ok(self.runtime.block_on(self.client.review_policy(request))?.into_inner())
+    }
+
+    /// What would expire if the domain's draft were active; `visit` hears how it goes.
+    pub fn simulate_policy(
+        &mut self,
+        domain: &str,
+        visit: &mut dyn FnMut(&ExpireReply),
+    ) -> Result<ExpireReply, ClientError> {
+        let request = DomainRequest { name: domain.to_owned() };
+        let stream = self.runtime.block_on(self.client.simulate_policy(request))?.into_inner();
+        self.hear(stream, visit)
+    }
+
+    pub fn activate_policy(
+        &mut self,
+        domain: &str,
+        confirm: bool,
+    ) -> Result<PolicyReview, ClientError> {
+        let request = ActivatePolicyRequest { domain: domain.to_owned(), confirm };
+        Ok(self.runtime.block_on(self.client.activate_policy(request))?.into_inner())
+    }
+
+    /// Drops what policy no longer keeps; `visit` hears how it goes. Ends early with this process.
+    pub fn expire(
+        &mut self,
+        request: ExpireRequest,
+        visit: &mut dyn FnMut(&ExpireReply),
+    ) -> Result<ExpireReply, ClientError> {
+        let stream = self.runtime.block_on(self.client.expire(request))?.into_inner();
+        self.hear(stream, visit)
+    }
+
+    fn hear(
+        &self,
+        mut stream: Streaming<ExpireReply>,
+        visit: &mut dyn FnMut(&ExpireReply),
+    ) -> Result<ExpireReply, ClientError> {
+        while let Some(reply) = self.runtime.block_on(stream.message())? {
+            if reply.is_last {
+                return Ok(reply);
+            }
+            visit(&reply);
+        }
+        Err(ClientError::new(ErrorKind::Retry, "the server ended before it was done"))
+    }
+
+    /// One option set, or all.
+    pub fn option_sets(&mut self, name: Option<&str>) -> Result<Vec<OptionSet>, ClientError> {
+        let request = proto::OptionSetsRequest { name: name.unwrap_or_default().to_owned() };
+        let reply = self.runtime.block_on(self.client.option_sets(request))?;
+        Ok(reply.into_inner().sets)
+    }
+
+    pub fn put_option_set(&mut self, set: OptionSet) -> Result<(), ClientError> {
+        self.runtime.block_on(self.client.put_option_set(set))?;
+        Ok(())
+    }
+
+    pub fn remove_option_set(&mut self, name: &str) -> Result<(), ClientError> {
+        let set = OptionSet { name: name.to_owned(), text: bytes::Bytes::new() };
+        self.runtime.block_on(self.client.remove_option_set(set))?;
+        Ok(())
+    }
+
+    /// What has been done, newest first, at most `limit`.
+    pub fn events(&mut self, limit: u32) -> Result<Vec<Event>, ClientError> {
+        let request = proto::EventsRequest { limit };
+        Ok(self.runtime.block_on(self.client.events(request))?.into_inner().events)
     }
 }

@@ -41,6 +41,7 @@ use crate::home::Home;
 use crate::link::Link;
 use crate::progress::{Phase, Progress};
 use crate::report::{BackupReport, Failure};
+use crate::rules::Rules;
 use crate::{BackupOptions, ClientError, ErrorKind};
 use tally::Tally;
 
@@ -73,9 +74,19 @@ pub(crate) fn run(
     sys::process::raise_open_files();
     let tally = Tally::new(Arc::clone(progress));
     let scopes = scopes(options.targets.paths(), &tally)?;
+    let rules = Rules::load(home, link, options.inclexcl.as_deref(), &options.excludes)?;
+    rules.warnings.iter().for_each(|warning| tally.warn(warning.clone()));
     progress.enter(Phase::Running);
+    let site = session::Site { link, home, options, rules: &rules, tally: &tally };
     for (filespace, targets) in &scopes {
-        session::back_up(link, home, options, session::Scope { filespace, targets }, &tally)?;
+        match rules.excludes_filesystem(filespace) {
+            Some(rule_index) => {
+                let (source, rule) = rules.shown(rule_index);
+                let filespace = model::escaped(filespace);
+                tally.warn(format!("{filespace} is left out by '{rule}' ({source})"));
+            }
+            None => session::back_up(site, session::Scope { filespace, targets })?,
+        }
     }
     progress.enter(Phase::Finishing);
     let mut report = tally.into_report();

@@ -33,6 +33,12 @@ pub(crate) struct ClientConfig {
     /// Where the deduplication cache lies, if not in the node's folder: a fast disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) dedup_cache_folder: Option<PathBuf>,
+    /// The node's include and exclude statements; `inclexcl` in its folder unless this says else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) inclexcl: Option<PathBuf>,
+    /// DIRMC: the class of directories, if not the one that keeps longest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dirmc: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) tuning: Tuning,
 }
@@ -173,6 +179,8 @@ pub fn enroll(home: &Path, address: &str, token: &str) -> Result<Enrolled, Clien
         node: certificate.node.clone(),
         dedup_cache_megabytes: default_cache_megabytes(),
         dedup_cache_folder: None,
+        inclexcl: None,
+        dirmc: None,
         tuning: Tuning::default(),
     };
     let text = toml::to_string(&config)

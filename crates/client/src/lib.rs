@@ -13,23 +13,25 @@ mod error;
 mod home;
 mod link;
 mod list;
+mod preview;
 mod progress;
 mod report;
 mod restore;
+mod rules;
 mod tuning;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::{Kind, ServerTime};
-use policy::Selection;
 
 pub use backup::Targets;
 pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
 pub use home::{Enrolled, enroll};
-pub use link::{FilespaceSummary, Hello};
+pub use link::{Class, FilespaceSummary, Hello};
 pub use list::ListedVersion;
+pub use preview::{PreviewOptions, Previewed, RuleShown, Ruled};
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
 pub use tuning::{CompressionChoice, Tuning};
@@ -40,7 +42,10 @@ pub use tuning::{CompressionChoice, Tuning};
 pub struct BackupOptions {
     /// Paths of directories, files or whole file systems, as the user gave them.
     pub targets: Targets,
-    pub selection: Selection,
+    /// Patterns of what is left out, beside the rules of node and server.
+    pub excludes: Vec<Vec<u8>>,
+    /// The list of statements to take instead of the node's own.
+    pub inclexcl: Option<PathBuf>,
     /// Read everything again, whatever has not changed.
     pub full: bool,
     /// Tell what would be done.
@@ -140,6 +145,25 @@ impl Client {
         progress: &Arc<Progress>,
     ) -> Result<BackupReport, ClientError> {
         backup::run(&self.link, &self.home, options, progress)
+    }
+
+    /// What a backup would do with each path, and which rule says so; with what the user should
+    /// know of the rules.
+    pub fn explain(
+        &self,
+        options: &PreviewOptions,
+    ) -> Result<(Vec<Ruled>, Vec<String>), ClientError> {
+        preview::explain(&self.link, &self.home, options)
+    }
+
+    /// Calls `visit` with what a backup would do with each object at and below the paths, until it
+    /// says `false`.
+    pub fn preview(
+        &self,
+        options: &PreviewOptions,
+        visit: &mut dyn FnMut(&Ruled) -> bool,
+    ) -> Result<Previewed, ClientError> {
+        preview::preview(&self.link, &self.home, options, visit)
     }
 
     /// Restores. A rerun skips what is right already.

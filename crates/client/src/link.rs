@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper_util::rt::TokioIo;
 use model::{ClassId, DirPath, ServerTime};
+use policy::{ArchiveCopyGroup, BackupCopyGroup};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -49,9 +50,70 @@ pub struct Hello {
     pub server_version: String,
     /// The server's clock.
     pub now: ServerTime,
-    pub default_class: String,
-    /// Names of management classes.
-    pub classes: BTreeMap<ClassId, String>,
+    /// The classes that objects may be bound to.
+    pub classes: BTreeMap<ClassId, Class>,
+    pub default_class: ClassId,
+    /// Of directories.
+    pub directory_class: ClassId,
+    /// Name and text of the statements that come behind the node's own.
+    pub option_set: Option<(String, Vec<u8>)>,
+}
+
+/// What the client must know of a management class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Class {
+    pub name: String,
+    /// `None`: its objects are not backed up.
+    pub backup: Option<BackupCopyGroup>,
+    /// `None`: its objects are not archived.
+    pub archive: Option<ArchiveCopyGroup>,
+}
+
+impl Class {
+    /// `None` for words that this version does not know.
+    fn of(message: &proto::ManagementClass) -> Option<(ClassId, Self)> {
+        fn word<T: std::str::FromStr>(text: Option<&String>) -> Option<T> {
+            text?.parse().ok()
+        }
+        let days = |days: Option<u32>| u16::try_from(days?).ok();
+        let backup = |group: &proto::BackupCopyGroup| {
+            Some(BackupCopyGroup {
+                versions_existing_max: word(group.versions_existing.as_ref())?,
+                versions_deleted_max: word(group.versions_deleted.as_ref())?,
+                extra_days: word(group.extra_days.as_ref())?,
+                only_days: word(group.only_days.as_ref())?,
+                mode: word(group.mode.as_ref())?,
+                frequency_days: days(group.frequency_days)?,
+                serialization: word(group.serialization.as_ref())?,
+            })
+        };
+        let archive = |group: &proto::ArchiveCopyGroup| {
+            Some(ArchiveCopyGroup {
+                keep_days: word(group.keep_days.as_ref())?,
+                starts: word(group.starts.as_ref())?,
+                minimum_days: days(group.minimum_days)?,
+            })
+        };
+        let class = Self {
+            name: message.name.clone(),
+            backup: match &message.backup {
+                Some(group) => Some(backup(group)?),
+                None => None,
+            },
+            archive: match &message.archive {
+                Some(group) => Some(archive(group)?),
+                None => None,
+            },
+        };
+        Some((ClassId(u16::try_from(message.number).ok()?), class))
+    }
+}
+
+impl Hello {
+    /// The name of the class `id`; empty for one that is gone.
+    pub fn class_name(&self, id: ClassId) -> &str {
+        self.classes.get(&id).map_or("", |class| &class.name)
+    }
 }
 
 /// A filespace of the node as the server knows it.
@@ -113,13 +175,21 @@ impl Link {
         let short = |_| ClientError::new(ErrorKind::Bug, "the server sent keys of another length");
         let domain_key = <[u8; 32]>::try_from(&reply.domain_key[..]).map_err(short)?;
         let digest_key = <[u8; 32]>::try_from(&reply.digest_key[..]).map_err(short)?;
-        let class = |(id, name)| Some((ClassId(u16::try_from(id).ok()?), name));
+        let unknown = || {
+            let message = "the server's policy has what this version does not know; update it";
+            ClientError::new(ErrorKind::Usage, message)
+        };
+        let number = |number: u32| u16::try_from(number).map(ClassId).map_err(|_| unknown());
+        let classes: Option<_> = reply.classes.iter().map(Class::of).collect();
+        let option_set = reply.option_set.filter(|set| !set.name.is_empty());
         let hello = Hello {
             node: reply.node,
             server_version: reply.server_version,
             now: ServerTime(reply.now),
-            default_class: reply.default_class,
-            classes: reply.classes.into_iter().filter_map(class).collect(),
+            classes: classes.ok_or_else(unknown)?,
+            default_class: number(reply.default_class)?,
+            directory_class: number(reply.directory_class)?,
+            option_set: option_set.map(|set| (set.name, set.text.to_vec())),
         };
         let domain_key = chunk::DomainKey::new(domain_key);
         Ok(Self { runtime, client, hello, domain_key, digest_key })
@@ -127,12 +197,6 @@ impl Link {
 
     pub(crate) fn hello(&self) -> &Hello {
         &self.hello
-    }
-
-    /// The class that objects are bound to.
-    pub(crate) fn default_class(&self) -> ClassId {
-        let is_default = |(_, name): &(&ClassId, &String)| **name == self.hello.default_class;
-        self.hello.classes.iter().find(is_default).map_or(ClassId(1), |(id, _)| *id)
     }
 
     /// A handle for calls; cheap.

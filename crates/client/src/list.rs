@@ -122,7 +122,7 @@ fn versions(
     for directory in &message.directories {
         for entry in crate::restore::decode(directory)? {
             let path = entry.directory.join(&entry.object.name);
-            let class = link.hello().classes.get(&entry.object.class).cloned().unwrap_or_default();
+            let class = link.hello().class_name(entry.object.class).to_owned();
             versions.push(ListedVersion {
                 path: crate::backup::absolute(filespace, &path),
                 object: entry.object,

@@ -4,7 +4,9 @@ mod admin;
 mod backup;
 mod completions;
 mod enroll;
+mod explain;
 mod list;
+mod preview;
 mod restore;
 mod server;
 mod status;
@@ -35,6 +37,8 @@ pub(crate) enum Command {
     Backup(backup::Args),
     Restore(restore::Args),
     List(list::Args),
+    Explain(explain::Args),
+    Preview(preview::Args),
     Verify(verify::Args),
     Status(status::Args),
     Completions(completions::Args),
@@ -74,6 +78,8 @@ fn run(arguments: Arguments) -> Result<u8, CommandError> {
         Command::Backup(args) => backup::run(args, &mut context),
         Command::Restore(args) => restore::run(args, &mut context),
         Command::List(args) => list::run(args, &mut context),
+        Command::Explain(args) => explain::run(args, &mut context),
+        Command::Preview(args) => preview::run(args, &mut context),
         Command::Verify(args) => verify::run(args, &mut context),
         Command::Status(args) => status::run(args, &mut context),
         Command::Completions(args) => completions::run(args, &mut context),

@@ -7,6 +7,12 @@ use client::ClientError;
 /// The exit code of a command that was not done.
 pub(crate) const NOT_DONE: u8 = 12;
 
+/// Done, but not with every object.
+pub(crate) const FAILED: u8 = 4;
+
+/// Done, and there is something to know.
+pub(crate) const WARNED: u8 = 8;
+
 /// Ends a command with [`NOT_DONE`].
 #[derive(Debug)]
 pub(crate) struct CommandError {

@@ -1,18 +1,21 @@
-//! Management classes and what a new server begins with.
+//! Management classes, the sets that hold them, and what a new server begins with.
 //!
-//! A policy domain holds management classes; an object is bound to one of them, and its backup copy
-//! group says how long versions are kept. These types are stored and shown. The rule that picks the
-//! versions to expire is deliberately absent.
+//! A policy domain has an active set of management classes, and at most one draft of the next. An
+//! object is bound to a class; the class's backup copy group says how long its versions are kept,
+//! its archive copy group how long an archive copy is.
 
 use std::fmt;
+use std::str::FromStr;
 
-use model::{ClassId, DomainId};
+use model::{ClassId, DomainId, ServerTime};
+use serde::{Deserialize, Serialize};
 
 /// The name of the domain and of the class that every new server has.
 pub const STANDARD: &str = "STANDARD";
 
 /// How many, or how many days, at most.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Limit {
     /// `NOLIMIT`: this criterion never drops a version.
     Unlimited,
@@ -24,6 +27,21 @@ impl Limit {
     pub const DAYS_MAX: u16 = 30_000;
     /// The largest number of versions that can be set.
     pub const VERSIONS_MAX: u16 = 9_999;
+
+    /// The limit that keeps longer.
+    #[must_use]
+    pub fn longer(self, other: Self) -> Self {
+        if self.is_shorter_than(other) { other } else { self }
+    }
+
+    /// Whether this keeps less than `other`.
+    pub fn is_shorter_than(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Unlimited, _) => false,
+            (Self::AtMost(_), Self::Unlimited) => true,
+            (Self::AtMost(this), Self::AtMost(other)) => this < other,
+        }
+    }
 }
 
 impl fmt::Display for Limit {
@@ -35,9 +53,96 @@ impl fmt::Display for Limit {
     }
 }
 
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.eq_ignore_ascii_case("nolimit") {
+            return Ok(Self::Unlimited);
+        }
+        match text.parse() {
+            Ok(number @ 0..=Self::DAYS_MAX) => Ok(Self::AtMost(number)),
+            _ => Err(format!("it is a number from 0 to {}, or NOLIMIT", Self::DAYS_MAX)),
+        }
+    }
+}
+
+impl TryFrom<String> for Limit {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Limit> for String {
+    fn from(limit: Limit) -> Self {
+        limit.to_string()
+    }
+}
+
+/// Whether a backup sends what has not changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Only what has changed.
+    #[default]
+    Modified,
+    /// Everything, each time.
+    Absolute,
+}
+
+/// What becomes of a file that changes while it is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Serialization {
+    /// It fails at once.
+    Static,
+    /// It is tried again, and fails when it still changes.
+    #[default]
+    ShrStatic,
+    /// It is tried again, and taken as it comes when it still changes.
+    ShrDynamic,
+    /// It is taken as it comes.
+    Dynamic,
+}
+
+/// Has the choices of an enum read and written as their words.
+macro_rules! words {
+    ($choice:ident, $($variant:ident = $word:literal),+) => {
+        impl fmt::Display for $choice {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $word),+ })
+            }
+        }
+
+        impl FromStr for $choice {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text.to_ascii_lowercase().as_str() {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err(format!("it is one of {}", [$($word),+].join(", "))),
+                }
+            }
+        }
+    };
+}
+
+words!(Mode, Modified = "modified", Absolute = "absolute");
+words!(
+    Serialization,
+    Static = "static",
+    ShrStatic = "shrstatic",
+    ShrDynamic = "shrdynamic",
+    Dynamic = "dynamic"
+);
+words!(RetentionStart, Creation = "creation", Event = "event");
+
 /// How long the backup versions of an object are kept. The limits on number and on age both hold:
 /// whichever is met first drops the version. The active version is never dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BackupCopyGroup {
     /// VEREXISTS: versions kept while the object exists, the active one included.
     pub versions_existing_max: Limit,
@@ -47,6 +152,31 @@ pub struct BackupCopyGroup {
     pub extra_days: Limit,
     /// RETONLY: the same for the last version of an object that is gone.
     pub only_days: Limit,
+    #[serde(default)]
+    pub mode: Mode,
+    /// FREQUENCY: a changed object is sent only so many days after it was sent last.
+    #[serde(default)]
+    pub frequency_days: u16,
+    #[serde(default)]
+    pub serialization: Serialization,
+}
+
+impl BackupCopyGroup {
+    /// Keeps `days` days whatever there is: what holds for objects whose class has no group.
+    pub fn grace(days: u16) -> Self {
+        let days = Limit::AtMost(days);
+        Self { extra_days: days, only_days: days, ..Self::default() }
+    }
+
+    /// The limits, by TSM's names.
+    pub fn limits(&self) -> [(&'static str, Limit); 4] {
+        [
+            ("VEREXISTS", self.versions_existing_max),
+            ("VERDELETED", self.versions_deleted_max),
+            ("RETEXTRA", self.extra_days),
+            ("RETONLY", self.only_days),
+        ]
+    }
 }
 
 impl Default for BackupCopyGroup {
@@ -63,16 +193,201 @@ impl Default for BackupCopyGroup {
             versions_deleted_max: Limit::Unlimited,
             extra_days: Limit::AtMost(30),
             only_days: Limit::AtMost(60),
+            mode: Mode::default(),
+            frequency_days: 0,
+            serialization: Serialization::default(),
+        }
+    }
+}
+
+/// When the days of an archive copy begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RetentionStart {
+    /// When it is made.
+    #[default]
+    Creation,
+    /// When somebody says that the event has happened.
+    Event,
+}
+
+/// How long archive copies are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArchiveCopyGroup {
+    /// RETVER: days kept once they begin.
+    pub keep_days: Limit,
+    /// RETINIT.
+    #[serde(default)]
+    pub starts: RetentionStart,
+    /// RETMIN: days kept at least, whenever the event is.
+    #[serde(default = "ArchiveCopyGroup::minimum_days_default")]
+    pub minimum_days: u16,
+}
+
+impl ArchiveCopyGroup {
+    fn minimum_days_default() -> u16 {
+        365
+    }
+}
+
+impl Default for ArchiveCopyGroup {
+    /// TSM's: a year from when it is made.
+    fn default() -> Self {
+        Self {
+            keep_days: Limit::AtMost(365),
+            starts: RetentionStart::default(),
+            minimum_days: Self::minimum_days_default(),
         }
     }
 }
 
 /// A named set of retention rules that objects are bound to.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ManagementClass {
+    #[serde(with = "class_number")]
     pub id: ClassId,
     pub name: String,
-    pub backup: BackupCopyGroup,
+    /// Without it objects of the class are not backed up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<BackupCopyGroup>,
+    /// Without it objects of the class are not archived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive: Option<ArchiveCopyGroup>,
+    /// Until then the class may keep longer, and never shorter. Microseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "time_number")]
+    pub locked_until: Option<ServerTime>,
+}
+
+impl ManagementClass {
+    /// A class with the default groups.
+    pub fn new(id: ClassId, name: &str) -> Self {
+        Self {
+            id,
+            name: name.to_owned(),
+            backup: Some(BackupCopyGroup::default()),
+            archive: Some(ArchiveCopyGroup::default()),
+            locked_until: None,
+        }
+    }
+
+    /// Whether what the class holds may not be let go of before its time.
+    pub fn is_locked(&self, now: ServerTime) -> bool {
+        self.locked_until.is_some_and(|until| until > now)
+    }
+}
+
+mod class_number {
+    use model::ClassId;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    pub(super) fn serialize<S: Serializer>(id: &ClassId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u16(id.0)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ClassId, D::Error> {
+        u16::deserialize(from).map(ClassId)
+    }
+}
+
+mod time_number {
+    use model::ServerTime;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        time: &Option<ServerTime>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        time.map(|time| time.0).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<ServerTime>, D::Error> {
+        Ok(Option::deserialize(from)?.map(ServerTime))
+    }
+}
+
+/// The classes of a domain, and what holds where they say nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicySet {
+    /// By name.
+    pub classes: Vec<ManagementClass>,
+    /// The class of objects that no statement binds. Invariant: one of `classes`.
+    #[serde(with = "class_number")]
+    pub default_class: ClassId,
+    /// BACKRETENTION: days that versions are kept whose class has no backup copy group.
+    pub backup_grace_days: u16,
+    /// ARCHRETENTION: the same for archive copies.
+    pub archive_grace_days: u16,
+}
+
+impl PolicySet {
+    /// One class, so that nobody has to configure anything before the first backup. The days of
+    /// grace are TSM's.
+    pub fn standard(class: ClassId) -> Self {
+        Self {
+            classes: vec![ManagementClass::new(class, STANDARD)],
+            default_class: class,
+            backup_grace_days: 30,
+            archive_grace_days: 365,
+        }
+    }
+
+    /// The class `id`, while the set has it.
+    pub fn class(&self, id: ClassId) -> Option<&ManagementClass> {
+        self.classes.iter().find(|class| class.id == id)
+    }
+
+    /// The class called `name`, in whatever case.
+    pub fn named(&self, name: &str) -> Option<&ManagementClass> {
+        self.classes.iter().find(|class| class.name.eq_ignore_ascii_case(name))
+    }
+
+    fn class_or_default(&self, id: ClassId) -> Option<&ManagementClass> {
+        self.class(id).or_else(|| self.class(self.default_class))
+    }
+
+    /// What holds for versions bound to the class `id`: the rules of the class, of the default
+    /// class where it is gone, and the days of grace where there are no rules.
+    pub fn backup_rules(&self, id: ClassId) -> BackupCopyGroup {
+        let class = self.class_or_default(id);
+        let group = class.and_then(|class| class.backup);
+        group.unwrap_or_else(|| BackupCopyGroup::grace(self.backup_grace_days))
+    }
+
+    /// The same for archive copies.
+    pub fn archive_rules(&self, id: ClassId) -> ArchiveCopyGroup {
+        let class = self.class_or_default(id);
+        let grace = Limit::AtMost(self.archive_grace_days);
+        class
+            .and_then(|class| class.archive)
+            .unwrap_or(ArchiveCopyGroup { keep_days: grace, ..ArchiveCopyGroup::default() })
+    }
+
+    /// The class of directories: the one that keeps the last version longest, of several the last
+    /// by name, so that a directory outlives what is in it.
+    pub fn directory_class(&self) -> ClassId {
+        let mut best: Option<(&ManagementClass, Limit)> = None;
+        for class in &self.classes {
+            let Some(group) = class.backup else { continue };
+            if best.is_none_or(|(_, limit)| !group.only_days.is_shorter_than(limit)) {
+                best = Some((class, group.only_days));
+            }
+        }
+        best.map_or(self.default_class, |(class, _)| class.id)
+    }
+
+    /// Adds `class`, or puts it in the place of the one with its name.
+    pub fn put(&mut self, class: ManagementClass) {
+        match self.classes.binary_search_by(|known| known.name.cmp(&class.name)) {
+            Ok(at) => self.classes[at] = class,
+            Err(at) => self.classes.insert(at, class),
+        }
+    }
 }
 
 /// A scope of policy: its nodes may use its classes and no others.
@@ -80,22 +395,16 @@ pub struct ManagementClass {
 pub struct PolicyDomain {
     pub id: DomainId,
     pub name: String,
-    pub classes: Vec<ManagementClass>,
-    /// The class of objects that no statement binds. Invariant: one of `classes`.
-    pub default_class: ClassId,
+    pub active: PolicySet,
+    /// The set that is to become the active one.
+    pub draft: Option<PolicySet>,
 }
 
-impl PolicyDomain {
-    /// The domain that a new server begins with: one class, so that nobody has to configure
-    /// anything before the first backup.
-    pub fn standard(id: DomainId, class: ClassId) -> Self {
-        let standard = ManagementClass {
-            id: class,
-            name: STANDARD.to_owned(),
-            backup: BackupCopyGroup::default(),
-        };
-        Self { id, name: STANDARD.to_owned(), classes: vec![standard], default_class: class }
-    }
+/// Whether `name` can be that of a domain, a class or an option set: 1 to 64 letters, digits, '.',
+/// '-' and '_'.
+pub fn is_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
 #[cfg(test)]
@@ -104,22 +413,65 @@ mod tests {
 
     #[test]
     fn a_new_server_keeps_by_time_alone() {
-        let group = BackupCopyGroup::default();
-        let shown = [
-            group.versions_existing_max,
-            group.versions_deleted_max,
-            group.extra_days,
-            group.only_days,
-        ]
-        .map(|limit| limit.to_string());
+        let shown = BackupCopyGroup::default().limits().map(|(_, limit)| limit.to_string());
         assert_eq!(shown, ["NOLIMIT", "NOLIMIT", "30", "60"]);
     }
 
     #[test]
-    fn the_standard_domain_knows_its_default_class() {
-        let domain = PolicyDomain::standard(DomainId(1), ClassId(7));
-        assert_eq!((domain.name.as_str(), domain.default_class), ("STANDARD", ClassId(7)));
-        let class = domain.classes.iter().find(|class| class.id == domain.default_class);
-        assert_eq!(class.map(|class| class.name.as_str()), Some("STANDARD"));
+    fn limits_are_read_as_they_are_written() {
+        for text in ["0", "30000", "NOLIMIT"] {
+            assert_eq!(text.parse::<Limit>().map(|limit| limit.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!("nolimit".parse(), Ok(Limit::Unlimited));
+        for text in ["", "-1", "30001", "no"] {
+            assert!(text.parse::<Limit>().is_err(), "{text}");
+        }
+    }
+
+    fn set(classes: &[(&str, &str)]) -> PolicySet {
+        let mut set = PolicySet::standard(ClassId(1));
+        set.classes.clear();
+        for (at, (name, only)) in (1..).zip(classes) {
+            let only_days = only.parse().expect("a limit");
+            let group = BackupCopyGroup { only_days, ..BackupCopyGroup::default() };
+            let class = ManagementClass::new(ClassId(at), name);
+            set.put(ManagementClass { backup: Some(group), ..class });
+        }
+        set
+    }
+
+    #[track_caller]
+    fn check_directory(classes: &[(&str, &str)], expected: &str) {
+        let set = set(classes);
+        let class = set.class(set.directory_class()).expect("one of its classes");
+        assert_eq!(class.name, expected);
+    }
+
+    #[test]
+    fn directories_are_kept_longest_and_the_last_name_decides() {
+        check_directory(&[("A", "60")], "A");
+        check_directory(&[("A", "60"), ("B", "30")], "A");
+        check_directory(&[("B", "60"), ("A", "60")], "B");
+        check_directory(&[("A", "NOLIMIT"), ("B", "30000")], "A");
+    }
+
+    #[test]
+    fn a_class_that_is_gone_is_the_default_class_and_then_grace() {
+        let mut set = set(&[("A", "60"), ("B", "90")]);
+        assert_eq!(set.backup_rules(ClassId(2)).only_days, Limit::AtMost(90));
+        assert_eq!(set.backup_rules(ClassId(9)).only_days, Limit::AtMost(60));
+        set.classes[0].backup = None;
+        assert_eq!(set.backup_rules(ClassId(9)).only_days, Limit::AtMost(30));
+        assert_eq!(set.backup_rules(ClassId(9)).versions_deleted_max, Limit::Unlimited);
+    }
+
+    #[test]
+    fn a_set_survives_its_text() {
+        let mut set = set(&[("A", "NOLIMIT"), ("B", "90")]);
+        set.classes[1].locked_until = Some(ServerTime(7));
+        set.classes[1].archive = None;
+        let text = serde_json::to_string(&set).expect("text");
+        assert_eq!(serde_json::from_str::<PolicySet>(&text).expect("a set"), set);
+        assert!(serde_json::from_str::<PolicySet>(&text.replace("90", "90000")).is_err());
     }
 }

@@ -5,10 +5,17 @@
 //! environment. What can be decided wrongly can so be tested without a server.
 
 mod class;
+pub mod expiry;
 pub mod expiry_guard;
 mod pattern;
+pub mod review;
 mod selection;
+pub mod statement;
 
-pub use class::{BackupCopyGroup, Limit, ManagementClass, PolicyDomain, STANDARD};
+pub use class::{
+    ArchiveCopyGroup, BackupCopyGroup, Limit, ManagementClass, Mode, PolicyDomain, PolicySet,
+    RetentionStart, STANDARD, Serialization, is_name,
+};
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
-pub use selection::{Selection, Source, Statement, Verdict};
+pub use selection::{Selection, Verdict};
+pub use statement::{Operation, Source, Statement, StatementError, Treatment};

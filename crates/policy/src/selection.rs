@@ -1,79 +1,188 @@
 //! What belongs to a backup: the statements, in order, and the verdict on one object.
 //!
-//! Statements are asked in order and the first that matches decides; what none matches is included.
-//! Each keeps its source, so that a report can name the rule that left an object out. Every
-//! statement excludes and stands on the command line: `include` and options files are deliberately
-//! absent, and their place is a variant of [`Source`] and a tag in [`Selection::canonical`].
+//! 1. `exclude.fs`, `exclude.fstype`, `exclude.dir` and `exclude.tag` come first, wherever they
+//!    stand, and nothing below what they leave out can be included again.
+//! 2. Of all others the last that matches decides: the list is read from the bottom. What none
+//!    matches is included and bound to the default class. They are about files, links and devices;
+//!    directories always belong to it.
+//! 3. `--exclude` stands behind everything else, and is about directories too.
+//! 4. Statements on compression and deduplication are asked apart, also from the bottom.
 //!
 //! A verdict is about one object only. The walk does not descend into an excluded directory, so
-//! what lies below it is never asked about and nothing below it can be included again.
+//! what lies below it is never asked about; [`Selection::explain`] asks for the directories above.
 
 use model::Kind;
 
+use crate::statement::{Operation, Rule, Source, Statement, Treatment};
 use crate::{Pattern, PatternError};
 
 /// Version of the canonical form. It rises when the same text comes to select something else.
-const CANONICAL_VERSION: u8 = 1;
-/// Tag of an excluding statement in the canonical form.
-const TAG_EXCLUDE: u8 = 1;
-
-/// Where a statement stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Source {
-    /// The `--exclude` number `index` of the command, counted from 0.
-    CommandLine { index: usize },
-}
-
-/// One rule: objects that match are left out.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Statement {
-    pub source: Source,
-    pub pattern: Pattern,
-}
+const CANONICAL_VERSION: u8 = 2;
 
 /// What is to be done with an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    Included,
+    /// By the statement number `rule_index`, or because none matches.
+    Included { rule_index: Option<usize> },
     /// Left out by the statement number `rule_index`; a directory with all that is in it.
-    Excluded {
-        rule_index: usize,
-    },
+    Excluded { rule_index: usize },
 }
 
-/// The statements of one backup, in order. The default selects everything.
+impl Verdict {
+    pub fn is_included(self) -> bool {
+        matches!(self, Self::Included { .. })
+    }
+
+    /// The statement that decides, if any does.
+    pub fn rule_index(self) -> Option<usize> {
+        match self {
+            Self::Included { rule_index } => rule_index,
+            Self::Excluded { rule_index } => Some(rule_index),
+        }
+    }
+}
+
+/// The statements of one run, in order. The default selects everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Selection {
     statements: Vec<Statement>,
 }
 
 impl Selection {
-    /// Parses the patterns of `--exclude` in their order; an error comes with the index of its
-    /// pattern.
-    pub fn from_command_line<'a>(
+    /// Takes the statements of the node's own list, of the server's option set, and the patterns of
+    /// `--exclude`; later ones win. An error comes with the index of its pattern.
+    pub fn new<'a>(
+        own: Vec<Statement>,
+        of_server: Vec<Statement>,
         excludes: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<Self, (usize, PatternError)> {
-        let statement = |(index, text)| match Pattern::parse(text) {
-            Ok(pattern) => Ok(Statement { source: Source::CommandLine { index }, pattern }),
-            Err(error) => Err((index, error)),
-        };
-        let statements =
-            excludes.into_iter().enumerate().map(statement).collect::<Result<_, _>>()?;
+        let mut statements = own;
+        statements.extend(of_server);
+        for (index, text) in excludes.into_iter().enumerate() {
+            let pattern = Pattern::parse(text).map_err(|error| (index, error))?;
+            let source = Source::CommandLine { index };
+            statements.push(Statement { source, rule: Rule::ExcludeAny(pattern) });
+        }
         Ok(Self { statements })
     }
 
     /// Decides on the object `path` of the node, an absolute path with or without a slash at its
-    /// end.
+    /// end, in a directory that is not left out itself.
     ///
     /// Costs at most the length of all patterns times the length of the path; nothing is allocated.
-    pub fn verdict(&self, path: &[u8], kind: Kind) -> Verdict {
-        let matches = |statement: &Statement| {
-            (kind == Kind::Directory || !statement.pattern.directories_only())
-                && statement.pattern.matches(path)
+    pub fn verdict(&self, path: &[u8], kind: Kind, operation: Operation) -> Verdict {
+        let statements = || self.statements.iter().enumerate().rev();
+        if kind == Kind::Directory {
+            let excludes = |rule: &Rule| match rule {
+                Rule::ExcludeAny(pattern) => pattern.matches(path),
+                Rule::ExcludeDir(pattern) => {
+                    operation == Operation::Backup && pattern.matches(path)
+                }
+                _ => false,
+            };
+            let found = statements().find(|(_, statement)| excludes(&statement.rule));
+            return found.map_or(Verdict::Included { rule_index: None }, |(rule_index, _)| {
+                Verdict::Excluded { rule_index }
+            });
+        }
+        for (rule_index, statement) in statements() {
+            match &statement.rule {
+                Rule::ExcludeAny(pattern)
+                    if !pattern.directories_only() && pattern.matches(path) =>
+                {
+                    return Verdict::Excluded { rule_index };
+                }
+                Rule::Exclude { pattern, operation: of, symlinks_only }
+                    if *of == operation
+                        && (!symlinks_only || kind == Kind::Symlink)
+                        && matches_file(pattern, path) =>
+                {
+                    return Verdict::Excluded { rule_index };
+                }
+                Rule::Include { pattern, operation: of, .. }
+                    if of.is_none_or(|of| of == operation) && matches_file(pattern, path) =>
+                {
+                    return Verdict::Included { rule_index: Some(rule_index) };
+                }
+                _ => {}
+            }
+        }
+        Verdict::Included { rule_index: None }
+    }
+
+    /// Decides on `path` and all that it lies in: the verdict, and the directory that it is really
+    /// about where that is one above.
+    pub fn explain<'p>(
+        &self,
+        path: &'p [u8],
+        kind: Kind,
+        operation: Operation,
+    ) -> (Verdict, &'p [u8]) {
+        let above = path.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
+        for (end, _) in above {
+            let verdict = self.verdict(&path[..end], Kind::Directory, operation);
+            if !verdict.is_included() {
+                return (verdict, &path[..end]);
+            }
+        }
+        (self.verdict(path, kind, operation), path)
+    }
+
+    /// The statement that leaves out the file system mounted at `path`, if any does.
+    pub fn excludes_filesystem(&self, path: &[u8], filesystem_type: &str) -> Option<usize> {
+        let excludes = |statement: &Statement| match &statement.rule {
+            Rule::ExcludeFs(pattern) => pattern.matches(path),
+            Rule::ExcludeFsType(types) => {
+                types.iter().any(|known| known.eq_ignore_ascii_case(filesystem_type))
+            }
+            _ => false,
         };
-        match self.statements.iter().position(matches) {
-            Some(rule_index) => Verdict::Excluded { rule_index },
-            None => Verdict::Included,
+        self.statements.iter().rposition(excludes)
+    }
+
+    /// The names of files that leave out what is beside them, each with its statement.
+    pub fn tags(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        self.statements
+            .iter()
+            .enumerate()
+            .filter_map(|(index, statement)| match &statement.rule {
+                Rule::ExcludeTagged(name) => Some((index, &name[..])),
+                _ => None,
+            })
+    }
+
+    /// Whether the file `path` is to be treated so; `None` where no statement says.
+    pub fn treats(&self, path: &[u8], wanted: Treatment) -> Option<bool> {
+        self.statements.iter().rev().find_map(|statement| match &statement.rule {
+            Rule::Treat { pattern, treatment, is_on }
+                if *treatment == wanted && matches_file(pattern, path) =>
+            {
+                Some(*is_on)
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether any statement is on compression or deduplication.
+    pub fn has_treatments(&self) -> bool {
+        self.statements
+            .iter()
+            .any(|statement| matches!(statement.rule, Rule::Treat { .. }))
+    }
+
+    /// The names of classes that statements bind to.
+    pub fn classes(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.statements
+            .iter()
+            .enumerate()
+            .filter_map(|(index, _)| Some((index, self.class(index)?)))
+    }
+
+    /// The class that the statement number `rule_index` binds to.
+    pub fn class(&self, rule_index: usize) -> Option<&str> {
+        match &self.statements.get(rule_index)?.rule {
+            Rule::Include { class, .. } => class.as_deref(),
+            _ => None,
         }
     }
 
@@ -85,94 +194,24 @@ impl Selection {
     /// Bytes that differ whenever two selections could decide differently, for the caller to hash
     /// into the directory digest. Where a statement stands is not part of it, the order is.
     ///
-    /// A version byte, then for each statement its tag, the length of its pattern (4 bytes, little
-    /// endian) and the pattern.
+    /// A version byte, then each statement as it is written, with its length before it (4 bytes,
+    /// little endian).
     pub fn canonical(&self) -> Vec<u8> {
         let mut bytes = vec![CANONICAL_VERSION];
         for statement in &self.statements {
-            let text = statement.pattern.as_bytes();
-            let text_bytes = u32::try_from(text.len()).expect("bounded by PATTERN_BYTES_MAX");
-            bytes.push(TAG_EXCLUDE);
+            let text = statement.rule.written();
+            let text_bytes = u32::try_from(text.len()).expect("bounded by LIST_BYTES_MAX");
             bytes.extend_from_slice(&text_bytes.to_le_bytes());
-            bytes.extend_from_slice(text);
+            bytes.extend_from_slice(&text);
         }
         bytes
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn selection(excludes: &[&str]) -> Selection {
-        Selection::from_command_line(excludes.iter().map(|text| text.as_bytes())).expect("parses")
-    }
-
-    /// `expected` is the index of the rule that leaves `path` out; a directory ends with a slash.
-    #[track_caller]
-    fn check(excludes: &[&str], path: &str, expected: Option<usize>) {
-        let kind = if path.ends_with('/') { Kind::Directory } else { Kind::File };
-        let verdict = selection(excludes).verdict(path.as_bytes(), kind);
-        let expected =
-            expected.map_or(Verdict::Included, |rule_index| Verdict::Excluded { rule_index });
-        assert_eq!(verdict, expected, "{excludes:?} on {path}");
-    }
-
-    #[test]
-    fn without_rules_everything_is_included() {
-        check(&[], "/etc/passwd", None);
-        check(&[], "/", None);
-    }
-
-    #[test]
-    fn the_first_rule_that_matches_decides() {
-        let rules = ["*.o", "/src/.../*.o", "/src/target"];
-        check(&rules, "/src/a.o", Some(0));
-        check(&rules, "/src/target/", Some(2));
-        check(&rules, "/src/a.c", None);
-    }
-
-    #[test]
-    fn a_slash_at_the_end_means_directories_only() {
-        check(&["cache/"], "/var/cache/", Some(0));
-        check(&["cache/"], "/var/cache", None);
-        check(&["/var/cache/"], "/var/cache/", Some(0));
-        check(&["/var/cache/"], "/var/cache", None);
-        check(&["cache"], "/var/cache", Some(0));
-        check(&["cache"], "/var/cache/", Some(0));
-    }
-
-    #[test]
-    fn a_symlink_to_a_directory_is_no_directory() {
-        let verdict = selection(&["cache/"]).verdict(b"/var/cache", Kind::Symlink);
-        assert_eq!(verdict, Verdict::Included);
-    }
-
-    #[test]
-    fn an_error_names_its_pattern() {
-        let patterns = [&b"*.o"[..], b"a/b"];
-        assert_eq!(Selection::from_command_line(patterns), Err((1, PatternError::Relative)));
-    }
-
-    #[test]
-    fn statements_keep_their_source() {
-        let selection = selection(&["a", "b"]);
-        let Verdict::Excluded { rule_index } = selection.verdict(b"/b", Kind::File) else {
-            panic!("b is excluded")
-        };
-        let statement = &selection.statements()[rule_index];
-        assert_eq!(statement.source, Source::CommandLine { index: 1 });
-        assert_eq!(statement.pattern.to_string(), "b");
-    }
-
-    #[test]
-    fn every_change_of_the_rules_shows_in_the_canonical_bytes() {
-        let rules: [&[&str]; 7] =
-            [&[], &["a"], &["a/"], &["a", "b"], &["b", "a"], &["ab"], &["a", "a"]];
-        let mut forms: Vec<_> = rules.iter().map(|rules| selection(rules).canonical()).collect();
-        assert_eq!(forms[1], [1, 1, 1, 0, 0, 0, b'a']);
-        forms.sort();
-        forms.dedup();
-        assert_eq!(forms.len(), rules.len());
-    }
+/// A pattern for directories only matches no file.
+fn matches_file(pattern: &Pattern, path: &[u8]) -> bool {
+    !pattern.directories_only() && pattern.matches(path)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,23 @@
 //! Administration, over the socket in the server's folder: whoever may open it may do everything.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use catalog::{CatalogError, Node, TokenRow};
+use catalog::{CatalogError, EventRow, Node, NodeChange, OptionSet, TokenRow};
 use model::{NodeName, ServerTime};
 use tonic::{Request, Response, Status};
 use wire::proto;
 use wire::proto::admin_server::Admin;
 
 use crate::core::Core;
+use crate::domains;
 use crate::enrol::token_hash;
-use crate::node::describe_filespaces;
+use crate::expire::{self, Listener, Order, Outcome};
+use crate::node::{ReplyStream, describe_filespaces, streaming};
 use crate::refusal;
+
+/// Whoever waits for a run hears of it so often.
+const TELL_EVERY: Duration = Duration::from_millis(500);
 
 /// A token is good for so many seconds unless the administrator says otherwise.
 const TOKEN_SECS: i64 = 24 * 3600;
@@ -76,6 +82,9 @@ impl Admin for AdminApi {
                 core.catalog.rename_node(node.id, &new_name).map_err(failed)?;
                 node.name = new_name;
             }
+            core.catalog
+                .change_node(node.id, &change_of(core, &node, &request)?)
+                .map_err(failed)?;
             let node = core.catalog.node(&node.name).map_err(failed)?;
             tracing::info!(node = %node.name, locked = node.locked, "node changed");
             describe(core, &node)
@@ -98,12 +107,224 @@ impl Admin for AdminApi {
                     described.filespaces.len()
                 )));
             }
+            if !described.filespaces.is_empty() {
+                domains::check_unlocked(core, &node, "removing")?;
+            }
             core.catalog.remove_node(node.id).map_err(|error| refusal::catalog(&error))?;
             tracing::info!(node = %node.name, "node removed");
+            let objects: u64 = described.filespaces.iter().map(|one| one.active_objects).sum();
+            let details = format!("{} with {objects} active objects", node.name);
+            domains::note(core, sys::clock::now(), "node removed", &details)?;
             Ok(described)
         })
         .await
     }
+
+    async fn domains(
+        &self,
+        request: Request<proto::DomainsRequest>,
+    ) -> Result<Response<proto::DomainsReply>, Status> {
+        let name = request.into_inner().name;
+        self.blocking(move |core| domains::list(core, &name)).await
+    }
+
+    async fn add_domain(
+        &self,
+        request: Request<proto::DomainRequest>,
+    ) -> Result<Response<proto::Domain>, Status> {
+        let name = request.into_inner().name;
+        self.blocking(move |core| domains::add(core, &name)).await
+    }
+
+    async fn remove_domain(
+        &self,
+        request: Request<proto::DomainRequest>,
+    ) -> Result<Response<proto::Domain>, Status> {
+        let name = request.into_inner().name;
+        self.blocking(move |core| domains::remove(core, &name)).await
+    }
+
+    async fn edit_policy(
+        &self,
+        request: Request<proto::EditPolicyRequest>,
+    ) -> Result<Response<proto::PolicyReview>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |core| domains::edit(core, request)).await
+    }
+
+    async fn review_policy(
+        &self,
+        request: Request<proto::DomainRequest>,
+    ) -> Result<Response<proto::PolicyReview>, Status> {
+        let name = request.into_inner().name;
+        self.blocking(move |core| domains::review(core, &name)).await
+    }
+
+    type SimulatePolicyStream = ReplyStream<proto::ExpireReply>;
+
+    async fn simulate_policy(
+        &self,
+        request: Request<proto::DomainRequest>,
+    ) -> Result<Response<Self::SimulatePolicyStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let name = request.into_inner().name;
+        Ok(Response::new(told(move |listener| domains::simulate(&core, &name, listener))))
+    }
+
+    async fn activate_policy(
+        &self,
+        request: Request<proto::ActivatePolicyRequest>,
+    ) -> Result<Response<proto::PolicyReview>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |core| domains::activate(core, &request)).await
+    }
+
+    type ExpireStream = ReplyStream<proto::ExpireReply>;
+
+    async fn expire(
+        &self,
+        request: Request<proto::ExpireRequest>,
+    ) -> Result<Response<Self::ExpireStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let proto::ExpireRequest { node, dry_run, rate, all } = request.into_inner();
+        Ok(Response::new(told(move |listener| {
+            let nodes = if node.is_empty() {
+                core.catalog.nodes().map_err(|error| refusal::catalog(&error))?
+            } else {
+                vec![find(&core, &node)?]
+            };
+            let rate = Some(rate).filter(|rate| *rate > 0);
+            let order = Order { is_dry: dry_run, rate, all, ..Order::due() };
+            expire::run(&core, &nodes, order, listener)
+        })))
+    }
+
+    async fn option_sets(
+        &self,
+        request: Request<proto::OptionSetsRequest>,
+    ) -> Result<Response<proto::OptionSetsReply>, Status> {
+        let name = request.into_inner().name;
+        self.blocking(move |core| {
+            let sets = core.catalog.option_sets().map_err(|error| refusal::catalog(&error))?;
+            let wanted = |set: &OptionSet| name.is_empty() || set.name.eq_ignore_ascii_case(&name);
+            let sets: Vec<proto::OptionSet> = sets
+                .into_iter()
+                .filter(wanted)
+                .map(|set| proto::OptionSet { name: set.name, text: set.text.into() })
+                .collect();
+            if sets.is_empty() && !name.is_empty() {
+                return Err(Status::not_found(format!(
+                    "there is no option set {name}; 'holdfast admin optionset list' shows all"
+                )));
+            }
+            Ok(proto::OptionSetsReply { sets })
+        })
+        .await
+    }
+
+    async fn put_option_set(
+        &self,
+        request: Request<proto::OptionSet>,
+    ) -> Result<Response<proto::OptionSet>, Status> {
+        let proto::OptionSet { name, text } = request.into_inner();
+        self.blocking(move |core| {
+            domains::check_name(&name, "an option set")?;
+            let source = |line| policy::Source::OptionSet { name: name.clone(), line };
+            policy::statement::parse_list(&text, source)
+                .map_err(|error| Status::invalid_argument(error.to_string()))?;
+            let set = OptionSet { name: name.clone(), text: text.to_vec() };
+            core.catalog.put_option_set(&set).map_err(|error| refusal::catalog(&error))?;
+            domains::note(core, sys::clock::now(), "option set stored", &name)?;
+            Ok(proto::OptionSet { name, text })
+        })
+        .await
+    }
+
+    async fn remove_option_set(
+        &self,
+        request: Request<proto::OptionSet>,
+    ) -> Result<Response<proto::OptionSet>, Status> {
+        let set = request.into_inner();
+        self.blocking(move |core| {
+            let failed = |error| refusal::catalog(&error);
+            core.catalog.remove_option_set(&set.name).map_err(failed)?;
+            domains::note(core, sys::clock::now(), "option set removed", &set.name)?;
+            Ok(set)
+        })
+        .await
+    }
+
+    async fn events(
+        &self,
+        request: Request<proto::EventsRequest>,
+    ) -> Result<Response<proto::EventsReply>, Status> {
+        let limit = request.into_inner().limit as usize;
+        self.blocking(move |core| {
+            let events = core.catalog.events(None, limit);
+            let event = |(number, event): (i64, EventRow)| {
+                let EventRow { time, actor, what, details } = event;
+                proto::Event { number, time: time.0, actor, what, details }
+            };
+            let events = events.map_err(|error| refusal::catalog(&error))?;
+            Ok(proto::EventsReply { events: events.into_iter().map(event).collect() })
+        })
+        .await
+    }
+}
+
+/// Runs `work` on a thread that may block, and tells how it goes, sometimes, and what came of it.
+fn told(
+    work: impl FnOnce(Listener<'_>) -> Result<Outcome, Status> + Send + 'static,
+) -> ReplyStream<proto::ExpireReply> {
+    streaming(move |replies| {
+        let mut told = sys::clock::monotonic();
+        let outcome = work(&mut |outcome| {
+            if told.elapsed() < TELL_EVERY {
+                return !replies.is_closed();
+            }
+            told = sys::clock::monotonic();
+            replies.blocking_send(Ok(reply(outcome, false))).is_ok()
+        })?;
+        replies
+            .blocking_send(Ok(reply(&outcome, true)))
+            .map_err(|_| Status::cancelled("the client is gone"))
+    })
+}
+
+fn reply(outcome: &Outcome, is_last: bool) -> proto::ExpireReply {
+    let Outcome { directories, examined, expired, expired_bytes, .. } = *outcome;
+    proto::ExpireReply {
+        directories,
+        examined,
+        expired,
+        expired_bytes,
+        nodes: outcome.nodes,
+        due_anyway: outcome.due_anyway,
+        filespaces_done: outcome.filespaces_done,
+        filespaces: outcome.filespaces,
+        is_last,
+    }
+}
+
+/// What the request says of the node beside its name and lock.
+fn change_of(
+    core: &Core,
+    node: &Node,
+    request: &proto::SetNodeRequest,
+) -> Result<NodeChange, Status> {
+    let domain = match &request.domain {
+        Some(name) => {
+            let domain = domains::find(core, name)?;
+            if domain.id != node.domain {
+                domains::check_unlocked(core, node, "moving")?;
+            }
+            Some(domain.id)
+        }
+        None => None,
+    };
+    let option_set = request.option_set.clone().map(|name| Some(name).filter(|n| !n.is_empty()));
+    let proto::SetNodeRequest { deletes_backups, deletes_archives, .. } = *request;
+    Ok(NodeChange { domain, option_set, deletes_backups, deletes_archives })
 }
 
 fn parse(name: &str) -> Result<NodeName, Status> {
@@ -128,6 +349,9 @@ fn describe(core: &Core, node: &Node) -> Result<proto::NodeInfo, Status> {
         enrolled: core.catalog.is_enrolled(node.id).map_err(|error| refusal::catalog(&error))?,
         registered: node.registered.0,
         filespaces: describe_filespaces(core, node)?,
+        option_set: node.option_set.clone().unwrap_or_default(),
+        deletes_backups: node.deletes_backups,
+        deletes_archives: node.deletes_archives,
     })
 }
 

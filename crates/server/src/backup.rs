@@ -20,10 +20,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::change::{apply, deactivate};
-use catalog::{Filespace, Node, PageKey, PageRow, PageSpan, SessionRow, Write};
+use catalog::change::{Changed, apply, deactivate};
+use catalog::{Day, Filespace, Node, PageKey, PageRow, PageSpan, SessionRow, Write};
 use format::page;
-use model::{DirPath, Kind, Object, PlaceCode as _, ServerTime};
+use model::{DirPath, FilespaceId, Kind, Object, PlaceCode as _, ServerTime};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tonic::{Status, Streaming};
@@ -307,21 +307,15 @@ impl Session {
         }
         let changed = apply(&key, current, change, now)
             .map_err(|unfit| Status::failed_precondition(unfit.to_string()))?;
-        let filespace = self.filespace.id;
-        let versions = changed.versions.into_iter();
-        prepared
-            .writes
-            .extend(versions.map(|version| Write::AddVersion { filespace, version }));
-        for page in changed.pages {
+        for page in &changed.pages {
             prepared.pages.insert(page.key.clone(), Some(page.clone()));
-            prepared.writes.push(Write::PutPage { filespace, page });
         }
-        for key in changed.removed {
+        for key in &changed.removed {
             prepared.pages.insert(key.clone(), None);
-            prepared.writes.push(Write::RemovePage { filespace, key });
         }
         prepared.rejected.extend(rejected);
         prepared.expired_objects += changed.expired;
+        prepared.writes.extend(writes(self.filespace.id, &key.directory, changed, now));
         Ok(())
     }
 
@@ -376,6 +370,27 @@ impl Session {
         };
         self.core.commit(vec![Write::AddSession(session)])
     }
+}
+
+/// What a change of a page of `directory` at `now` comes to in the catalogue.
+pub(crate) fn writes(
+    filespace: FilespaceId,
+    directory: &DirPath,
+    changed: Changed,
+    now: ServerTime,
+) -> Vec<Write> {
+    let mut writes = Vec::new();
+    let versions = changed.versions.into_iter();
+    writes.extend(versions.map(|version| Write::AddVersion { filespace, version }));
+    let pages = changed.pages.into_iter();
+    writes.extend(pages.map(|page| Write::PutPage { filespace, page }));
+    let removed = changed.removed.into_iter();
+    writes.extend(removed.map(|key| Write::RemovePage { filespace, key }));
+    if changed.affects_ended {
+        let (directory, day) = (directory.clone(), Day::of(now));
+        writes.push(Write::MarkDirectory { filespace, directory, day });
+    }
+    writes
 }
 
 /// Decodes a stored page.

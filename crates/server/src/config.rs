@@ -27,6 +27,13 @@ pub struct Config {
     /// How long certificates of nodes live, in days. Nodes renew them 30 days before they end.
     #[serde(default = "default_certificate_days")]
     pub certificate_days: u16,
+    /// Versions expire by themselves so often; 0: only when an administrator says so.
+    #[serde(default = "default_expire_hours")]
+    pub expire_every_hours: u32,
+}
+
+fn default_expire_hours() -> u32 {
+    24
 }
 
 fn default_certificate_days() -> u16 {
@@ -109,6 +116,7 @@ pub fn init(
         pool: pool.unwrap_or(DEFAULT_POOL).to_owned(),
         catalog: catalog.unwrap_or("sqlite:").to_owned(),
         certificate_days: default_certificate_days(),
+        expire_every_hours: default_expire_hours(),
     };
     let pool_folder = config.pool_folder(folder)?;
     config.check_catalog()?;
@@ -116,7 +124,7 @@ pub fn init(
         .map_err(|source| InitError::Listen { address: listen.to_owned(), source })?;
     make_empty(folder)?;
     std::fs::create_dir_all(&pool_folder).map_err(failed)?;
-    let (ca_pem, ca_key) = authority::make_ca(sys::clock::now())?;
+    let (ca_pem, ca_key) = authority::make_ca(sys::clock::system())?;
     let master = sys::entropy::bytes::<MASTER_BYTES>();
     let write = |name: &str, bytes: &[u8], mode| {
         sys::durable::write(&folder.join(name), bytes, mode).map_err(failed)

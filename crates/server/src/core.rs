@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::index::ChunkIndex;
@@ -37,6 +37,10 @@ pub(crate) struct Core {
     sealed_since_flush: AtomicU64,
     backing_up: Mutex<HashSet<FilespaceId>>,
     sessions: AtomicU64,
+    /// Whether a run of expiration drops versions.
+    pub(crate) expiring: AtomicBool,
+    /// Whether the server is about to end.
+    pub(crate) stopping: AtomicBool,
 }
 
 /// Quanta stored at once at most, for each processor: one may wait for the disk meanwhile.
@@ -76,6 +80,8 @@ impl Core {
             sealed_since_flush: AtomicU64::new(0),
             backing_up: Mutex::default(),
             sessions: AtomicU64::new(0),
+            expiring: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
         };
         core.complete_index(&opened, recovered.complete_to)?;
         core.record_packs(&opened.recovered)?;

@@ -40,7 +40,7 @@ fn enrol(core: &Core, request: &proto::EnrolRequest) -> Result<proto::Certificat
     let node = core.catalog.token_node(&hash, now).map_err(failed)?;
     let issued = core
         .authority
-        .issue(&node.name, &request.signing_request, now)
+        .issue(&node.name, &request.signing_request, sys::clock::system())
         .map_err(|error| refusal::malformed(&refusal::chain(&error)))?;
     let node = core
         .catalog

@@ -16,7 +16,8 @@ use wire::proto;
 use wire::proto::node_server::Node as NodeService;
 
 use crate::backup::{self, decode_page};
-use crate::core::Core;
+use crate::core::{Core, DOMAIN};
+use crate::domains::message_of_class;
 use crate::refusal::{self, malformed};
 use crate::restore;
 use crate::select::{Selection, messages};
@@ -30,8 +31,8 @@ pub(crate) struct NodeApi {
     pub(crate) core: Arc<Core>,
 }
 
-type Replies<T> = mpsc::Sender<Result<T, Status>>;
-type ReplyStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+pub(crate) type Replies<T> = mpsc::Sender<Result<T, Status>>;
+pub(crate) type ReplyStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// Runs `work` on a thread that may block.
 async fn blocking<T: Send + 'static>(
@@ -41,7 +42,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Runs `work` on a thread that may block; what it sends is the stream.
-fn streaming<T: Send + 'static>(
+pub(crate) fn streaming<T: Send + 'static>(
     work: impl FnOnce(&Replies<T>) -> Result<(), Status> + Send + 'static,
 ) -> ReplyStream<T> {
     let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
@@ -221,23 +222,38 @@ impl NodeService for NodeApi {
 }
 
 fn hello(core: &Core, node: &Node) -> Result<proto::HelloReply, Status> {
-    let classes = core.catalog.classes(node.domain).map_err(|error| refusal::catalog(&error))?;
-    let default = classes.iter().find(|(_, _, is_default)| *is_default);
+    let failed = |error| refusal::catalog(&error);
+    let domains = core.catalog.domains().map_err(failed)?;
+    let domain = domains.iter().find(|domain| domain.id == node.domain);
+    let policy = &domain
+        .ok_or_else(|| Status::data_loss("the node's policy domain is gone"))?
+        .active;
     Ok(proto::HelloReply {
         node: node.name.to_string(),
         server_version: env!("CARGO_PKG_VERSION").to_owned(),
         now: sys::clock::now().0,
-        domain_key: core.secrets.domain_key(node.domain).as_bytes().to_vec().into(),
+        domain_key: core.secrets.domain_key(DOMAIN).as_bytes().to_vec().into(),
         digest_key: core.secrets.digest_key(node.id).to_vec().into(),
-        default_class: default.map(|(_, name, _)| name.clone()).unwrap_or_default(),
-        classes: classes.iter().map(|(id, name, _)| (u32::from(id.0), name.clone())).collect(),
+        classes: policy.classes.iter().map(message_of_class).collect(),
+        default_class: u32::from(policy.default_class.0),
+        directory_class: u32::from(policy.directory_class().0),
+        option_set: Some(option_set(core, node)?),
     })
+}
+
+/// The statements that the node gets from here; none without a name.
+fn option_set(core: &Core, node: &Node) -> Result<proto::OptionSet, Status> {
+    let Some(name) = &node.option_set else { return Ok(proto::OptionSet::default()) };
+    let sets = core.catalog.option_sets().map_err(|error| refusal::catalog(&error))?;
+    let set = sets.into_iter().find(|set| set.name.eq_ignore_ascii_case(name));
+    let set = set.ok_or_else(|| Status::data_loss("the node's option set is gone"))?;
+    Ok(proto::OptionSet { name: set.name, text: set.text.into() })
 }
 
 fn renew(core: &Core, node: &Node, signing_request: &[u8]) -> Result<proto::Certificate, Status> {
     let issued = core
         .authority
-        .issue(&node.name, signing_request, sys::clock::now())
+        .issue(&node.name, signing_request, sys::clock::system())
         .map_err(|error| malformed(&refusal::chain(&error)))?;
     let certificate =
         catalog::Certificate { serial: issued.serial, node: node.id, expires: issued.expires };

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
@@ -20,6 +21,7 @@ use crate::authority::AuthorityError;
 use crate::config::{CONFIG_FILE, Config, ConfigError};
 use crate::core::Core;
 use crate::enrol::EnrolmentApi;
+use crate::expire;
 use crate::node::NodeApi;
 use crate::{ADMIN_SOCKET, tls};
 
@@ -27,6 +29,8 @@ use crate::{ADMIN_SOCKET, tls};
 const STOP_SECS: u64 = 10;
 /// A connection is asked for a sign of life so often.
 const KEEPALIVE_SECS: u64 = 20;
+/// Whether an expiration is due is looked at so often.
+const EXPIRY_CHECK_SECS: u64 = 60;
 /// Concurrent streams on one connection at most.
 const STREAMS_MAX: u32 = 64;
 
@@ -103,16 +107,43 @@ pub async fn run(
         .serve_with_incoming_shutdown(UnixListenerStream::new(admin_listener), async move {
             stopped(&mut stop_admin).await;
         });
+    let expiring = tokio::spawn(expire_by_itself(Arc::clone(&core), config, stop.clone()));
     let both = async { tokio::try_join!(nodes, admin).map(|_| ()) };
     let limit = async {
         stopped(&mut stop).await;
+        core.stopping.store(true, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_secs(STOP_SECS)).await;
     };
     tokio::select! {
         served = both => served?,
         () = limit => tracing::warn!("sessions were cut off"),
     }
+    // A run that panicked has said so; the next server goes on where it was.
+    drop(expiring.await);
     close(&core).await
+}
+
+/// Looks now and then whether an expiration is due.
+async fn expire_by_itself(core: Arc<Core>, config: Config, mut stop: watch::Receiver<bool>) {
+    if config.expire_every_hours == 0 {
+        return;
+    }
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(EXPIRY_CHECK_SECS)) => {}
+            () = stopped(&mut stop) => return,
+        }
+        let core = Arc::clone(&core);
+        let run = move || expire::run_due(&core, config.expire_every_hours);
+        match tokio::task::spawn_blocking(run).await {
+            Ok(Ok(Some(outcome))) => {
+                tracing::info!(expired = outcome.expired, examined = outcome.examined, "expired");
+            }
+            Ok(Ok(None)) => {}
+            Ok(Err(status)) => tracing::warn!(error = status.message(), "nothing was expired"),
+            Err(error) => tracing::error!(%error, "expiration failed"),
+        }
+    }
 }
 
 fn node_server(core: &Arc<Core>) -> tonic::transport::server::Router {

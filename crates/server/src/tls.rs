@@ -84,7 +84,7 @@ pub(crate) fn acceptor(authority: &Authority) -> Result<TlsAcceptor, crate::RunE
     let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider))
         .allow_unauthenticated()
         .build()?;
-    let identity = authority.identity(sys::clock::now())?;
+    let identity = authority.identity(sys::clock::system())?;
     let key = PrivatePkcs8KeyDer::from(identity.key);
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?

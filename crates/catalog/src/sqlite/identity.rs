@@ -3,10 +3,12 @@
 use model::{DomainId, FilespaceId, NodeId, NodeName, ServerTime};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use super::write::execute;
 use super::{CatalogError, database};
-use crate::{Certificate, Filespace, Node, TokenRow};
+use crate::{Certificate, Filespace, Node, NodeChange, TokenRow};
 
-const NODE: &str = "SELECT node.id, node.name, domain, domain.name, locked, registered
+const NODE: &str = "SELECT node.id, node.name, domain, domain.name, locked, registered,
+                      option_set, deletes_backups, deletes_archives
                     FROM node JOIN domain ON domain.id = domain";
 
 /// Reads a node off a row of [`NODE`]; the name is parsed by the caller.
@@ -21,6 +23,9 @@ fn node_columns(row: &Row<'_>) -> rusqlite::Result<(Option<NodeName>, Node)> {
         domain_name: row.get(3)?,
         locked: row.get(4)?,
         registered: ServerTime(row.get(5)?),
+        option_set: row.get(6)?,
+        deletes_backups: row.get(7)?,
+        deletes_archives: row.get(8)?,
     };
     Ok((parsed, node))
 }
@@ -100,6 +105,46 @@ pub(super) fn rename_node(
     found(connection.execute(update, params![name.as_str(), node.0]).map_err(database)?)
 }
 
+pub(super) fn change_node(
+    connection: &Connection,
+    node: NodeId,
+    change: &NodeChange,
+) -> Result<(), CatalogError> {
+    find_node(connection, node)?;
+    let NodeChange { domain, option_set, deletes_backups, deletes_archives } = change;
+    let set = |column: &str, value: &dyn rusqlite::ToSql| {
+        let update = format!("UPDATE node SET {column} = ? WHERE id = ?");
+        execute(connection, &update, &[value, &node.0]).map(drop)
+    };
+    if let Some(domain) = domain {
+        let known = "SELECT 1 FROM domain WHERE id = ?";
+        let known = connection.query_row(known, [domain.0], |_| Ok(())).optional();
+        known
+            .map_err(database)?
+            .ok_or(CatalogError::NotFound { what: "the policy domain" })?;
+        set("domain", &domain.0)?;
+        let all = "UPDATE filespace SET expired_to = NULL WHERE node = ?";
+        execute(connection, all, &[&node.0])?;
+    }
+    if let Some(option_set) = option_set {
+        if let Some(name) = option_set {
+            let known = "SELECT 1 FROM option_set WHERE name = ?";
+            let known = connection.query_row(known, [name], |_| Ok(())).optional();
+            known
+                .map_err(database)?
+                .ok_or(CatalogError::NotFound { what: "the option set" })?;
+        }
+        set("option_set", option_set)?;
+    }
+    if let Some(deletes) = deletes_backups {
+        set("deletes_backups", deletes)?;
+    }
+    if let Some(deletes) = deletes_archives {
+        set("deletes_archives", deletes)?;
+    }
+    Ok(())
+}
+
 /// Fails when the node is gone: what was written for it would belong to nobody.
 fn find_node(connection: &Connection, node: NodeId) -> Result<(), CatalogError> {
     let mut statement =
@@ -115,7 +160,7 @@ pub(super) fn remove_node(connection: &Connection, node: NodeId) -> Result<(), C
     for filespace in filespaces(connection, node)? {
         let id = filespace.id.0;
         let (low, high) = super::write::page_numbers(filespace.id);
-        for table in ["directory", "version"] {
+        for table in ["directory", "version", "ending"] {
             let delete = format!("DELETE FROM {table} WHERE filespace = ?");
             connection.execute(&delete, [id]).map_err(database)?;
         }

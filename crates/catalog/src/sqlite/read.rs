@@ -1,8 +1,7 @@
 //! Queries over pages, versions, packs and sessions.
 
 use model::{
-    ClassId, DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, PackNumber, PathHash,
-    ServerTime,
+    DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, PackNumber, PathHash, ServerTime,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -206,17 +205,6 @@ pub(super) fn next_pack(connection: &Connection) -> Result<PackNumber, CatalogEr
     let select = "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'pack'";
     let next: u64 = connection.query_row(select, [], |row| row.get(0)).map_err(database)?;
     if next < 1 << 39 { Ok(PackNumber(next)) } else { Err(damaged("the count of packs")) }
-}
-
-pub(super) fn classes(
-    connection: &Connection,
-    domain: DomainId,
-) -> Result<Vec<(ClassId, String, bool)>, CatalogError> {
-    let select = "SELECT id, name, is_default FROM class WHERE domain = ? ORDER BY id";
-    let mut statement = connection.prepare_cached(select).map_err(database)?;
-    let columns = |row: &Row<'_>| Ok((ClassId(row.get(0)?), row.get(1)?, row.get(2)?));
-    let rows = statement.query_map([domain.0], columns).map_err(database)?;
-    rows.collect::<Result<_, _>>().map_err(database)
 }
 
 pub(super) fn sessions(

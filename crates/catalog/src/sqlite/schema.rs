@@ -1,13 +1,11 @@
 //! Tables, by version of the schema. A migration is never edited: a later one is added behind it.
 
-use model::{ClassId, DomainId};
-use policy::{BackupCopyGroup, Limit, PolicyDomain};
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::{CatalogError, database};
 
 /// What makes each version of the schema from the one before.
-const MIGRATIONS: [&str; 1] = [VERSION_1];
+const MIGRATIONS: [&str; 2] = [VERSION_1, VERSION_2];
 
 const VERSION_1: &str = "
 CREATE TABLE domain(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -50,6 +48,53 @@ CREATE TABLE version(
 CREATE TABLE pack(
     number INTEGER PRIMARY KEY AUTOINCREMENT, domain INTEGER NOT NULL, sealed INTEGER NOT NULL,
     bytes INTEGER NOT NULL) STRICT;
+
+INSERT INTO domain VALUES(1, 'STANDARD');
+INSERT INTO class VALUES(1, 1, 'STANDARD', 1, NULL, NULL, 30, 60);
+";
+
+/// Policy sets with drafts, option sets, rights of nodes, events, and what expiration goes by.
+const VERSION_2: &str = "
+CREATE TABLE policy_set(
+    domain INTEGER NOT NULL REFERENCES domain, state TEXT NOT NULL, changed INTEGER NOT NULL,
+    body TEXT NOT NULL, PRIMARY KEY(domain, state)) STRICT, WITHOUT ROWID;
+INSERT INTO policy_set SELECT id, 'active', 0, json_object(
+    'classes', json((SELECT json_group_array(json_object(
+        'id', class.id, 'name', class.name,
+        'backup', json_object(
+            'versions_existing_max', coalesce(CAST(versions_existing AS TEXT), 'NOLIMIT'),
+            'versions_deleted_max', coalesce(CAST(versions_deleted AS TEXT), 'NOLIMIT'),
+            'extra_days', coalesce(CAST(extra_days AS TEXT), 'NOLIMIT'),
+            'only_days', coalesce(CAST(only_days AS TEXT), 'NOLIMIT')),
+        'archive', json_object('keep_days', '365')) ORDER BY class.name)
+        FROM class WHERE class.domain = domain.id)),
+    'default_class', (SELECT id FROM class WHERE class.domain = domain.id AND is_default),
+    'backup_grace_days', 30, 'archive_grace_days', 365) FROM domain;
+-- A class keeps its number for ever, also while no policy set has it.
+CREATE TABLE class_number(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, domain INTEGER NOT NULL REFERENCES domain,
+    name TEXT NOT NULL COLLATE NOCASE, UNIQUE(domain, name)) STRICT;
+INSERT INTO class_number SELECT id, domain, name FROM class;
+DROP TABLE class;
+
+CREATE TABLE option_set(
+    name TEXT NOT NULL PRIMARY KEY COLLATE NOCASE, body BLOB NOT NULL) STRICT, WITHOUT ROWID;
+ALTER TABLE node ADD COLUMN option_set TEXT COLLATE NOCASE;
+ALTER TABLE node ADD COLUMN deletes_backups INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE node ADD COLUMN deletes_archives INTEGER NOT NULL DEFAULT 1;
+
+CREATE TABLE event(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, time INTEGER NOT NULL, actor TEXT NOT NULL,
+    what TEXT NOT NULL, details TEXT NOT NULL) STRICT;
+
+-- In which directories versions have ended, by day; what else makes expiration look at a directory
+-- counts as an end today.
+CREATE TABLE ending(
+    filespace INTEGER NOT NULL, day INTEGER NOT NULL, directory BLOB NOT NULL,
+    PRIMARY KEY(filespace, day, directory)) STRICT, WITHOUT ROWID;
+INSERT INTO ending SELECT DISTINCT filespace, deactivated / 86400000000, directory FROM version;
+-- NULL: every version is to be looked at.
+ALTER TABLE filespace ADD COLUMN expired_to INTEGER;
 ";
 
 /// Brings the schema to the newest version, each step as a whole.
@@ -66,46 +111,50 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     for (step, migration) in MIGRATIONS.iter().enumerate().skip(version) {
         let transaction = connection.unchecked_transaction().map_err(database)?;
         transaction.execute_batch(migration).map_err(database)?;
-        if step == 0 {
-            add_domain(&transaction, &PolicyDomain::standard(DomainId(1), ClassId(1)))?;
-        }
         transaction.pragma_update(None, "user_version", step + 1).map_err(database)?;
         transaction.commit().map_err(database)?;
     }
     Ok(())
 }
 
-/// Stores the domain with its classes; NULL stands for no limit.
-fn add_domain(connection: &Connection, domain: &PolicyDomain) -> Result<(), CatalogError> {
-    let insert = "INSERT INTO domain VALUES(?, ?)";
-    connection
-        .execute(insert, params![domain.id.0, domain.name])
-        .map_err(database)?;
-    for class in &domain.classes {
-        let insert = "INSERT INTO class VALUES(?, ?, ?, ?, ?, ?, ?, ?)";
-        let BackupCopyGroup { versions_existing_max, versions_deleted_max, extra_days, only_days } =
-            class.backup;
-        let [existing, deleted, extra, only] =
-            [versions_existing_max, versions_deleted_max, extra_days, only_days].map(number);
-        let is_default = class.id == domain.default_class;
-        let values = params![
-            class.id.0,
-            domain.id.0,
-            class.name,
-            is_default,
-            existing,
-            deleted,
-            extra,
-            only
-        ];
-        connection.execute(insert, values).map_err(database)?;
-    }
-    Ok(())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn number(limit: Limit) -> Option<u16> {
-    match limit {
-        Limit::Unlimited => None,
-        Limit::AtMost(number) => Some(number),
+    /// A catalogue as the first version made it, with a version in it.
+    fn first_version() -> Connection {
+        let connection = Connection::open_in_memory().expect("a database");
+        connection.execute_batch(VERSION_1).expect("the first schema");
+        let rows = "UPDATE class SET versions_existing = 5, extra_days = NULL;
+                    INSERT INTO node(name, domain, locked, registered) VALUES('a', 1, 0, 7);
+                    INSERT INTO filespace(node, name, registered) VALUES(1, x'2f', 7);
+                    INSERT INTO version VALUES(1, x'2f', x'61', 86400000001, 5, x'00');
+                    INSERT INTO version VALUES(1, x'2f', x'62', 86400000002, 5, x'00');
+                    PRAGMA user_version = 1;";
+        connection.execute_batch(rows).expect("rows");
+        connection
+    }
+
+    #[test]
+    fn the_classes_of_the_first_version_become_a_policy_set() {
+        let connection = first_version();
+        migrate(&connection).expect("is brought up to date");
+        let domains = super::super::policy::domains(&connection).expect("are listed");
+        let mut expected = policy::PolicySet::standard(model::ClassId(1));
+        let group = expected.classes[0].backup.as_mut().expect("a group");
+        group.versions_existing_max = policy::Limit::AtMost(5);
+        group.extra_days = policy::Limit::Unlimited;
+        assert_eq!(domains[0].active, expected);
+        let endings: i64 = connection
+            .query_row("SELECT count(*) FROM ending WHERE day = 1", [], |row| row.get(0))
+            .expect("a count");
+        assert_eq!(endings, 1);
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let connection = first_version();
+        connection.pragma_update(None, "user_version", 99).expect("is set");
+        assert!(matches!(migrate(&connection), Err(CatalogError::Damaged(_))));
     }
 }

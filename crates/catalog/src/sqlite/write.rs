@@ -6,8 +6,8 @@ use format::path_hash;
 use model::FilespaceId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{CatalogError, database};
-use crate::{PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write};
+use super::{CatalogError, database, expiry, policy};
+use crate::{Day, PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write};
 
 /// Bits of a page's number that count within its filespace.
 const PAGE_COUNT_BITS: u32 = 36;
@@ -32,6 +32,17 @@ pub(super) fn perform(connection: &Connection, writes: &[Write]) -> Result<(), C
             Write::AddVersion { filespace, version } => {
                 add_version(connection, *filespace, version)
             }
+            Write::DropVersions { filespace, directory, versions } => {
+                expiry::drop_versions(connection, *filespace, directory, versions)
+            }
+            Write::MarkDirectory { filespace, directory, day } => {
+                expiry::mark(connection, *filespace, directory, *day)
+            }
+            Write::UnmarkDirectory { filespace, directory, day } => {
+                expiry::unmark(connection, *filespace, directory, *day)
+            }
+            Write::SetExpiry { filespace, state } => expiry::set(connection, *filespace, *state),
+            Write::AddEvent(event) => policy::add_event(connection, event),
             Write::PutPack(pack) => put_pack(connection, pack),
             Write::AddSession(session) => add_session(connection, session),
         }?;
@@ -47,7 +58,7 @@ fn find_filespace(connection: &Connection, filespace: FilespaceId) -> Result<(),
     if found { Ok(()) } else { Err(CatalogError::NotFound { what: "the filespace" }) }
 }
 
-fn execute(
+pub(super) fn execute(
     connection: &Connection,
     sql: &str,
     parameters: &[&dyn rusqlite::ToSql],
@@ -134,7 +145,7 @@ fn add_version(
         insert,
         &[&filespace.0, &directory, &name, &deactivated.0, &inserted.0, body],
     )?;
-    Ok(())
+    expiry::add_ending(connection, filespace, &version.directory, Day::of(*deactivated))
 }
 
 fn put_pack(connection: &Connection, pack: &PackRow) -> Result<(), CatalogError> {

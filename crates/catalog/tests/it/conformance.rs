@@ -6,10 +6,12 @@
 
 pub(crate) mod batches;
 pub(crate) mod digests;
+pub(crate) mod expiry;
 pub(crate) mod filespaces;
 pub(crate) mod nodes;
 pub(crate) mod packs;
 pub(crate) mod pages;
+pub(crate) mod policy;
 pub(crate) mod reference;
 pub(crate) mod sessions;
 pub(crate) mod threads;
@@ -64,7 +66,24 @@ macro_rules! conformance {
                 a_filespace_is_made_once,
                 filespaces_are_listed_in_byte_order,
                 equal_names_of_two_nodes_are_two_filespaces,
-                the_default_class_of_the_domain_is_known,
+            );
+            conformance!(@theme policy, $new,
+                a_new_catalogue_has_the_standard_policy,
+                a_domain_is_made_once_and_goes_without_nodes,
+                a_class_keeps_its_number,
+                a_draft_is_replaced_and_thrown_away,
+                an_activated_draft_is_the_active_set,
+                option_sets_are_stored_by_name,
+                a_node_is_changed_as_far_as_is_said,
+                events_are_newest_first,
+            );
+            conformance!(@theme expiry, $new,
+                endings_are_by_day_and_directory,
+                every_limit_gives_the_same_endings,
+                a_directory_is_marked_only_where_it_has_versions,
+                dropped_versions_are_gone_and_others_stay,
+                how_far_expiration_is_is_remembered,
+                what_changes_the_rules_has_everything_looked_at,
             );
             conformance!(@theme pages, $new,
                 a_page_is_replaced_as_a_whole,

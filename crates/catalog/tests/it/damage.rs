@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use catalog::sqlite::Sqlite;
-use catalog::{Catalog, CatalogError, Certificate, Node, PackState, PageSpan, Write};
+use catalog::{Catalog, CatalogError, Certificate, Day, Node, PackState, PageSpan, Write};
 use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber};
 
 use crate::SqliteInFolder;
@@ -73,7 +73,9 @@ fn ask_everything(catalog: &dyn Catalog, errors: &mut Vec<CatalogError>) {
     note(errors, catalog.nodes());
     note(errors, catalog.packs());
     note(errors, catalog.next_pack());
-    note(errors, catalog.classes(DomainId(1)));
+    note(errors, catalog.domains());
+    note(errors, catalog.option_sets());
+    note(errors, catalog.events(None, 10));
     for state in [1, 5, 9, 101] {
         note(errors, catalog.token_node(&[state; 32], NOW));
         note(errors, catalog.certificate_node(&[state, 1]));
@@ -94,6 +96,8 @@ fn ask_filespace(catalog: &dyn Catalog, id: FilespaceId, errors: &mut Vec<Catalo
         note(errors, catalog.page(id, &key(&path, b"")));
         note(errors, catalog.page(id, &key(&path, &150_u32.to_be_bytes())));
         note(errors, catalog.versions(id, &path));
+        note(errors, catalog.expiry(id));
+        note(errors, catalog.endings(id, (Day(0), Day(i64::MAX)), None, usize::MAX));
         note(errors, catalog.count_objects(id, &path));
         for span in [PageSpan::Directory(path.clone()), PageSpan::Subtree(path)] {
             note(errors, follow_pages(catalog, id, &span));
@@ -126,6 +130,9 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<CatalogError>) {
         domain_name: DOMAIN.to_owned(),
         locked: false,
         registered: NOW,
+        option_set: None,
+        deletes_backups: false,
+        deletes_archives: true,
     };
     let (id, path) = (FilespaceId(3), dir("/m/"));
     let replaced = key(&path, &150_u32.to_be_bytes());

@@ -9,9 +9,10 @@ use chunk::{DomainKey, RawQuantum};
 use crossbeam_channel::Sender;
 use model::{ChunkDigest, GrantMac, Place, SessionPlace};
 
-use super::press::{FullQuantum, Presser};
+use super::press::{Filled, FullQuantum, Presser};
 use super::tally::Tally;
 use crate::cache::Cache;
+use crate::rules::FileTreatment;
 
 /// Where a chunk of an object is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +84,8 @@ pub(super) struct Assembler<'a> {
     digests: Vec<ChunkDigest>,
     /// Whether what the server has already may be told by grants.
     pub(super) trusts_grants: bool,
+    /// What the rules say of the file at hand.
+    treatment: FileTreatment,
 }
 
 impl<'a> Assembler<'a> {
@@ -101,7 +104,17 @@ impl<'a> Assembler<'a> {
             raw: RawQuantum::with_room(),
             digests: Vec::new(),
             trusts_grants: true,
+            treatment: FileTreatment::default(),
         }
+    }
+
+    /// Says how the data that follows is to be treated. What is compressed and what is not travels
+    /// in quanta of its own.
+    pub(super) fn treat(&mut self, treatment: FileTreatment) {
+        if treatment.compresses != self.treatment.compresses {
+            self.flush();
+        }
+        self.treatment = treatment;
     }
 
     /// Sees to it that the server has or gets `chunk`, which is not empty.
@@ -128,7 +141,7 @@ impl<'a> Assembler<'a> {
             return ChunkRef { digest: ChunkDigest([0; 32]), at: At::Sent(place) };
         }
         let digest = self.chunks.key.digest(self.raw.room(bytes));
-        if self.trusts_grants {
+        if self.trusts_grants && self.treatment.deduplicates {
             if let Some((place, mac)) = self.chunks.cache.get(&digest) {
                 return ChunkRef { digest, at: At::Granted(place, mac) };
             }
@@ -152,6 +165,7 @@ impl<'a> Assembler<'a> {
         let next = self.chunks.next_quantum.fetch_add(1, Relaxed);
         let number = std::mem::replace(&mut self.number, next);
         let digests = std::mem::take(&mut self.digests);
-        self.presser.press(self.others.as_ref(), number, &mut self.raw, digests);
+        let full = Filled { number, digests, compresses: self.treatment.compresses };
+        self.presser.press(self.others.as_ref(), full, &mut self.raw);
     }
 }

@@ -20,7 +20,7 @@ use super::crew::Crew;
 use super::data::{Assembler, At, ChunkRef, Chunks};
 use super::digest::Digester;
 use super::outbox::{Change, Outgoing};
-use super::read::{CHANGING_RETRIES, Collect, Content, FileReader, Part, ReadFailure, Sink};
+use super::read::{Collect, Content, Fidelity, FileReader, Part, Patience, ReadFailure, Sink};
 use super::settled::{NO_CHANGE_TIME, Settled, settled};
 use super::tally::Tally;
 use super::walk::{Segment, stats};
@@ -28,6 +28,7 @@ use super::{absolute, pages};
 use crate::has_data;
 use crate::link::Link;
 use crate::report::Failure;
+use crate::rules::Rules;
 
 /// Objects examined as one page at most; the page may be divided into so many more.
 const SEGMENT_OBJECTS_MAX: usize = 2 * PAGE_OBJECTS_MAX;
@@ -55,9 +56,11 @@ pub(super) struct Context<'a> {
     pub(super) digester: &'a Digester,
     pub(super) readers: &'a Crew,
     pub(super) tally: &'a Tally,
-    pub(super) class: ClassId,
+    pub(super) rules: &'a Rules,
     /// Send every object, changed or not.
     pub(super) sends_all: bool,
+    /// Let a changed object wait where its class says so.
+    pub(super) keeps_frequency: bool,
     pub(super) is_dry: bool,
 }
 
@@ -76,6 +79,7 @@ pub(super) struct Examiner<'a> {
 /// An object on its way to the server.
 struct Draft {
     name: Name,
+    class: ClassId,
     stat: Stat,
     attributes: Attributes,
     content: DraftContent,
@@ -95,7 +99,8 @@ struct Outcome {
     /// Names and stats as they are stored after this: what the digests are made of.
     stored: Vec<(Name, Stat)>,
     expired: Vec<(Name, Kind)>,
-    /// Whether an object could not be taken: then there is no digest.
+    /// Whether an object could not be taken, or is to be looked at next time whatever its stat
+    /// says: then there is no digest.
     has_failed: bool,
     /// Of the extended attributes taken so far.
     attribute_bytes: usize,
@@ -113,6 +118,7 @@ impl Outcome {
 /// An object whose content must be compared.
 struct Suspect {
     name: Name,
+    class: ClassId,
     attributes: Attributes,
 }
 
@@ -201,8 +207,17 @@ impl<'a> Examiner<'a> {
         outcome: &mut Outcome,
         suspects: &mut Vec<Suspect>,
     ) {
-        let verdict = match compare(known, &found.stat, self.context.class) {
-            _ if self.context.sends_all => Verdict::NewVersion,
+        let class = self.class_of(segment, name, found.stat.kind);
+        // Objects of such a class are sent each time: their directory must not look unchanged.
+        let is_absolute = self.context.rules.is_absolute(class);
+        outcome.has_failed |= is_absolute;
+        let verdict = match compare(known, &found.stat, class) {
+            _ if self.context.sends_all || is_absolute => Verdict::NewVersion,
+            Verdict::Same => Verdict::Same,
+            _ if self.waits(known, class) => {
+                outcome.has_failed = true;
+                Verdict::Same
+            }
             verdict => verdict,
         };
         match verdict {
@@ -226,11 +241,24 @@ impl<'a> Examiner<'a> {
                         self.update(segment, (name, found), attributes, known, outcome);
                     }
                     Follow::CompareContent => {
-                        suspects.push(Suspect { name: name.clone(), attributes });
+                        suspects.push(Suspect { name: name.clone(), class, attributes });
                     }
                 }
             }
         }
+    }
+
+    fn class_of(&self, segment: &Segment, name: &Name, kind: Kind) -> ClassId {
+        let path = || absolute(self.context.filespace, &segment.path.join(name));
+        self.context.rules.ruling(path, kind).class
+    }
+
+    /// Whether the object was sent so lately that its class has it wait.
+    fn waits(&self, known: &Object, class: ClassId) -> bool {
+        let days = self.context.rules.group(class).map_or(0, |group| group.frequency_days);
+        let now = self.context.link.hello().now;
+        let stands = policy::expiry::stands(policy::Limit::AtMost(days), known.inserted, now);
+        self.context.keeps_frequency && stands
     }
 
     fn count(&self, segment: &Segment, counter: &AtomicU64) {
@@ -269,8 +297,11 @@ impl<'a> Examiner<'a> {
             Payload::Nothing | Payload::Extents(_) => DraftContent::Nothing,
         };
         outcome.stored.push((name.clone(), found.stat));
+        let class = self.class_of(segment, name, found.stat.kind);
         let name = name.clone();
-        outcome.updated.push(Draft { name, stat: found.stat, attributes, content });
+        outcome
+            .updated
+            .push(Draft { name, class, stat: found.stat, attributes, content });
     }
 
     fn plan(&self, verb: &'static str, segment: &Segment, name: &Name) {
@@ -280,12 +311,20 @@ impl<'a> Examiner<'a> {
 
     /// Takes a new state of an object.
     fn back_up(&mut self, segment: &Segment, name: &Name, found: &Found, outcome: &mut Outcome) {
+        let class = self.class_of(segment, name, found.stat.kind);
+        if self.context.rules.group(class).is_none() {
+            let class = self.context.rules.class_name(class);
+            self.fail(segment, name, format!("its class {class} has no backup copy group"));
+            outcome.has_failed = true;
+            return;
+        }
+        outcome.has_failed |= self.context.rules.is_absolute(class);
         if self.context.is_dry {
             self.plan("back up", segment, name);
             self.count(segment, &self.context.tally.backed_up);
             return;
         }
-        match self.draft(segment, name, found) {
+        match self.draft(segment, name, found, class) {
             Ok(draft) if !outcome.admits(&draft.attributes) => {
                 let error = "the extended attributes of this directory's objects take too much";
                 self.fail(segment, name, error.to_owned());
@@ -309,13 +348,14 @@ impl<'a> Examiner<'a> {
         segment: &Segment,
         name: &Name,
         found: &Found,
+        class: ClassId,
     ) -> Result<Draft, ReadFailure> {
         if found.stat.kind == Kind::File && found.stat.size > 0 {
-            return self.draft_file(segment, name, found);
+            return self.draft_file(segment, name, found, class);
         }
         let (found, attributes, target) = look(segment, name, found)?;
         let content = target.map_or(DraftContent::Nothing, DraftContent::Target);
-        Ok(Draft { name: name.clone(), stat: found.stat, attributes, content })
+        Ok(Draft { name: name.clone(), class, stat: found.stat, attributes, content })
     }
 
     fn draft_file(
@@ -323,8 +363,12 @@ impl<'a> Examiner<'a> {
         segment: &Segment,
         name: &Name,
         found: &Found,
+        class: ClassId,
     ) -> Result<Draft, ReadFailure> {
         let tally = self.context.tally;
+        let path = || absolute(self.context.filespace, &segment.path.join(name));
+        self.assembler.treat(self.context.rules.treatment(path));
+        let patience = Patience::of(self.context.rules.group(class));
         let mut seen = Some(found);
         let mut tries = 0;
         loop {
@@ -332,7 +376,8 @@ impl<'a> Examiner<'a> {
             let mut collect = Collect { assembler, content: Content::default() };
             let (reader, dir) = (&mut self.reader, &segment.dir);
             let crew = self.context.readers;
-            match crew.measure(|| reader.read(dir, name.as_bytes(), seen, &mut collect)) {
+            let fidelity = patience.fidelity(tries);
+            match crew.measure(|| reader.read(dir, name.as_bytes(), seen, fidelity, &mut collect)) {
                 Ok((file, found)) => {
                     let content = collect.content;
                     let attributes = file.attributes()?;
@@ -343,11 +388,12 @@ impl<'a> Examiner<'a> {
                     } else {
                         DraftContent::Nothing
                     };
-                    return Ok(Draft { name: name.clone(), stat: found.stat, attributes, content });
+                    let (name, stat) = (name.clone(), found.stat);
+                    return Ok(Draft { name, class, stat, attributes, content });
                 }
                 // It has changed since it was listed, which need not be while it was read.
                 Err(ReadFailure::Changed) if seen.is_some() => seen = None,
-                Err(ReadFailure::Changed) if tries < CHANGING_RETRIES => {
+                Err(ReadFailure::Changed) if tries < patience.retries => {
                     tries += 1;
                     tally.retries.fetch_add(1, Relaxed);
                 }
@@ -372,9 +418,10 @@ impl<'a> Examiner<'a> {
         // What the server cannot tell is sent again.
         let stored = asked.unwrap_or_else(|_| vec![None; suspects.len()]);
         for (suspect, stored) in suspects.into_iter().zip(stored) {
-            let Suspect { name, attributes } = suspect;
+            let Suspect { name, class, attributes } = suspect;
             let mut hash = Hash { key: self.context.chunks.key, hasher: ContentHasher::new() };
-            match self.reader.read(&segment.dir, name.as_bytes(), None, &mut hash) {
+            let exact = Fidelity::Exact;
+            match self.reader.read(&segment.dir, name.as_bytes(), None, exact, &mut hash) {
                 Ok((_, found)) if stored == Some(hash.hasher.finish()) => {
                     self.count(segment, &self.context.tally.updated);
                     if self.context.is_dry {
@@ -383,7 +430,7 @@ impl<'a> Examiner<'a> {
                     outcome.stored.push((name.clone(), found.stat));
                     let content = DraftContent::Nothing;
                     let stat = found.stat;
-                    outcome.updated.push(Draft { name, stat, attributes, content });
+                    outcome.updated.push(Draft { name, class, stat, attributes, content });
                 }
                 Ok((_, found)) => self.back_up(segment, &name, &found, outcome),
                 Err(ReadFailure::Changed) => match segment.dir.stat(name.as_bytes()) {
@@ -504,7 +551,7 @@ impl<'a> Examiner<'a> {
             return Bytes::new();
         }
         let object = |draft: Draft| {
-            let Draft { name, stat, attributes, content } = draft;
+            let Draft { name, class, stat, attributes, content } = draft;
             let payload = match content {
                 DraftContent::Target(target) => Payload::Target(target),
                 DraftContent::Data(content) => Payload::Extents(change.extents(&content)),
@@ -518,7 +565,7 @@ impl<'a> Examiner<'a> {
                 name,
                 stat,
                 attributes: Arc::new(attributes),
-                class: self.context.class,
+                class,
                 inserted: ServerTime(0),
                 payload,
             }

@@ -14,11 +14,18 @@ use super::outbox::{Check, Outgoing};
 use super::tuner::Tuner;
 use crate::{ClientError, CompressionChoice, ErrorKind};
 
+/// What must be known of a quantum that is full.
+pub(super) struct Filled {
+    pub(super) number: u64,
+    pub(super) digests: Vec<ChunkDigest>,
+    /// Whether it is compressed at all.
+    pub(super) compresses: bool,
+}
+
 /// A quantum on its way to another thread.
 pub(super) struct FullQuantum {
-    number: u64,
+    filled: Filled,
     raw: RawQuantum,
-    digests: Vec<ChunkDigest>,
 }
 
 /// What all pressing threads of a session share.
@@ -117,27 +124,28 @@ impl<'a> Presser<'a> {
     pub(super) fn press(
         &mut self,
         others: Option<&Sender<FullQuantum>>,
-        number: u64,
+        filled: Filled,
         raw: &mut RawQuantum,
-        digests: Vec<ChunkDigest>,
     ) {
         let Some(others) = others.filter(|_| self.press.has_free_processor()) else {
-            return self.press_here(number, raw, digests);
+            return self.press_here(filled, raw);
         };
-        let filled = std::mem::replace(raw, self.press.take_room());
-        match others.try_send(FullQuantum { number, raw: filled, digests }) {
+        let room = self.press.take_room();
+        match others.try_send(FullQuantum { filled, raw: std::mem::replace(raw, room) }) {
             Ok(()) => {}
             Err(error) => {
-                let FullQuantum { number, raw: filled, digests } = error.into_inner();
-                self.press.give_back(std::mem::replace(raw, filled));
-                self.press_here(number, raw, digests);
+                let FullQuantum { filled, raw: full } = error.into_inner();
+                self.press.give_back(std::mem::replace(raw, full));
+                self.press_here(filled, raw);
             }
         }
     }
 
-    fn press_here(&mut self, number: u64, raw: &mut RawQuantum, digests: Vec<ChunkDigest>) {
+    fn press_here(&mut self, filled: Filled, raw: &mut RawQuantum) {
+        let Filled { number, digests, compresses } = filled;
+        let compression = if compresses { self.press.compression() } else { Compression::Stored };
         // A strength that zstd refuses leaves the one that it had.
-        drop(self.compressor.set(self.press.compression()));
+        drop(self.compressor.set(compression));
         let record = self.compressor.encode(raw);
         let check = match digests.as_slice() {
             [] => Check::Raw(wire::raw_check(raw.data())),
@@ -152,8 +160,8 @@ impl<'a> Presser<'a> {
 
     /// Presses what other threads filled until they have ended.
     pub(super) fn run(mut self, filled: &Receiver<FullQuantum>) {
-        for FullQuantum { number, mut raw, digests } in filled {
-            self.press_here(number, &mut raw, digests);
+        for FullQuantum { filled, mut raw } in filled {
+            self.press_here(filled, &mut raw);
             self.press.give_back(raw);
         }
     }

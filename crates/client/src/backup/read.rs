@@ -3,13 +3,14 @@
 use std::io;
 
 use model::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Stat};
+use policy::{BackupCopyGroup, Serialization};
 use sys::{Dir, Found, Segment, SourceFile};
 
 use super::data::{Assembler, ChunkRef};
 use super::settled::{NO_CHANGE_TIME, Settled, settled};
 
 /// A file that changes while it is read is read again so often at most (CHANGINGRETRIES).
-pub(super) const CHANGING_RETRIES: u32 = 4;
+const CHANGING_RETRIES: u32 = 4;
 /// Bytes read at once of larger files.
 const READ_BYTES: usize = 4 * CHUNK_BYTES_MAX;
 
@@ -24,6 +25,40 @@ pub(super) struct Content {
 pub(super) enum Part {
     Chunk(ChunkRef),
     Hole { bytes: u64 },
+}
+
+/// What is wanted of a file that changes while it is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fidelity {
+    /// One state of the file or nothing.
+    Exact,
+    /// Whatever comes: parts of several states.
+    Fuzzy,
+}
+
+/// How often a changing file is tried, and what then: the SERIALIZATION of its class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Patience {
+    pub(super) retries: u32,
+    last: Fidelity,
+}
+
+impl Patience {
+    /// By the rules of a class; as by default where there are none.
+    pub(super) fn of(group: Option<&BackupCopyGroup>) -> Self {
+        let (retries, last) = match group.map(|group| group.serialization).unwrap_or_default() {
+            Serialization::Static => (0, Fidelity::Exact),
+            Serialization::ShrStatic => (CHANGING_RETRIES, Fidelity::Exact),
+            Serialization::ShrDynamic => (CHANGING_RETRIES, Fidelity::Fuzzy),
+            Serialization::Dynamic => (0, Fidelity::Fuzzy),
+        };
+        Self { retries, last }
+    }
+
+    /// What to ask for after so many tries.
+    pub(super) fn fidelity(self, tries: u32) -> Fidelity {
+        if tries < self.retries { Fidelity::Exact } else { self.last }
+    }
 }
 
 /// Why a file was not read.
@@ -90,13 +125,16 @@ impl FileReader {
     /// Reads the file `name` of `directory` into `sink` as it is now; tells what it is.
     ///
     /// Fails with `Changed` when the file was not the same before and after: then what `sink` got
-    /// is no state of the file. `seen` is what the walk saw of it; it saves asking, and a file that
-    /// has changed since then counts as changed while it was read.
+    /// is no state of the file. Where what is wanted is fuzzy, the stat returned has instead the
+    /// size of what was read, and says that the file is to be looked at again. `seen` is what the
+    /// walk saw of it; it saves asking, and a file that has changed since then counts as changed
+    /// while it was read.
     pub(super) fn read(
         &mut self,
         directory: &Dir,
         name: &[u8],
         seen: Option<&Found>,
+        fidelity: Fidelity,
         sink: &mut impl Sink,
     ) -> Result<(SourceFile, Found), ReadFailure> {
         let (file, mut before) = match seen {
@@ -122,15 +160,29 @@ impl FileReader {
         } else {
             vec![Segment::Data { offset: 0, bytes: size }]
         };
+        let mut read = 0;
         for segment in segments {
-            match segment {
-                Segment::Hole { bytes, .. } => sink.hole(bytes),
-                Segment::Data { offset, bytes } => self.read_data(&file, offset, bytes, sink)?,
+            let (wanted, got) = match segment {
+                Segment::Hole { bytes, .. } => {
+                    sink.hole(bytes);
+                    (bytes, bytes)
+                }
+                Segment::Data { offset, bytes } => {
+                    (bytes, self.read_data(&file, offset, bytes, sink)?)
+                }
+            };
+            read += got;
+            if got < wanted {
+                break;
             }
         }
         let mut after = file.stat()?;
-        if has_changed(&before.stat, &after.stat) {
-            return Err(ReadFailure::Changed);
+        if read < size || has_changed(&before.stat, &after.stat) {
+            if fidelity == Fidelity::Exact {
+                return Err(ReadFailure::Changed);
+            }
+            after.stat.size = read;
+            after.stat.ctime = NO_CHANGE_TIME;
         }
         if !is_settled {
             after.stat.ctime = NO_CHANGE_TIME;
@@ -138,23 +190,27 @@ impl FileReader {
         Ok((file, after))
     }
 
+    /// Returns how much of it there was.
     fn read_data(
         &mut self,
         file: &SourceFile,
-        mut offset: u64,
+        start: u64,
         bytes: u64,
         sink: &mut impl Sink,
-    ) -> Result<(), ReadFailure> {
+    ) -> io::Result<u64> {
         if let Ok(bytes) = usize::try_from(bytes)
             && (1..=CHUNK_BYTES_MIN).contains(&bytes)
             && let Some(room) = sink.room(bytes)
         {
             // So little is one chunk in any case.
-            read_exactly(file, room, offset)?;
-            sink.written(bytes);
-            return Ok(());
+            let got = read_up_to(file, room, start)?;
+            if got > 0 {
+                sink.written(got);
+            }
+            return Ok(got as u64);
         }
-        let end = offset + bytes;
+        let mut offset = start;
+        let mut end = start + bytes;
         let room = usize::try_from(bytes).unwrap_or(READ_BYTES).min(READ_BYTES);
         if self.buffer.len() < room {
             self.buffer.resize(room.max(CHUNK_BYTES_MIN), 0);
@@ -164,9 +220,12 @@ impl FileReader {
         while offset < end || held > 0 {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
             let wanted = left.min(room - held);
-            read_exactly(file, &mut self.buffer[held..held + wanted], offset)?;
-            offset += wanted as u64;
-            held += wanted;
+            let got = read_up_to(file, &mut self.buffer[held..held + wanted], offset)?;
+            offset += got as u64;
+            held += got;
+            if got < wanted {
+                end = offset;
+            }
             let mut cut = 0;
             while let Some(length) = chunk::cut(&self.buffer[cut..held], offset == end) {
                 sink.chunk(&self.buffer[cut..cut + length]);
@@ -175,22 +234,22 @@ impl FileReader {
             self.buffer.copy_within(cut..held, 0);
             held -= cut;
         }
-        Ok(())
+        Ok(end - start)
     }
 }
 
-/// Fills `buffer`; a file that ends before has changed.
-fn read_exactly(file: &SourceFile, buffer: &mut [u8], offset: u64) -> Result<(), ReadFailure> {
+/// Fills `buffer` as far as the file goes.
+fn read_up_to(file: &SourceFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read_at(&mut buffer[filled..], offset + filled as u64) {
-            Ok(0) => return Err(ReadFailure::Changed),
+            Ok(0) => break,
             Ok(bytes) => filled += bytes,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(filled)
 }
 
 fn has_changed(before: &Stat, after: &Stat) -> bool {
@@ -226,7 +285,7 @@ mod tests {
             std::fs::write(folder.path().join("f"), &content).expect("written");
             let dir = Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("a folder");
             let mut whole = Whole::default();
-            reader.read(&dir, b"f", None, &mut whole).expect("read");
+            reader.read(&dir, b"f", None, Fidelity::Exact, &mut whole).expect("read");
             assert!(whole.0 == content, "{size} bytes");
             assert!(whole.1.is_empty());
         }
@@ -236,7 +295,8 @@ mod tests {
     fn a_file_that_is_not_there_fails() {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("a folder");
-        let read = FileReader::new().read(&dir, b"none", None, &mut Whole::default());
+        let read =
+            FileReader::new().read(&dir, b"none", None, Fidelity::Exact, &mut Whole::default());
         assert!(matches!(read, Err(ReadFailure::Failed(_))));
     }
 }

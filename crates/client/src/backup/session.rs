@@ -7,6 +7,7 @@ use std::thread::{Scope as Threads, ScopedJoinHandle};
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use model::{DirPath, Kind, Name, Object};
+use policy::Verdict;
 use sys::Dir;
 use sys::process::processors;
 use tokio::sync::mpsc;
@@ -28,6 +29,7 @@ use crate::cache::Cache;
 use crate::home::Home;
 use crate::link::Link;
 use crate::report::Failure;
+use crate::rules::Rules;
 use crate::{BackupOptions, ClientError, CompressionChoice, ErrorKind, Tuning};
 
 /// Segments that wait to be examined at most.
@@ -71,20 +73,27 @@ fn crews(tuning: &Tuning) -> (Crew, Crew) {
     }
 }
 
+/// What all filespaces of a run have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Site<'a> {
+    pub(super) link: &'a Link,
+    pub(super) home: &'a Home,
+    pub(super) options: &'a BackupOptions,
+    pub(super) rules: &'a Rules,
+    pub(super) tally: &'a Tally,
+}
+
 /// Backs up what `scope` says.
-pub(super) fn back_up(
-    link: &Link,
-    home: &Home,
-    options: &BackupOptions,
-    scope: Scope<'_>,
-    tally: &Tally,
-) -> Result<(), ClientError> {
+pub(super) fn back_up(site: Site<'_>, scope: Scope<'_>) -> Result<(), ClientError> {
+    let Site { link, home, options, rules, tally } = site;
     let cache = open_cache(link, home);
     let deduplicates = options.tuning.or(home.config.tuning).deduplication.unwrap_or(true);
     let chunks = Chunks::new(&link.domain_key, &cache, deduplicates);
-    let digester = Digester::new(&link.digest_key, &rules(link, options));
+    let digester = Digester::new(&link.digest_key, &canonical(rules, options));
     let tuning = options.tuning.or(home.config.tuning);
     let (walkers, readers) = crews(&tuning);
+    let is_selective = matches!(options.targets, Targets::Selective(_));
+    let is_whole = scope.targets.iter().any(|target| target == b"/");
     let context = Context {
         readers: &readers,
         link,
@@ -92,8 +101,10 @@ pub(super) fn back_up(
         chunks: &chunks,
         digester: &digester,
         tally,
-        class: link.default_class(),
-        sends_all: options.full || matches!(options.targets, Targets::Selective(_)),
+        rules,
+        sends_all: options.full || is_selective,
+        // Only a look at the whole is bound to the frequency that policy gives.
+        keeps_frequency: is_whole && !options.full && !is_selective,
         is_dry: options.dry_run,
     };
     expect_objects(link, &scope, tally)?;
@@ -120,11 +131,10 @@ fn open_cache(link: &Link, home: &Home) -> Cache {
 }
 
 /// The canonical form of all that decides what of a directory is looked at and how it is bound.
-fn rules(link: &Link, options: &BackupOptions) -> Vec<u8> {
-    let mut rules = options.selection.canonical();
-    rules.push(u8::from(options.cross_filesystems));
-    rules.extend_from_slice(&link.default_class().0.to_le_bytes());
-    rules
+fn canonical(rules: &Rules, options: &BackupOptions) -> Vec<u8> {
+    let mut canonical = rules.canonical();
+    canonical.push(u8::from(options.cross_filesystems));
+    canonical
 }
 
 /// For the progress display: there are about as many objects as there were.
@@ -239,7 +249,7 @@ impl Session<'_> {
             filespace: self.scope.filespace,
             queue: &queue,
             crew: self.walkers,
-            selection: &self.options.selection,
+            rules: self.context.rules,
             digester: self.context.digester,
             inventory: &inventory,
             tally: self.tally(),
@@ -296,10 +306,10 @@ impl Session<'_> {
         Examiner::new(self.context, assembler, outgoing)
     }
 
-    /// The targets that are there; the others are failures.
+    /// The targets that are there and not left out; what is not there is a failure.
     fn tops(&self) -> Vec<Top> {
         let open = |target: &Target| match Top::open(self.scope.filespace, target) {
-            Ok(top) => Some(top),
+            Ok(top) => Some(top).filter(|top| self.is_included(target, top)),
             Err(error) => {
                 let path = absolute(self.scope.filespace, target);
                 self.tally().fail(Failure { path, error: error.to_string() });
@@ -307,6 +317,21 @@ impl Session<'_> {
             }
         };
         self.scope.targets.iter().filter_map(open).collect()
+    }
+
+    /// Whether the target itself is to be backed up. That a directory above it is left out does not
+    /// matter: it was named.
+    fn is_included(&self, target: &Target, top: &Top) -> bool {
+        let Some(step) = top.chain.last() else { return true };
+        let path = absolute(self.scope.filespace, target);
+        let rules = self.context.rules;
+        let ruling = rules.ruling(|| path.clone(), step.found.stat.kind);
+        if let Verdict::Excluded { rule_index } = ruling.verdict {
+            let (source, rule) = rules.shown(rule_index);
+            let path = model::escaped(&path);
+            self.tally().warn(format!("{path} is left out by '{rule}' ({source})"));
+        }
+        ruling.verdict.is_included()
     }
 
     fn inventory(&self, tops: &[Top]) -> Result<Inventory, ClientError> {

@@ -5,7 +5,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
 use model::{DirPath, DirectoryDigest, Kind, Name, PAGE_OBJECTS_MAX, Stat};
-use policy::{Selection, Verdict};
 use sys::{Dir, Found, Listing};
 
 use super::absolute;
@@ -14,6 +13,7 @@ use super::digest::Digester;
 use super::inventory::{Inventory, Known};
 use super::tally::Tally;
 use crate::report::Failure;
+use crate::rules::Rules;
 
 /// The entries of one page of a directory, to be examined one by one.
 pub(super) struct Segment {
@@ -98,7 +98,7 @@ pub(super) struct Walk<'a> {
     pub(super) filespace: &'a [u8],
     pub(super) queue: &'a Queue,
     pub(super) crew: &'a Crew,
-    pub(super) selection: &'a Selection,
+    pub(super) rules: &'a Rules,
     pub(super) digester: &'a Digester,
     pub(super) inventory: &'a Inventory,
     pub(super) tally: &'a Tally,
@@ -167,16 +167,21 @@ impl Walk<'_> {
         listing: &mut Listing,
     ) -> std::io::Result<Option<Listed>> {
         let device_id = dir.stat_self()?.device_id;
-        if device_id != task.device_id && (!self.crosses_filesystems || dir.is_pseudo()?) {
+        if device_id != task.device_id && !self.enters(dir, task)? {
             return Ok(None);
         }
         dir.list(listing)?;
         let mut listed = Listed { device_id, entries: Vec::new(), unreadable: Vec::new() };
-        let everything = self.selection.statements().is_empty();
+        let names = listing.entries().iter().map(|entry| listing.name(entry));
+        let tag = self.rules.tag_in(dir, names).map(|(_, tag)| tag);
+        let everything = self.rules.is_plain();
         for entry in listing.entries() {
             let name = listing.name(entry);
+            let is_left_out = tag.is_some_and(|tag| tag != name);
             let Ok(name) = Name::new(name) else { continue };
-            if everything || self.is_included(&task.path, &name, entry.found.stat.kind) {
+            let is_included =
+                || everything || self.is_included(&task.path, &name, entry.found.stat.kind);
+            if !is_left_out && is_included() {
                 listed.entries.push((name, entry.found));
             }
         }
@@ -194,8 +199,18 @@ impl Walk<'_> {
     }
 
     fn is_included(&self, directory: &DirPath, name: &Name, kind: Kind) -> bool {
-        let path = absolute(self.filespace, &directory.join(name));
-        self.selection.verdict(&path, kind) == Verdict::Included
+        let path = || absolute(self.filespace, &directory.join(name));
+        self.rules.ruling(path, kind).verdict.is_included()
+    }
+
+    /// Whether the walk goes on in another file system that is mounted here.
+    fn enters(&self, dir: &Dir, task: &Task) -> std::io::Result<bool> {
+        if !self.crosses_filesystems || dir.is_pseudo()? {
+            return Ok(false);
+        }
+        let path = task.path.as_bytes();
+        let path = absolute(self.filespace, path.strip_suffix(b"/").unwrap_or(path));
+        Ok(self.rules.excludes_filesystem(&path).is_none())
     }
 
     fn sort_out(

@@ -22,6 +22,8 @@ const PORTS: u16 = 20_000;
 pub struct Server {
     dir: PathBuf,
     port: u16,
+    /// What its clock is put ahead of ours, as in `40d`.
+    ahead: Option<String>,
     running: Option<Running>,
 }
 
@@ -46,7 +48,7 @@ impl Server {
         if is_empty {
             Self::init(dir, port).expect(&[0]);
         }
-        let mut server = Self { dir: dir.to_path_buf(), port, running: None };
+        let mut server = Self { dir: dir.to_path_buf(), port, ahead: None, running: None };
         server.try_run().map(|()| server)
     }
 
@@ -100,6 +102,13 @@ impl Server {
             .unwrap_or_else(|outcome| panic!("it did not start again: {outcome}"));
     }
 
+    /// Runs the server again with its clock so far ahead of ours, as in `40d`.
+    #[track_caller]
+    pub fn travel(&mut self, ahead: &str) {
+        self.ahead = Some(ahead.to_owned());
+        self.restart();
+    }
+
     /// Returns whether the process is there.
     pub fn is_up(&self) -> bool {
         self.running
@@ -139,7 +148,7 @@ impl Server {
 
     #[track_caller]
     fn try_run(&mut self) -> Result<(), Box<Outcome>> {
-        let mut running = run_server(&self.dir);
+        let mut running = run_server(&self.dir, self.ahead.as_deref());
         while let Some(line) = running.next_line(READY_MAX) {
             let document: Value = serde_json::from_str(&line)
                 .unwrap_or_else(|error| panic!("{line:?} from the server is no JSON: {error}"));
@@ -179,8 +188,10 @@ fn free_port() -> u16 {
     panic!("no port from {PORT_FIRST} on is free");
 }
 
-fn run_server(dir: &Path) -> Running {
-    let arguments = ["server".into(), "run".into(), dir.into(), "--json".into()];
+fn run_server(dir: &Path, ahead: Option<&str>) -> Running {
+    let mut arguments: Vec<OsString> =
+        vec!["server".into(), "run".into(), dir.into(), "--json".into()];
+    arguments.extend(ahead.iter().flat_map(|ahead| ["--clock-ahead".into(), (*ahead).into()]));
     start(&binary(), &arguments, dir, None)
 }
 

@@ -20,6 +20,8 @@ mod kills;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
+mod policy;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod replace;
@@ -27,6 +29,8 @@ mod replace;
 mod report;
 #[cfg(test)]
 mod round_trip;
+#[cfg(test)]
+mod rules;
 #[cfg(test)]
 mod scene;
 #[cfg(test)]

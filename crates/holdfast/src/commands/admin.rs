@@ -1,6 +1,11 @@
 //! `holdfast admin`: administration over the socket in the server's folder.
 
+mod domain;
+mod events;
+mod expire;
 mod node;
+mod optionset;
+mod policy;
 
 use std::path::PathBuf;
 
@@ -26,6 +31,11 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum AdminCommand {
     Node(node::Args),
+    Domain(domain::Args),
+    Policy(policy::Args),
+    Optionset(optionset::Args),
+    Expire(expire::Args),
+    Events(events::Args),
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -37,5 +47,10 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let mut admin = Admin::connect(&folder, server::ADMIN_SOCKET)?;
     match args.command {
         AdminCommand::Node(args) => node::run(args, &mut admin, context),
+        AdminCommand::Domain(args) => domain::run(args, &mut admin, context),
+        AdminCommand::Policy(args) => policy::run(args, &mut admin, context),
+        AdminCommand::Optionset(args) => optionset::run(args, &mut admin, context),
+        AdminCommand::Expire(args) => expire::run(&args, &mut admin, context),
+        AdminCommand::Events(args) => events::run(&args, &mut admin, context),
     }
 }

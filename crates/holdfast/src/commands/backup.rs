@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use client::{BackupOptions, BackupReport, CompressionChoice, Targets, Tuning};
-use policy::Selection;
+use policy::Pattern;
 
 use super::Context;
 use crate::error::CommandError;
@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// Leave out what matches, with all that is in it; may be given several times
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     exclude: Vec<std::ffi::OsString>,
+    /// Take the include and exclude statements in this file instead of the node's own
+    #[arg(long, value_name = "FILE")]
+    inclexcl: Option<PathBuf>,
     /// Tell what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -82,7 +85,8 @@ struct TuningArgs {
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let options = BackupOptions {
-        selection: selection(&args)?,
+        excludes: excludes(&args.exclude)?,
+        inclexcl: args.inclexcl.clone(),
         full: args.full,
         dry_run: args.dry_run,
         cross_filesystems: args.cross_filesystems,
@@ -107,7 +111,8 @@ fn tuning(args: &TuningArgs) -> Tuning {
     }
 }
 
-fn yes_or_no(text: &str) -> Result<bool, String> {
+/// Parses `yes` or `no`.
+pub(super) fn yes_or_no(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "yes" => Ok(true),
         "no" => Ok(false),
@@ -138,13 +143,17 @@ fn show(report: &BackupReport, context: &mut Context) {
     context.report(&text, &troubles);
 }
 
-fn selection(args: &Args) -> Result<Selection, CommandError> {
+/// The patterns of `--exclude`, known to be good.
+pub(super) fn excludes(patterns: &[std::ffi::OsString]) -> Result<Vec<Vec<u8>>, CommandError> {
     use std::os::unix::ffi::OsStrExt as _;
-    let patterns = args.exclude.iter().map(|pattern| pattern.as_bytes());
-    Selection::from_command_line(patterns).map_err(|(index, error)| {
-        let pattern = model::escaped(args.exclude[index].as_bytes());
-        CommandError::usage(&format!("--exclude '{pattern}': {error}"), COMMAND)
-    })
+    let check = |pattern: &std::ffi::OsString| {
+        let pattern = pattern.as_bytes();
+        Pattern::parse(pattern).map(|_| pattern.to_vec()).map_err(|error| {
+            let pattern = model::escaped(pattern);
+            CommandError::usage(&format!("--exclude '{pattern}': {error}"), COMMAND)
+        })
+    };
+    patterns.iter().map(check).collect()
 }
 
 fn targets(args: Args) -> Result<Targets, CommandError> {

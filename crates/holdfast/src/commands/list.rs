@@ -140,7 +140,7 @@ impl<'a> VersionDocument<'a> {
     }
 }
 
-fn kind_name(kind: Kind) -> &'static str {
+pub(super) fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::File => "file",
         Kind::Directory => "directory",

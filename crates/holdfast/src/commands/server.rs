@@ -11,6 +11,7 @@ use super::{Context, DONE};
 use crate::address;
 use crate::error::CommandError;
 use crate::interrupt::Signals;
+use crate::moment;
 use crate::output::Output;
 use crate::path::{self, JsonPath};
 
@@ -63,12 +64,21 @@ struct RunArgs {
     /// The folder that 'holdfast server init' made
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+    /// Put the server's clock ahead of the system's, as in 40d, to see on a copy of a server what
+    /// time will do; expiration goes by it
+    #[arg(long, value_name = "LENGTH", value_parser = moment::parse_length, hide_short_help = true)]
+    clock_ahead: Option<i64>,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     match args.command {
         ServerCommand::Init(args) => init(&args, context),
-        ServerCommand::Run(args) => serve(&args.folder, &mut context.output),
+        ServerCommand::Run(args) => {
+            if let Some(secs) = args.clock_ahead {
+                sys::clock::put_ahead(Duration::from_secs(secs.unsigned_abs()));
+            }
+            serve(&args.folder, &mut context.output)
+        }
     }
 }
 

@@ -72,7 +72,7 @@ fn document<'a>(
         server_version: &hello.server_version,
         client_version: env!("CARGO_PKG_VERSION"),
         server_time: moment::rfc3339(hello.now),
-        default_class: &hello.default_class,
+        default_class: hello.class_name(hello.default_class),
         at_risk: at_risk.map(|filespace| JsonPath(&filespace.name)).collect(),
         filespaces: filespaces
             .iter()
@@ -119,17 +119,23 @@ fn text(hello: &Hello, server: &str, filespaces: &[FilespaceSummary]) -> String 
 mod tests {
     use std::collections::BTreeMap;
 
+    use client::Class;
+    use model::ClassId;
+
     use super::*;
 
     const DAY_SECS: i64 = 86_400;
 
     fn hello() -> Hello {
+        let standard = Class { name: "STANDARD".to_owned(), backup: None, archive: None };
         Hello {
             node: "anna".to_owned(),
             server_version: "0.1.0".to_owned(),
             now: ServerTime::from_secs(20_000 * DAY_SECS),
-            default_class: "STANDARD".to_owned(),
-            classes: BTreeMap::new(),
+            default_class: ClassId(1),
+            directory_class: ClassId(1),
+            classes: BTreeMap::from([(ClassId(1), standard)]),
+            option_set: None,
         }
     }
 

@@ -1,7 +1,5 @@
 //! Filespaces, and the classes that their objects are bound to.
 
-use model::{ClassId, DomainId};
-
 use super::Engine;
 use crate::samples::{NO_NODE, NOW, add_node, at, refusal};
 
@@ -39,12 +37,4 @@ pub(crate) fn equal_names_of_two_nodes_are_two_filespaces(engine: &dyn Engine) {
     for (node, space) in nodes.into_iter().zip(spaces) {
         assert_eq!(catalog.filespaces(node.id).expect("one"), [space]);
     }
-}
-
-pub(crate) fn the_default_class_of_the_domain_is_known(engine: &dyn Engine) {
-    let catalog = engine.open();
-    let node = add_node(&*catalog, "a");
-    let classes = catalog.classes(node.domain).expect("are listed");
-    assert_eq!(classes, [(ClassId(1), "STANDARD".to_owned(), true)]);
-    assert_eq!(catalog.classes(DomainId(777)).expect("none"), []);
 }

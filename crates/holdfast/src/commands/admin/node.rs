@@ -1,9 +1,10 @@
 //! `holdfast admin node`: who may back up to the server.
 
-use client::admin::{AddNodeReply, Admin, NodeInfo};
+use client::admin::{AddNodeReply, Admin, NodeInfo, SetNodeRequest};
 use model::{ServerTime, escaped};
 use serde::Serialize;
 
+use crate::commands::backup::yes_or_no;
 use crate::commands::{Context, DONE};
 use crate::error::CommandError;
 use crate::path::JsonPath;
@@ -37,6 +38,7 @@ enum NodeCommand {
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast node unlock web-01")]
     Unlock(NameArgs),
     Rename(RenameArgs),
+    Set(SetArgs),
     Remove(RemoveArgs),
 }
 
@@ -81,6 +83,29 @@ struct RenameArgs {
     new_name: String,
 }
 
+/// Change a node's policy domain, option set and rights
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast node set web-01 --domain LONG --optionset LINUX")]
+struct SetArgs {
+    /// The node
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The policy domain; its rules hold from the next backup and expiration
+    #[arg(long, value_name = "DOMAIN")]
+    domain: Option<String>,
+    /// The include and exclude statements that it gets beside its own; '' takes them away
+    #[arg(long, value_name = "NAME")]
+    optionset: Option<String>,
+    /// BACKDELETE: whether the node may delete its backups
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    backdelete: Option<bool>,
+    /// ARCHDELETE: whether the node may delete its archives
+    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    archdelete: Option<bool>,
+}
+
 /// Remove a node; it is refused from then on
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -109,23 +134,50 @@ pub(super) fn run(
             }
         }
         NodeCommand::Lock(args) => {
-            let node = admin.lock_node(&args.name, true)?;
+            let node = lock(admin, args.name, true)?;
             tell(&node, &format!("Node {} is locked.", node.name), context);
         }
         NodeCommand::Unlock(args) => {
-            let node = admin.lock_node(&args.name, false)?;
+            let node = lock(admin, args.name, false)?;
             tell(&node, &format!("Node {} is unlocked.", node.name), context);
         }
         NodeCommand::Rename(args) => {
-            let node = admin.rename_node(&args.name, &args.new_name)?;
+            let name = args.name.clone();
+            let new_name = Some(args.new_name);
+            let request = SetNodeRequest { name, new_name, ..SetNodeRequest::default() };
+            let node = admin.set_node(request)?;
             tell(&node, &format!("Node {} is called {}.", args.name, node.name), context);
         }
+        NodeCommand::Set(args) => set(args, admin, context)?,
         NodeCommand::Remove(args) => {
             let node = admin.remove_node(&args.name, args.with_data)?;
             tell(&node, &format!("Node {} is removed.", node.name), context);
         }
     }
     Ok(DONE)
+}
+
+fn lock(admin: &mut Admin, name: String, locked: bool) -> Result<NodeInfo, CommandError> {
+    let request = SetNodeRequest { name, locked: Some(locked), ..SetNodeRequest::default() };
+    Ok(admin.set_node(request)?)
+}
+
+fn set(args: SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
+    let SetArgs { name, domain, optionset, backdelete, archdelete } = args;
+    if (&domain, &optionset, backdelete, archdelete) == (&None, &None, None, None) {
+        let message = "say what to set: --domain, --optionset, --backdelete or --archdelete";
+        return Err(CommandError::usage(message, "holdfast admin node set"));
+    }
+    let node = admin.set_node(SetNodeRequest {
+        name,
+        domain,
+        option_set: optionset,
+        deletes_backups: backdelete,
+        deletes_archives: archdelete,
+        ..SetNodeRequest::default()
+    })?;
+    tell(&node, &format!("Node {} is changed.", node.name), context);
+    Ok(())
 }
 
 /// `node add --json`.
@@ -160,12 +212,16 @@ fn add(args: &AddArgs, admin: &mut Admin, context: &mut Context) -> Result<(), C
 
 /// `node list --json`, one a line; and what became of a node that was changed.
 #[derive(Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct NodeDocument<'a> {
     node: &'a str,
     domain: &'a str,
     locked: bool,
     enrolled: bool,
     registered: String,
+    option_set: Option<&'a str>,
+    backdelete: bool,
+    archdelete: bool,
     filespaces: Vec<FilespaceDocument<'a>>,
 }
 
@@ -185,6 +241,9 @@ impl<'a> NodeDocument<'a> {
             locked: node.locked,
             enrolled: node.enrolled,
             registered: moment::rfc3339(ServerTime(node.registered)),
+            option_set: Some(node.option_set.as_str()).filter(|name| !name.is_empty()),
+            backdelete: node.deletes_backups,
+            archdelete: node.deletes_archives,
             filespaces: filespaces
                 .map(|filespace| FilespaceDocument {
                     filespace: JsonPath(&filespace.name),
@@ -260,11 +319,19 @@ fn show(node: &NodeInfo, context: &mut Context) {
         return;
     }
     let head = format!(
-        "Node:        {}\nDomain:      {}\nState:       {}\nRegistered:  {}\n",
+        "Node:        {}\nDomain:      {}\nState:       {}\nRegistered:  {}\nOption set:  {}\n\
+         May delete:  {}\n",
         node.name,
         node.domain,
         state(node),
-        moment::shown(ServerTime(node.registered))
+        moment::shown(ServerTime(node.registered)),
+        if node.option_set.is_empty() { "none" } else { &node.option_set },
+        match (node.deletes_backups, node.deletes_archives) {
+            (true, true) => "backups and archives",
+            (true, false) => "backups",
+            (false, true) => "archives",
+            (false, false) => "nothing",
+        }
     );
     context.output.text(&head);
     if node.filespaces.is_empty() {
@@ -298,6 +365,9 @@ mod tests {
             locked,
             enrolled,
             registered: 1_700_000_000_000_000,
+            option_set: String::new(),
+            deletes_backups: false,
+            deletes_archives: true,
             filespaces: Vec::new(),
         }
     }
@@ -328,6 +398,9 @@ mod tests {
           "locked": false,
           "enrolled": true,
           "registered": "2023-11-14T22:13:20Z",
+          "option_set": null,
+          "backdelete": false,
+          "archdelete": true,
           "filespaces": []
         }
         "#);

@@ -1,0 +1,158 @@
+//! Domains with their policy sets, option sets, and events.
+
+use ::policy::{Limit, ManagementClass, PolicySet};
+use catalog::{Catalog, EventRow, NodeChange, OptionSet};
+use model::{ClassId, DomainId};
+
+use super::Engine;
+use crate::samples::{NOW, add_node, at, refusal};
+
+fn event(seconds: i64) -> EventRow {
+    EventRow {
+        time: at(seconds),
+        actor: "administrator".to_owned(),
+        what: "policy activated".to_owned(),
+        details: format!("at {seconds}"),
+    }
+}
+
+/// The standard set with one more class.
+fn with_class(catalog: &dyn Catalog, domain: DomainId, name: &str) -> PolicySet {
+    let domains = catalog.domains().expect("are listed");
+    let known = domains.into_iter().find(|known| known.id == domain).expect("is there");
+    let mut set = known.active;
+    let number = catalog.class_number(domain, name).expect("a number");
+    let mut class = ManagementClass::new(number, name);
+    class.backup.as_mut().expect("a group").extra_days = Limit::AtMost(7);
+    class.archive = None;
+    class.locked_until = Some(NOW);
+    set.put(class);
+    set
+}
+
+pub(crate) fn a_new_catalogue_has_the_standard_policy(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let domains = engine.reopen(catalog).domains().expect("are listed");
+    assert_eq!(domains.len(), 1);
+    assert_eq!((domains[0].id, domains[0].name.as_str()), (DomainId(1), "STANDARD"));
+    assert_eq!(domains[0].active, PolicySet::standard(ClassId(1)));
+    assert_eq!(domains[0].draft, None);
+}
+
+pub(crate) fn a_domain_is_made_once_and_goes_without_nodes(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let long = catalog.add_domain("LONG", NOW).expect("is made");
+    assert_ne!(long.active.default_class, ClassId(1));
+    assert_eq!(refusal(catalog.add_domain("long", NOW)), "exists");
+    let names = |catalog: &dyn Catalog| -> Vec<String> {
+        catalog
+            .domains()
+            .expect("are listed")
+            .into_iter()
+            .map(|domain| domain.name)
+            .collect()
+    };
+    assert_eq!(names(&*catalog), ["LONG", "STANDARD"]);
+    let node = add_node(&*catalog, "a");
+    let to = |domain| NodeChange { domain: Some(domain), ..NodeChange::default() };
+    catalog.change_node(node.id, &to(long.id)).expect("is changed");
+    assert_eq!(refusal(catalog.remove_domain(long.id)), "exists");
+    catalog.change_node(node.id, &to(DomainId(1))).expect("is changed");
+    catalog.remove_domain(long.id).expect("is removed");
+    assert_eq!(names(&*engine.reopen(catalog)), ["STANDARD"]);
+}
+
+pub(crate) fn a_class_keeps_its_number(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let domain = DomainId(1);
+    assert_eq!(catalog.class_number(domain, "standard").expect("a number"), ClassId(1));
+    let first = catalog.class_number(domain, "B").expect("a number");
+    assert_eq!(catalog.class_number(domain, "b").expect("the same"), first);
+    let catalog = engine.reopen(catalog);
+    assert_eq!(catalog.class_number(domain, "B").expect("the same"), first);
+    assert_ne!(catalog.class_number(domain, "C").expect("another"), first);
+    let other = catalog.add_domain("LONG", NOW).expect("is made").id;
+    assert_ne!(catalog.class_number(other, "B").expect("another"), first);
+}
+
+pub(crate) fn a_draft_is_replaced_and_thrown_away(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let draft_of = |catalog: &dyn Catalog| {
+        catalog.domains().expect("are listed").pop().and_then(|domain| domain.draft)
+    };
+    for name in ["A", "B"] {
+        let draft = with_class(&*catalog, DomainId(1), name);
+        catalog.put_draft(DomainId(1), Some(&draft), NOW).expect("is stored");
+        assert_eq!(draft_of(&*catalog), Some(draft));
+    }
+    catalog.put_draft(DomainId(1), None, NOW).expect("is thrown away");
+    catalog.put_draft(DomainId(1), None, NOW).expect("nothing is there");
+    assert_eq!(draft_of(&*engine.reopen(catalog)), None);
+}
+
+pub(crate) fn an_activated_draft_is_the_active_set(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let set = with_class(&*catalog, DomainId(1), "A");
+    catalog.put_draft(DomainId(1), Some(&set), NOW).expect("is stored");
+    catalog.activate(DomainId(1), &set, &event(1)).expect("is activated");
+    let catalog = engine.reopen(catalog);
+    let domain = catalog.domains().expect("are listed").pop().expect("one");
+    assert_eq!((domain.active, domain.draft), (set, None));
+    assert_eq!(catalog.events(None, 9).expect("are listed"), [(1, event(1))]);
+}
+
+pub(crate) fn option_sets_are_stored_by_name(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let set = |name: &str, text: &[u8]| OptionSet { name: name.to_owned(), text: text.to_vec() };
+    for (name, text) in [("B", &b"exclude /b"[..]), ("A", b"\xff\0"), ("b", b"new")] {
+        catalog.put_option_set(&set(name, text)).expect("is stored");
+    }
+    let sets = catalog.option_sets().expect("are listed");
+    assert_eq!(sets, [set("A", b"\xff\0"), set("B", b"new")]);
+    let node = add_node(&*catalog, "a");
+    let takes = |name: &str| NodeChange {
+        option_set: Some(Some(name.to_owned())),
+        ..NodeChange::default()
+    };
+    assert_eq!(refusal(catalog.change_node(node.id, &takes("C"))), "not found");
+    catalog.change_node(node.id, &takes("b")).expect("is changed");
+    catalog.remove_option_set("b").expect("is removed");
+    assert_eq!(refusal(catalog.remove_option_set("b")), "not found");
+    let catalog = engine.reopen(catalog);
+    assert_eq!(catalog.node(&node.name).expect("is there").option_set, None);
+    assert_eq!(catalog.option_sets().expect("are listed"), [set("A", b"\xff\0")]);
+}
+
+pub(crate) fn a_node_is_changed_as_far_as_is_said(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a");
+    assert_eq!((node.deletes_backups, node.deletes_archives), (false, true));
+    catalog
+        .change_node(node.id, &NodeChange::default())
+        .expect("nothing is to change");
+    assert_eq!(catalog.node(&node.name).expect("is there"), node);
+    let rights = NodeChange {
+        deletes_backups: Some(true),
+        deletes_archives: Some(false),
+        ..NodeChange::default()
+    };
+    catalog.change_node(node.id, &rights).expect("is changed");
+    let catalog = engine.reopen(catalog);
+    let changed = catalog.node(&node.name).expect("is there");
+    assert_eq!((changed.deletes_backups, changed.deletes_archives), (true, false));
+    let nowhere = NodeChange { domain: Some(DomainId(99)), ..NodeChange::default() };
+    assert_eq!(refusal(catalog.change_node(node.id, &nowhere)), "not found");
+    assert_eq!(catalog.node(&node.name).expect("is there"), changed);
+}
+
+pub(crate) fn events_are_newest_first(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let add = |seconds| catalog::Write::AddEvent(event(seconds));
+    catalog.commit(vec![add(1), add(2)]).expect("the batch is performed");
+    catalog.commit(vec![add(3)]).expect("the batch is performed");
+    let catalog = engine.reopen(catalog);
+    let events = catalog.events(None, 2).expect("are listed");
+    assert_eq!(events.iter().map(|(_, event)| event.time).collect::<Vec<_>>(), [at(3), at(2)]);
+    let before = events.last().map(|(number, _)| *number);
+    assert_eq!(catalog.events(before, 9).expect("are listed"), [(1, event(1))]);
+}

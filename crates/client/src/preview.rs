@@ -1,0 +1,263 @@
+//! What a backup would do with objects, and which rule says so.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use model::{Kind, Name};
+use policy::{BackupCopyGroup, Operation, Verdict};
+use sys::{Dir, Listing};
+
+use crate::backup::{absolute, split};
+use crate::home::Home;
+use crate::link::Link;
+use crate::rules::Rules;
+use crate::{ClientError, ErrorKind};
+
+/// What to look at.
+#[derive(Clone, Debug, Default)]
+pub struct PreviewOptions {
+    pub paths: Vec<Vec<u8>>,
+    /// As for a backup.
+    pub excludes: Vec<Vec<u8>>,
+    pub inclexcl: Option<PathBuf>,
+}
+
+/// What the rules say of one object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ruled {
+    pub path: Vec<u8>,
+    /// `None` where nothing is there: then the path was taken for a file's, or for a directory's
+    /// with a slash at its end.
+    pub kind: Option<Kind>,
+    pub bytes: u64,
+    pub included: bool,
+    pub class: String,
+    /// How the class keeps it; `None` for a class whose objects are not backed up.
+    pub keeps: Option<BackupCopyGroup>,
+    pub compresses: bool,
+    pub deduplicates: bool,
+    /// What decides; `None` where no statement matches.
+    pub rule: Option<RuleShown>,
+}
+
+/// A statement, as the user finds it again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RuleShown {
+    /// The file and line, the option set and line, or the option of the command.
+    pub source: String,
+    pub text: String,
+    /// The directory or file system above the object that it is really about.
+    pub about: Option<Vec<u8>>,
+}
+
+/// Decides on each path, whether it is there or not.
+pub(crate) fn explain(
+    link: &Link,
+    home: &Home,
+    options: &PreviewOptions,
+) -> Result<(Vec<Ruled>, Vec<String>), ClientError> {
+    let rules = Rules::load(home, link, options.inclexcl.as_deref(), &options.excludes)?;
+    let ruled = options
+        .paths
+        .iter()
+        .map(|path| explain_one(&rules, path))
+        .collect::<Result<_, _>>()?;
+    Ok((ruled, rules.warnings))
+}
+
+fn explain_one(rules: &Rules, path: &[u8]) -> Result<Ruled, ClientError> {
+    let found = sys::mount::filespace_root(path)
+        .ok()
+        .and_then(|(filespace, target)| Some((stat(&filespace, &target)?, filespace, target)));
+    let Some(((kind, bytes), filespace, target)) = found else {
+        let is_directory = path.ends_with(b"/") && path != b"/";
+        let kind = if is_directory { Kind::Directory } else { Kind::File };
+        let path = if is_directory { &path[..path.len() - 1] } else { path };
+        if !path.starts_with(b"/") {
+            let message = format!("{} is not there; give its whole path", model::escaped(path));
+            return Err(ClientError::new(ErrorKind::NotFound, message));
+        }
+        return Ok(Ruled { kind: None, ..decide(rules, path, kind, 0) });
+    };
+    let path = absolute(&filespace, &target);
+    let ruled = decide(rules, &path, kind, bytes);
+    if !ruled.included {
+        return Ok(ruled);
+    }
+    if let Some(index) = rules.excludes_filesystem(&filespace) {
+        return Ok(left_out(rules, ruled, index, Some(filespace)));
+    }
+    Ok(match tag_above(rules, &filespace, &target) {
+        Some((index, directory)) => left_out(rules, ruled, index, Some(directory)),
+        None => ruled,
+    })
+}
+
+fn stat(filespace: &[u8], target: &[u8]) -> Option<(Kind, u64)> {
+    let root = Dir::open(filespace).ok()?;
+    let Some((parent, name)) = split(target).filter(|(_, name)| *name != Name::root()) else {
+        let found = root.stat_self().ok()?;
+        return Some((found.stat.kind, found.stat.size));
+    };
+    let mut dir = root;
+    for part in parent.as_bytes().split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+        dir = dir.open_dir(part).ok()?;
+    }
+    let found = dir.stat(name.as_bytes()).ok()??;
+    Some((found.stat.kind, found.stat.size))
+}
+
+/// The directory above `target` that a file in it leaves out, and the statement.
+fn tag_above(rules: &Rules, filespace: &[u8], target: &[u8]) -> Option<(usize, Vec<u8>)> {
+    let mut dir = Dir::open(filespace).ok()?;
+    let mut path = filespace.strip_suffix(b"/").unwrap_or(filespace).to_vec();
+    let parts: Vec<&[u8]> = target.split(|&byte| byte == b'/').filter(|p| !p.is_empty()).collect();
+    let mut listing = Listing::default();
+    for part in parts {
+        dir.list(&mut listing).ok()?;
+        let names = listing.entries().iter().map(|entry| listing.name(entry));
+        if let Some((index, tag)) = rules.tag_in(&dir, names)
+            && tag != part
+        {
+            return Some((index, path));
+        }
+        path.extend_from_slice(b"/");
+        path.extend_from_slice(part);
+        dir = dir.open_dir(part).ok()?;
+    }
+    None
+}
+
+fn left_out(rules: &Rules, ruled: Ruled, index: usize, about: Option<Vec<u8>>) -> Ruled {
+    let (source, text) = rules.shown(index);
+    Ruled { included: false, rule: Some(RuleShown { source, text, about }), ..ruled }
+}
+
+/// What the statements say of the path and of what it lies in.
+fn decide(rules: &Rules, path: &[u8], kind: Kind, bytes: u64) -> Ruled {
+    let (verdict, about) = rules.selection.explain(path, kind, Operation::Backup);
+    ruled(rules, verdict, (path, kind, bytes), Some(about).filter(|about| *about != path))
+}
+
+fn ruled(
+    rules: &Rules,
+    verdict: Verdict,
+    (path, kind, bytes): (&[u8], Kind, u64),
+    about: Option<&[u8]>,
+) -> Ruled {
+    let class = rules.ruling(|| path.to_vec(), kind).class;
+    let treatment = rules.treatment(|| path.to_vec());
+    let shown = |index| {
+        let (source, text) = rules.shown(index);
+        RuleShown { source, text, about: about.map(<[u8]>::to_vec) }
+    };
+    Ruled {
+        path: path.to_vec(),
+        kind: Some(kind),
+        bytes: if kind == Kind::File { bytes } else { 0 },
+        included: verdict.is_included(),
+        class: rules.class_name(class).to_owned(),
+        keeps: rules.group(class).copied(),
+        compresses: treatment.compresses,
+        deduplicates: treatment.deduplicates,
+        rule: verdict.rule_index().map(shown),
+    }
+}
+
+/// Calls `visit` with each object at and below the paths, until it says `false`; what lies below a
+/// directory that is left out is not looked at. Returns what could not be listed, and warnings.
+pub(crate) fn preview(
+    link: &Link,
+    home: &Home,
+    options: &PreviewOptions,
+    visit: &mut dyn FnMut(&Ruled) -> bool,
+) -> Result<Previewed, ClientError> {
+    let rules = Rules::load(home, link, options.inclexcl.as_deref(), &options.excludes)?;
+    let mut previewed = Previewed::default();
+    for path in &options.paths {
+        let top = explain_one(&rules, path)?;
+        if top.kind.is_none() {
+            let message = format!("{} is not there", model::escaped(path));
+            return Err(ClientError::new(ErrorKind::NotFound, message));
+        }
+        let descends = top.included && top.kind == Some(Kind::Directory);
+        let path = top.path.clone();
+        if !visit(&top) {
+            break;
+        }
+        if descends && !below(&rules, &path, visit, &mut previewed)? {
+            break;
+        }
+    }
+    previewed.warnings = rules.warnings;
+    Ok(previewed)
+}
+
+/// What a preview came upon beside objects.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Previewed {
+    pub failures: Vec<crate::Failure>,
+    pub warnings: Vec<String>,
+}
+
+fn below(
+    rules: &Rules,
+    top: &[u8],
+    visit: &mut dyn FnMut(&Ruled) -> bool,
+    previewed: &mut Previewed,
+) -> Result<bool, ClientError> {
+    let mut listing = Listing::default();
+    let opened = Dir::open(top).and_then(|dir| Ok((dir.stat_self()?.device_id, dir)));
+    let (device_id, dir) = opened.map_err(|error| {
+        let message = format!("cannot list {}: {error}", model::escaped(top));
+        ClientError::new(ErrorKind::NotFound, message)
+    })?;
+    let top = top.strip_suffix(b"/").unwrap_or(top).to_vec();
+    // A directory is opened when its turn comes, from the one that it is in.
+    let mut waiting = vec![(top, Arc::new(dir), None::<Vec<u8>>)];
+    while let Some((path, dir, name)) = waiting.pop() {
+        let opened = match name {
+            Some(name) => dir.open_dir(&name).map(Arc::new),
+            None => Ok(dir),
+        };
+        let listed = opened.and_then(|dir| dir.list(&mut listing).map(|()| dir));
+        let dir = match listed {
+            Ok(dir) => dir,
+            Err(error) => {
+                previewed.failures.push(crate::Failure { path, error: error.to_string() });
+                continue;
+            }
+        };
+        let names = listing.entries().iter().map(|entry| listing.name(entry));
+        let tagged = rules.tag_in(&dir, names).map(|(index, tag)| (index, tag.to_vec()));
+        let mut entries: Vec<_> = listing
+            .entries()
+            .iter()
+            .map(|entry| (listing.name(entry).to_vec(), entry.found))
+            .collect();
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut children = Vec::new();
+        for (name, found) in entries {
+            let of_entry = [&path[..], b"/", &name].concat();
+            let object = (&of_entry[..], found.stat.kind, found.stat.size);
+            let ruling = rules.ruling(|| of_entry.clone(), found.stat.kind);
+            let mut entry = ruled(rules, ruling.verdict, object, None);
+            if let Some((index, tag)) = &tagged
+                && *tag != name
+            {
+                entry = left_out(rules, entry, *index, Some(path.clone()));
+            }
+            let enters = entry.included
+                && found.stat.kind == Kind::Directory
+                && found.device_id == device_id;
+            if !visit(&entry) {
+                return Ok(false);
+            }
+            if enters {
+                children.push((of_entry, Arc::clone(&dir), Some(name)));
+            }
+        }
+        waiting.extend(children.into_iter().rev());
+    }
+    Ok(true)
+}

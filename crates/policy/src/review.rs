@@ -1,0 +1,307 @@
+//! A draft of a policy set against the active one: how they differ, and whether the draft may take
+//! its place.
+
+use std::fmt;
+
+use model::ServerTime;
+
+use crate::{ArchiveCopyGroup, BackupCopyGroup, Limit, ManagementClass, PolicySet};
+
+/// One difference.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// `None`: of the set itself.
+    pub class: Option<String>,
+    /// TSM's name of what differs.
+    pub what: &'static str,
+    /// As it is written; empty where there was nothing.
+    pub from: String,
+    pub to: String,
+    /// Whether something may be let go of earlier than before.
+    pub keeps_less: bool,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let none = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+        let class = self.class.as_deref().unwrap_or("(set)");
+        write!(f, "{class} {}: {} -> {}", self.what, none(&self.from), none(&self.to))
+    }
+}
+
+/// Why a draft may not become the active set.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Unfit {
+    #[error("it has no class; add one with 'policy class NAME'")]
+    NoClass,
+    #[error("its default class is gone; choose one with 'policy default NAME'")]
+    NoDefault,
+    #[error("class {class} is locked until {until}: {what} may not become shorter")]
+    Shortens { class: String, what: &'static str, until: String },
+    #[error("class {class} is locked until {until}: it may not be removed")]
+    Removes { class: String, until: String },
+    #[error("class {class} is locked until {until}: the lock may not be shortened")]
+    Unlocks { class: String, until: String },
+}
+
+/// How `draft` differs from `active`.
+pub fn differences(active: &PolicySet, draft: &PolicySet) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let default = |set: &PolicySet| set.class(set.default_class).map(|class| class.name.clone());
+    let whole = [
+        ("DEFAULT", default(active).unwrap_or_default(), default(draft).unwrap_or_default(), false),
+        (
+            "BACKRETENTION",
+            active.backup_grace_days.to_string(),
+            draft.backup_grace_days.to_string(),
+            draft.backup_grace_days < active.backup_grace_days,
+        ),
+        (
+            "ARCHRETENTION",
+            active.archive_grace_days.to_string(),
+            draft.archive_grace_days.to_string(),
+            draft.archive_grace_days < active.archive_grace_days,
+        ),
+    ];
+    for (what, from, to, keeps_less) in whole {
+        if from != to {
+            found.push(Difference { class: None, what, from, to, keeps_less });
+        }
+    }
+    for class in &active.classes {
+        compare(Some(class), draft.class(class.id), &mut found);
+    }
+    for class in &draft.classes {
+        if active.class(class.id).is_none() {
+            compare(None, Some(class), &mut found);
+        }
+    }
+    found
+}
+
+/// One line of a class: its name, its value, and the value as a limit where it is one.
+type Line = (&'static str, String, Option<Limit>);
+
+fn lines(class: Option<&ManagementClass>) -> Vec<Line> {
+    let Some(class) = class else { return Vec::new() };
+    let mut lines: Vec<Line> = vec![("NAME", class.name.clone(), None)];
+    if let Some(group) = class.backup {
+        let limit = |(what, limit): (&'static str, Limit)| (what, limit.to_string(), Some(limit));
+        lines.extend(group.limits().map(limit));
+        let BackupCopyGroup { mode, frequency_days, serialization, .. } = group;
+        lines.push(("MODE", mode.to_string().to_uppercase(), None));
+        lines.push(("FREQUENCY", frequency_days.to_string(), None));
+        lines.push(("SERIALIZATION", serialization.to_string().to_uppercase(), None));
+    }
+    if let Some(group) = class.archive {
+        let ArchiveCopyGroup { keep_days, starts, minimum_days } = group;
+        lines.push(("RETVER", keep_days.to_string(), Some(keep_days)));
+        lines.push(("RETINIT", starts.to_string().to_uppercase(), None));
+        let limit = Limit::AtMost(minimum_days);
+        lines.push(("RETMIN", minimum_days.to_string(), Some(limit)));
+    }
+    lines
+}
+
+fn compare(
+    from: Option<&ManagementClass>,
+    to: Option<&ManagementClass>,
+    found: &mut Vec<Difference>,
+) {
+    let class = to.or(from).map(|class| class.name.clone());
+    let (before, after) = (lines(from), lines(to));
+    let of = |lines: &[Line], what: &str| lines.iter().find(|line| line.0 == what).cloned();
+    let mut whats: Vec<&'static str> = before.iter().map(|line| line.0).collect();
+    whats.extend(after.iter().map(|line| line.0).filter(|what| of(&before, what).is_none()));
+    for what in whats {
+        let (old, new) = (of(&before, what), of(&after, what));
+        let shorter = |old: &Line, new: &Line| match (old.2, new.2) {
+            (Some(old), Some(new)) => new.is_shorter_than(old),
+            _ => false,
+        };
+        let keeps_less = match (&old, &new) {
+            (Some(old), Some(new)) => shorter(old, new),
+            // What a group kept falls to the default class or to grace.
+            (Some(old), None) => old.2.is_some(),
+            (None, _) => false,
+        };
+        let text = |line: Option<Line>| line.map(|line| line.1).unwrap_or_default();
+        let (from, to) = (text(old), text(new));
+        if from != to {
+            found.push(Difference { class: class.clone(), what, from, to, keeps_less });
+        }
+    }
+    let lock = |class: Option<&ManagementClass>| {
+        class.and_then(|class| class.locked_until).map(day).unwrap_or_default()
+    };
+    let (from, to) = (lock(from), lock(to));
+    if from != to {
+        found.push(Difference { class, what: "LOCKED UNTIL", from, to, keeps_less: false });
+    }
+}
+
+/// Whether `draft` may take the place of `active` at `now`: it holds together, and what a locked
+/// class keeps stays for as long as the class promised.
+pub fn admit(active: &PolicySet, draft: &PolicySet, now: ServerTime) -> Result<(), Unfit> {
+    if draft.classes.is_empty() {
+        return Err(Unfit::NoClass);
+    }
+    if draft.class(draft.default_class).is_none() {
+        return Err(Unfit::NoDefault);
+    }
+    let locked = active.classes.iter().filter_map(|class| {
+        let until = class.locked_until.filter(|until| *until > now)?;
+        Some((class, until))
+    });
+    for (class, until) in locked {
+        admit_locked(class, draft.class(class.id), until)?;
+    }
+    Ok(())
+}
+
+fn admit_locked(
+    class: &ManagementClass,
+    draft: Option<&ManagementClass>,
+    until: ServerTime,
+) -> Result<(), Unfit> {
+    let (name, shown) = (class.name.clone(), day(until));
+    let Some(draft) = draft else { return Err(Unfit::Removes { class: name, until: shown }) };
+    if draft.locked_until.is_none_or(|new| new < until) {
+        return Err(Unfit::Unlocks { class: name, until: shown });
+    }
+    let mut found = Vec::new();
+    compare(Some(class), Some(draft), &mut found);
+    // An event could be claimed at once, where the days began with the archive before, and the
+    // other way round the event would not be waited for.
+    let is_shorter =
+        |difference: &&Difference| difference.keeps_less || difference.what == "RETINIT";
+    match found.iter().find(is_shorter) {
+        Some(difference) => {
+            Err(Unfit::Shortens { class: name, what: difference.what, until: shown })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The day of a moment, in UTC, as 2026-11-21.
+///
+/// Source: Howard Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`.
+pub fn day(time: ServerTime) -> String {
+    let days = time.secs().div_euclid(86_400) + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ClassId;
+
+    use super::*;
+
+    fn active() -> PolicySet {
+        let mut set = PolicySet::standard(ClassId(1));
+        set.put(ManagementClass {
+            locked_until: Some(ServerTime::from_secs(86_400 * 10)),
+            ..ManagementClass::new(ClassId(2), "LEGAL")
+        });
+        set
+    }
+
+    fn legal(set: &mut PolicySet) -> &mut ManagementClass {
+        set.classes.iter_mut().find(|class| class.name == "LEGAL").expect("the class")
+    }
+
+    #[track_caller]
+    fn check(change: impl Fn(&mut PolicySet), at_secs: i64, expected: &str) {
+        let mut draft = active();
+        change(&mut draft);
+        let said = match admit(&active(), &draft, ServerTime::from_secs(at_secs)) {
+            Ok(()) => String::new(),
+            Err(unfit) => unfit.to_string(),
+        };
+        assert_eq!(said, expected);
+    }
+
+    const LATER: i64 = 86_400 * 11;
+
+    #[test]
+    fn a_locked_class_may_be_lengthened() {
+        check(|_| (), 0, "");
+        check(|set| legal(set).backup.as_mut().unwrap().extra_days = Limit::Unlimited, 0, "");
+        check(|set| legal(set).locked_until = Some(ServerTime::from_secs(LATER)), 0, "");
+    }
+
+    #[test]
+    fn a_locked_class_may_not_be_shortened_in_any_way() {
+        let said = "class LEGAL is locked until 1970-01-11: RETEXTRA may not become shorter";
+        let shorten = |set: &mut PolicySet| {
+            legal(set).backup.as_mut().unwrap().extra_days = Limit::AtMost(29);
+        };
+        check(shorten, 0, said);
+        check(shorten, LATER, "");
+        check(
+            |set| legal(set).backup = None,
+            0,
+            "class LEGAL is locked until 1970-01-11: VEREXISTS may not become shorter",
+        );
+        check(
+            |set| legal(set).archive.as_mut().unwrap().starts = crate::RetentionStart::Event,
+            0,
+            "class LEGAL is locked until 1970-01-11: RETINIT may not become shorter",
+        );
+    }
+
+    #[test]
+    fn a_locked_class_stays_and_stays_locked() {
+        let remove = |set: &mut PolicySet| set.classes.retain(|class| class.name != "LEGAL");
+        check(remove, 0, "class LEGAL is locked until 1970-01-11: it may not be removed");
+        check(remove, LATER, "");
+        check(
+            |set| legal(set).locked_until = None,
+            0,
+            "class LEGAL is locked until 1970-01-11: the lock may not be shortened",
+        );
+    }
+
+    #[test]
+    fn a_set_needs_its_default_class() {
+        let remove = |set: &mut PolicySet| set.classes.retain(|class| class.name != "STANDARD");
+        check(remove, 0, "its default class is gone; choose one with 'policy default NAME'");
+        check(|set| set.classes.clear(), 0, "it has no class; add one with 'policy class NAME'");
+    }
+
+    #[test]
+    fn differences_name_what_was_and_what_will_be() {
+        let mut draft = active();
+        draft.backup_grace_days = 7;
+        legal(&mut draft).backup.as_mut().unwrap().extra_days = Limit::AtMost(29);
+        draft.put(ManagementClass {
+            archive: None,
+            backup: None,
+            ..ManagementClass::new(ClassId(3), "NEW")
+        });
+        let found = differences(&active(), &draft);
+        let lines: Vec<String> = found.iter().map(Difference::to_string).collect();
+        assert_eq!(
+            lines,
+            ["(set) BACKRETENTION: 30 -> 7", "LEGAL RETEXTRA: 30 -> 29", "NEW NAME: - -> NEW"]
+        );
+        assert_eq!(found.iter().map(|one| one.keeps_less).collect::<Vec<_>>(), [true, true, false]);
+    }
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (secs, shown) in
+            [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (-86_400, "1969-12-31")]
+        {
+            assert_eq!(day(ServerTime::from_secs(secs)), shown);
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Include and exclude statements as they are written, one a line.
+//!
+//! ```text
+//!   exclude              PATTERN          files of backups
+//!   exclude.backup       PATTERN          the same      (also exclude.file, exclude.file.backup)
+//!   exclude.archive      PATTERN          files of archives
+//!   exclude.dir          PATTERN          directories with all that is below them
+//!   exclude.fs           PATTERN          whole file systems, by mount point
+//!   exclude.fstype       TYPE...          whole file systems, by type
+//!   exclude.tag          NAME             what is in directories that hold a file of this name
+//!   exclude.attribute.symlink PATTERN     symbolic links
+//!   include              PATTERN [CLASS]  files, bound to a class (also .file, .backup, .archive)
+//!   include.compression  PATTERN          and exclude.compression, exclude.dedup, include.dedup
+//! ```
+//!
+//! Words are separated by blanks; what has blanks stands in double or single quotes. A line that
+//! begins with `*` or `#` says nothing. Keywords are of any case.
+
+use std::fmt;
+
+use crate::{Pattern, PatternError};
+
+/// A directory with a file of this name is tagged only if the file begins with the signature.
+pub const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
+/// Source: Bryan Ford, "Cache Directory Tagging Specification".
+pub const CACHE_TAG_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
+
+/// Bytes of one list of statements at most.
+pub const LIST_BYTES_MAX: usize = 4 << 20;
+
+/// Where a statement stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The `--exclude` number `index` of the command, counted from 0.
+    CommandLine { index: usize },
+    /// A line, counted from 1, of a file on the node.
+    File { path: String, line: usize },
+    /// A line of an option set that the server sends.
+    OptionSet { name: String, line: usize },
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CommandLine { index } => write!(f, "--exclude number {}", index + 1),
+            Self::File { path, line } => write!(f, "{path} line {line}"),
+            Self::OptionSet { name, line } => write!(f, "option set {name} line {line}"),
+        }
+    }
+}
+
+/// What is being done with objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    Backup,
+    Archive,
+}
+
+/// What a file may be spared, or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Treatment {
+    Compression,
+    Deduplication,
+}
+
+/// What a statement says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Rule {
+    /// `--exclude`: whatever matches, directories with all that is in them.
+    ExcludeAny(Pattern),
+    /// Files that match; `symlinks_only` are the symbolic links among them.
+    Exclude {
+        pattern: Pattern,
+        operation: Operation,
+        symlinks_only: bool,
+    },
+    /// `operation` `None` means both.
+    Include {
+        pattern: Pattern,
+        operation: Option<Operation>,
+        class: Option<String>,
+    },
+    ExcludeDir(Pattern),
+    ExcludeFs(Pattern),
+    ExcludeFsType(Vec<String>),
+    ExcludeTagged(Vec<u8>),
+    Treat {
+        pattern: Pattern,
+        treatment: Treatment,
+        is_on: bool,
+    },
+}
+
+impl Rule {
+    /// The rule as a line that [`parse_list`] reads, but for `--exclude`, which has none.
+    pub fn written(&self) -> Vec<u8> {
+        let line = |words: &[&[u8]]| words.join(&b' ');
+        let of = |verb: &str, operation: Option<Operation>| match operation {
+            None => verb.to_owned(),
+            Some(Operation::Backup) => format!("{verb}.backup"),
+            Some(Operation::Archive) => format!("{verb}.archive"),
+        };
+        match self {
+            Self::ExcludeAny(pattern) => line(&[b"--exclude", &quoted(pattern.as_bytes())]),
+            Self::Exclude { pattern, symlinks_only: true, .. } => {
+                line(&[b"exclude.attribute.symlink", &quoted(pattern.as_bytes())])
+            }
+            Self::Exclude { pattern, operation, .. } => {
+                let operation = Some(*operation).filter(|of| *of == Operation::Archive);
+                line(&[of("exclude", operation).as_bytes(), &quoted(pattern.as_bytes())])
+            }
+            Self::Include { pattern, operation, class } => {
+                let verb = of("include", *operation);
+                let pattern = quoted(pattern.as_bytes());
+                match class {
+                    None => line(&[verb.as_bytes(), &pattern]),
+                    Some(class) => line(&[verb.as_bytes(), &pattern, class.as_bytes()]),
+                }
+            }
+            Self::ExcludeDir(pattern) => line(&[b"exclude.dir", &quoted(pattern.as_bytes())]),
+            Self::ExcludeFs(pattern) => line(&[b"exclude.fs", &quoted(pattern.as_bytes())]),
+            Self::ExcludeFsType(types) => format!("exclude.fstype {}", types.join(" ")).into(),
+            Self::ExcludeTagged(name) => line(&[b"exclude.tag", &quoted(name)]),
+            Self::Treat { pattern, treatment, is_on } => {
+                let verb = if *is_on { "include" } else { "exclude" };
+                let what = match treatment {
+                    Treatment::Compression => "compression",
+                    Treatment::Deduplication => "dedup",
+                };
+                line(&[format!("{verb}.{what}").as_bytes(), &quoted(pattern.as_bytes())])
+            }
+        }
+    }
+}
+
+/// The word, in quotes where it needs them.
+fn quoted(word: &[u8]) -> Vec<u8> {
+    let is_plain = !word.iter().any(u8::is_ascii_whitespace)
+        && !word.starts_with(b"\"")
+        && !word.starts_with(b"'");
+    match (is_plain, word.contains(&b'"')) {
+        (true, _) => word.to_vec(),
+        (false, false) => [b"\"", word, b"\""].concat(),
+        (false, true) => [b"'", word, b"'"].concat(),
+    }
+}
+
+/// A rule and where it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Statement {
+    pub source: Source,
+    pub rule: Rule,
+}
+
+/// Why a line is no statement.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{source_shown}: {reason}")]
+pub struct StatementError {
+    /// Where it stands, as [`Source`] shows itself.
+    source_shown: String,
+    reason: Reason,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+enum Reason {
+    #[error("'{0}' is no statement; statements are exclude, exclude.dir, exclude.fs, include ...")]
+    Unknown(String),
+    #[error("{0} is for what this version does not do yet")]
+    Missing(String),
+    #[error("'{pattern}': {error}")]
+    Pattern { pattern: String, error: PatternError },
+    #[error("{0} takes {1}")]
+    Words(String, &'static str),
+    #[error("a quote is not closed")]
+    Quote,
+    #[error("'{0}' is no name of a class")]
+    Class(String),
+    #[error("the list is longer than {LIST_BYTES_MAX} bytes")]
+    TooLong,
+}
+
+/// Parses a list of statements, one a line. `source` says where a line stands.
+pub fn parse_list(
+    text: &[u8],
+    source: impl Fn(usize) -> Source,
+) -> Result<Vec<Statement>, StatementError> {
+    let failed = |line, reason| StatementError { source_shown: source(line).to_string(), reason };
+    if text.len() > LIST_BYTES_MAX {
+        return Err(failed(1, Reason::TooLong));
+    }
+    let mut statements = Vec::new();
+    for (line, text) in (1..).zip(text.split(|&byte| byte == b'\n')) {
+        let rule = parse_line(text).map_err(|reason| failed(line, reason))?;
+        statements.extend(rule.map(|rule| Statement { source: source(line), rule }));
+    }
+    Ok(statements)
+}
+
+fn parse_line(line: &[u8]) -> Result<Option<Rule>, Reason> {
+    let words = words(line)?;
+    let Some((keyword, rest)) = words.split_first() else { return Ok(None) };
+    if keyword.starts_with(b"*") || keyword.starts_with(b"#") {
+        return Ok(None);
+    }
+    let keyword = model::escaped(keyword).to_ascii_lowercase();
+    let (verb, suffix) = keyword.split_once('.').unwrap_or((&keyword, ""));
+    let rule = match verb {
+        "exclude" => parse_exclude(&keyword, suffix, rest),
+        "include" => parse_include(&keyword, suffix, rest),
+        _ => Err(Reason::Unknown(keyword.clone())),
+    };
+    rule.map(Some)
+}
+
+fn parse_exclude(keyword: &str, suffix: &str, words: &[Vec<u8>]) -> Result<Rule, Reason> {
+    let exclude = |operation, symlinks_only| {
+        Ok(Rule::Exclude { pattern: only_pattern(keyword, words)?, operation, symlinks_only })
+    };
+    match suffix {
+        "" | "backup" | "file" | "file.backup" => exclude(Operation::Backup, false),
+        "archive" => exclude(Operation::Archive, false),
+        "attribute.symlink" => exclude(Operation::Backup, true),
+        "dir" => Ok(Rule::ExcludeDir(only_pattern(keyword, words)?)),
+        "fs" => Ok(Rule::ExcludeFs(only_pattern(keyword, words)?)),
+        "fstype" if !words.is_empty() => {
+            Ok(Rule::ExcludeFsType(words.iter().map(|word| model::escaped(word)).collect()))
+        }
+        "fstype" => Err(Reason::Words(keyword.to_owned(), "types of file systems")),
+        "tag" => match words {
+            [name] if !name.contains(&b'/') => Ok(Rule::ExcludeTagged(name.clone())),
+            _ => Err(Reason::Words(keyword.to_owned(), "the name of a file")),
+        },
+        suffix => treat(keyword, suffix, words, false),
+    }
+}
+
+fn parse_include(keyword: &str, suffix: &str, words: &[Vec<u8>]) -> Result<Rule, Reason> {
+    let operation = match suffix {
+        "" | "file" => None,
+        "backup" | "file.backup" => Some(Operation::Backup),
+        "archive" => Some(Operation::Archive),
+        suffix => return treat(keyword, suffix, words, true),
+    };
+    let (text, class) = match words {
+        [text] => (text, None),
+        [text, class] => (text, Some(model::escaped(class))),
+        _ => return Err(Reason::Words(keyword.to_owned(), "a pattern and a class")),
+    };
+    if let Some(class) = class.as_ref().filter(|class| !crate::is_name(class)) {
+        return Err(Reason::Class(class.clone()));
+    }
+    Ok(Rule::Include { pattern: pattern(text)?, operation, class })
+}
+
+fn treat(keyword: &str, suffix: &str, words: &[Vec<u8>], is_on: bool) -> Result<Rule, Reason> {
+    let treatment = match suffix {
+        "compression" => Treatment::Compression,
+        "dedup" => Treatment::Deduplication,
+        "encrypt" | "image" | "spacemgmt" | "fs" => {
+            return Err(Reason::Missing(keyword.to_owned()));
+        }
+        _ => return Err(Reason::Unknown(keyword.to_owned())),
+    };
+    Ok(Rule::Treat { pattern: only_pattern(keyword, words)?, treatment, is_on })
+}
+
+fn only_pattern(keyword: &str, words: &[Vec<u8>]) -> Result<Pattern, Reason> {
+    match words {
+        [text] => pattern(text),
+        _ => Err(Reason::Words(keyword.to_owned(), "one pattern")),
+    }
+}
+
+fn pattern(text: &[u8]) -> Result<Pattern, Reason> {
+    let failed = |error| Reason::Pattern { pattern: model::escaped(text), error };
+    Pattern::parse(text).map_err(failed)
+}
+
+/// The words of a line; a quote may begin only a whole word.
+fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, Reason> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_ascii();
+    // Nothing in a comment is a quote.
+    if rest.starts_with(b"*") || rest.starts_with(b"#") {
+        return Ok(words);
+    }
+    while let Some(&first) = rest.first() {
+        let (word, behind) = match first {
+            quote @ (b'"' | b'\'') => {
+                let end = rest[1..].iter().position(|&byte| byte == quote).ok_or(Reason::Quote)?;
+                (&rest[1..=end], &rest[end + 2..])
+            }
+            _ => {
+                let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+                rest.split_at(end)
+            }
+        };
+        words.push(word.to_vec());
+        rest = behind.trim_ascii_start();
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Vec<Statement>, StatementError> {
+        parse_list(text.as_bytes(), |line| Source::File { path: "list".to_owned(), line })
+    }
+
+    #[track_caller]
+    fn check_error(text: &str, expected: &str) {
+        let error = parse(text).expect_err("no statement");
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn comments_and_empty_lines_say_nothing() {
+        let list = "* it's a comment\n\n  # and \"another\n\texclude /a\n";
+        let statements = parse(list).expect("a list");
+        assert_eq!(statements.len(), 1);
+        assert_eq!(statements[0].source.to_string(), "list line 4");
+    }
+
+    #[test]
+    fn keywords_have_many_forms_and_any_case() {
+        let same = "exclude /a\nEXCLUDE.BACKUP /a\nExclude.File /a\nexclude.file.backup \"/a\"";
+        let statements = parse(same).expect("a list");
+        assert_eq!(statements.len(), 4);
+        assert!(statements.iter().all(|statement| statement.rule == statements[0].rule));
+    }
+
+    #[test]
+    fn an_include_may_bind_to_a_class() {
+        let statements = parse("include '/a b/*' LEGAL\ninclude.archive /c").expect("a list");
+        let class = |statement: &Statement| match &statement.rule {
+            Rule::Include { pattern, operation, class } => {
+                (pattern.to_string(), *operation, class.clone())
+            }
+            _ => panic!("no include"),
+        };
+        assert_eq!(class(&statements[0]), ("/a b/*".to_owned(), None, Some("LEGAL".to_owned())));
+        assert_eq!(class(&statements[1]), ("/c".to_owned(), Some(Operation::Archive), None));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let list = "exclude /a\nexclude.archive /a\nexclude.dir \"/a b\"\nexclude.fs /m\n\
+                    exclude.fstype nfs tmpfs\nexclude.tag .nobackup\n\
+                    exclude.attribute.symlink /l\ninclude /a\ninclude.backup /a B\n\
+                    include.archive '/a \"b'\nexclude.compression *.gz\ninclude.dedup /a";
+        let statements = parse(list).expect("a list");
+        let written: Vec<Vec<u8>> =
+            statements.iter().map(|statement| statement.rule.written()).collect();
+        assert_eq!(model::escaped(&written.join(&b'|')), list.replace('\n', "|"));
+    }
+
+    #[test]
+    fn errors_name_the_line_and_what_is_wrong() {
+        check_error("exclude", "list line 1: exclude takes one pattern");
+        check_error("exclude a b", "list line 1: exclude takes one pattern");
+        check_error("\nexclude \"a", "list line 2: a quote is not closed");
+        check_error(
+            "omit /a",
+            "list line 1: 'omit' is no statement; statements are exclude, exclude.dir, exclude.fs, \
+             include ...",
+        );
+        check_error(
+            "include.encrypt /a",
+            "list line 1: include.encrypt is for what this version does not do yet",
+        );
+        check_error(
+            "exclude a/b",
+            "list line 1: 'a/b': a pattern of several components starts with '/', or with '/.../' \
+             for any depth",
+        );
+        check_error("include /a b?", "list line 1: 'b?' is no name of a class");
+        check_error("exclude.tag a/b", "list line 1: exclude.tag takes the name of a file");
+    }
+}
