@@ -16,9 +16,9 @@ mod rows;
 pub mod sqlite;
 
 pub use rows::{
-    Certificate, Day, EventRow, ExpiryState, Filespace, Node, NodeChange, OptionSet, PackRow,
-    PackState, PageDigest, PageKey, PageRow, PageSpan, SessionRow, TokenRow, VersionKey,
-    VersionRow, Write,
+    ArchiveChange, ArchiveRow, Certificate, Day, DeletionRow, EventRow, ExpiryState, Filespace,
+    Node, NodeChange, OptionSet, PackRow, PackState, PageDigest, PageKey, PageRow, PageSpan,
+    SessionRow, TokenRow, VersionKey, VersionRow, Write,
 };
 
 use model::{ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, ServerTime};
@@ -212,6 +212,40 @@ pub trait Catalog: Send + Sync {
         before: Option<i64>,
         limit: usize,
     ) -> Result<Vec<(i64, EventRow)>, CatalogError>;
+
+    /// Makes an archive of a node, with nothing in it.
+    fn add_archive(
+        &self,
+        node: NodeId,
+        description: &str,
+        now: ServerTime,
+    ) -> Result<ArchiveRow, CatalogError>;
+
+    /// A node's archives, newest first.
+    fn archives(&self, node: NodeId) -> Result<Vec<ArchiveRow>, CatalogError>;
+
+    /// Removes an archive with its filespaces.
+    fn remove_archive(&self, node: NodeId, number: u64) -> Result<(), CatalogError>;
+
+    /// Makes a deletion, with nothing taken aside; returns its number.
+    fn add_deletion(
+        &self,
+        node: NodeId,
+        details: &str,
+        now: ServerTime,
+    ) -> Result<u64, CatalogError>;
+
+    /// Deletions of a node, or of all nodes, whose versions can be had back, newest first.
+    fn deletions(&self, node: Option<NodeId>) -> Result<Vec<DeletionRow>, CatalogError>;
+
+    /// What the deletion took aside, by filespace and directory, at most `limit`, behind `skip`
+    /// others.
+    fn trash(
+        &self,
+        deletion: u64,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<(FilespaceId, VersionRow)>, CatalogError>;
 
     /// How far expiration is with the filespace.
     fn expiry(&self, filespace: FilespaceId) -> Result<ExpiryState, CatalogError>;

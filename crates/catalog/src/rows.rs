@@ -51,6 +51,48 @@ pub struct EventRow {
     pub details: String,
 }
 
+/// An archive: what one command archived, kept by time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArchiveRow {
+    pub number: u64,
+    pub node: NodeId,
+    pub description: String,
+    pub created: ServerTime,
+    /// When the event happened that the days of some classes begin with.
+    pub event: Option<ServerTime>,
+    /// Whether it is kept whatever the rules say.
+    pub held: bool,
+    /// Whether everything that was asked for is in it.
+    pub complete: bool,
+    pub objects: u64,
+    /// Sizes of its files.
+    pub bytes: u64,
+    /// Nothing in it is due before; `None` where that has not been found out.
+    pub due: Option<ServerTime>,
+}
+
+/// What is to become of an archive; `None` leaves it as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ArchiveChange {
+    pub event: Option<ServerTime>,
+    pub held: Option<bool>,
+    pub complete: Option<bool>,
+    pub due: Option<Option<ServerTime>>,
+    /// What came in and went, together.
+    pub objects_added: i64,
+    pub bytes_added: i64,
+}
+
+/// Versions that a node deleted, while they can be had back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeletionRow {
+    pub number: u64,
+    pub node: NodeId,
+    pub time: ServerTime,
+    pub details: String,
+    pub versions: u64,
+}
+
 /// How far expiration is with a filespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExpiryState {
@@ -242,6 +284,20 @@ pub enum Write {
         state: ExpiryState,
     },
     AddEvent(EventRow),
+    SetArchive {
+        number: u64,
+        change: ArchiveChange,
+    },
+    /// Takes a version aside for a deletion; removing it from where it is, is a write of its own.
+    Trash {
+        deletion: u64,
+        filespace: FilespaceId,
+        version: VersionRow,
+    },
+    /// Removes what a deletion took aside.
+    EmptyTrash {
+        deletion: u64,
+    },
     /// Makes or replaces a pack's row.
     PutPack(PackRow),
     /// Records a finished backup and, when it was complete, the filespace's date.
@@ -258,9 +314,13 @@ impl Write {
             | Self::DropVersions { filespace, .. }
             | Self::MarkDirectory { filespace, .. }
             | Self::UnmarkDirectory { filespace, .. }
-            | Self::SetExpiry { filespace, .. } => Some(*filespace),
+            | Self::SetExpiry { filespace, .. }
+            | Self::Trash { filespace, .. } => Some(*filespace),
             Self::AddSession(session) => Some(session.filespace),
-            Self::PutPack(_) | Self::AddEvent(_) => None,
+            Self::PutPack(_)
+            | Self::AddEvent(_)
+            | Self::SetArchive { .. }
+            | Self::EmptyTrash { .. } => None,
         }
     }
 }

@@ -8,6 +8,7 @@
 //! and therefore dense; a narrow clustered table finds them by path; digests lie beside, by the
 //! same number, so that reading all digests of a filespace reads nothing else.
 
+mod archive;
 mod expiry;
 mod identity;
 mod policy;
@@ -27,9 +28,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use ::policy::{PolicyDomain, PolicySet};
 
 use crate::{
-    Catalog, CatalogError, Certificate, Day, EventRow, ExpiryState, Filespace, Node, NodeChange,
-    OptionSet, PackRow, PageDigest, PageKey, PageRow, PageSpan, SessionRow, TokenRow, VersionRow,
-    Write,
+    ArchiveRow, Catalog, CatalogError, Certificate, Day, DeletionRow, EventRow, ExpiryState,
+    Filespace, Node, NodeChange, OptionSet, PackRow, PageDigest, PageKey, PageRow, PageSpan,
+    SessionRow, TokenRow, VersionRow, Write,
 };
 
 /// Pieces of work that share one commit at most.
@@ -447,6 +448,47 @@ impl Catalog for Sqlite {
         limit: usize,
     ) -> Result<Vec<(i64, EventRow)>, CatalogError> {
         self.read(|connection| policy::events(connection, before, limit))
+    }
+
+    fn add_archive(
+        &self,
+        node: NodeId,
+        description: &str,
+        now: ServerTime,
+    ) -> Result<ArchiveRow, CatalogError> {
+        let description = description.to_owned();
+        self.write(move |connection| archive::add(connection, node, &description, now))
+    }
+
+    fn archives(&self, node: NodeId) -> Result<Vec<ArchiveRow>, CatalogError> {
+        self.read(|connection| archive::of_node(connection, node))
+    }
+
+    fn remove_archive(&self, node: NodeId, number: u64) -> Result<(), CatalogError> {
+        self.write(move |connection| archive::remove(connection, node, number))
+    }
+
+    fn add_deletion(
+        &self,
+        node: NodeId,
+        details: &str,
+        now: ServerTime,
+    ) -> Result<u64, CatalogError> {
+        let details = details.to_owned();
+        self.write(move |connection| archive::add_deletion(connection, node, &details, now))
+    }
+
+    fn deletions(&self, node: Option<NodeId>) -> Result<Vec<DeletionRow>, CatalogError> {
+        self.read(|connection| archive::deletions(connection, node))
+    }
+
+    fn trash(
+        &self,
+        deletion: u64,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<(FilespaceId, VersionRow)>, CatalogError> {
+        self.read(|connection| archive::trash(connection, deletion, skip, limit))
     }
 
     fn expiry(&self, filespace: FilespaceId) -> Result<ExpiryState, CatalogError> {

@@ -35,7 +35,9 @@ mod walk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::DirPath;
+use model::{DirPath, archive_filespace, mount_point};
+
+use policy::Operation;
 
 use crate::home::Home;
 use crate::link::Link;
@@ -43,6 +45,7 @@ use crate::progress::{Phase, Progress};
 use crate::report::{BackupReport, Failure};
 use crate::rules::Rules;
 use crate::{BackupOptions, ClientError, ErrorKind};
+pub(crate) use settled::NO_CHANGE_TIME;
 use tally::Tally;
 
 /// What is to be backed up.
@@ -74,25 +77,44 @@ pub(crate) fn run(
     sys::process::raise_open_files();
     let tally = Tally::new(Arc::clone(progress));
     let scopes = scopes(options.targets.paths(), &tally)?;
-    let rules = Rules::load(home, link, options.inclexcl.as_deref(), &options.excludes)?;
+    let operation = if options.archive.is_some() { Operation::Archive } else { Operation::Backup };
+    let mut rules =
+        Rules::load(home, link, options.inclexcl.as_deref(), &options.excludes, operation)?;
+    if let Some(class) = options.archive.as_ref().and_then(|archive| archive.class.as_ref()) {
+        rules.bind_all_to(class)?;
+    }
     rules.warnings.iter().for_each(|warning| tally.warn(warning.clone()));
     progress.enter(Phase::Running);
+    let archive = match &options.archive {
+        Some(archive) if !options.dry_run => Some(link.open_archive(&archive.description)?),
+        _ => None,
+    };
     let site = session::Site { link, home, options, rules: &rules, tally: &tally };
-    for (filespace, targets) in &scopes {
-        match rules.excludes_filesystem(filespace) {
+    for (mount_point, targets) in &scopes {
+        match rules.excludes_filesystem(mount_point) {
             Some(rule_index) => {
                 let (source, rule) = rules.shown(rule_index);
-                let filespace = model::escaped(filespace);
-                tally.warn(format!("{filespace} is left out by '{rule}' ({source})"));
+                let mount_point = model::escaped(mount_point);
+                tally.warn(format!("{mount_point} is left out by '{rule}' ({source})"));
             }
-            None => session::back_up(site, session::Scope { filespace, targets })?,
+            None => {
+                let filespace = match &archive {
+                    Some(archive) => archive_filespace(archive.number, mount_point),
+                    None => mount_point.clone(),
+                };
+                session::back_up(site, session::Scope { filespace: &filespace, targets })?;
+            }
         }
+    }
+    if let Some(archive) = &archive {
+        link.complete_archive(archive.number)?;
     }
     progress.enter(Phase::Finishing);
     let mut report = tally.into_report();
     report.node = link.hello().node.clone();
     report.filespaces = scopes.into_keys().collect();
     report.dry_run = options.dry_run;
+    report.archive = archive.map(|archive| archive.number);
     report.elapsed = started.elapsed();
     Ok(report)
 }
@@ -143,7 +165,7 @@ fn is_below(lower: &[u8], upper: &[u8]) -> bool {
 
 /// The path on the node of what `path` names in `filespace`.
 pub(crate) fn absolute(filespace: &[u8], path: &[u8]) -> Vec<u8> {
-    match (filespace, path) {
+    match (mount_point(filespace), path) {
         (b"/", path) => path.to_vec(),
         (filespace, b"/") => filespace.to_vec(),
         (filespace, path) => [filespace, path].concat(),

@@ -7,6 +7,7 @@
 //! Nothing here reads the environment, prints, or ends the process.
 
 pub mod admin;
+mod archive;
 mod backup;
 mod cache;
 mod error;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 use model::{Kind, ServerTime};
 
+pub use archive::{ArchiveSummary, DeletionSummary};
 pub use backup::Targets;
 pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
@@ -56,6 +58,46 @@ pub struct BackupOptions {
     pub confirm_expire: bool,
     /// Goes before what the node's folder says.
     pub tuning: Tuning,
+    /// Make an archive instead of a backup; the targets are selective then.
+    pub archive: Option<ArchiveOptions>,
+}
+
+/// How to archive.
+#[derive(Clone, Debug, Default)]
+pub struct ArchiveOptions {
+    pub description: String,
+    /// The class of everything, whatever the rules say.
+    pub class: Option<String>,
+    /// Delete the files on this machine once the archive is complete and has been verified.
+    pub delete: bool,
+}
+
+/// Where a restore takes from.
+#[derive(Clone, Debug, Default)]
+pub enum Origin {
+    #[default]
+    Backups,
+    /// The newest archive that has the path, of those meant.
+    Archives(ArchiveFilter),
+}
+
+/// Which archives are meant.
+#[derive(Clone, Debug, Default)]
+pub struct ArchiveFilter {
+    pub number: Option<u64>,
+    /// A description, with `*` and `?`.
+    pub description: Option<String>,
+}
+
+/// What to delete at the server.
+#[derive(Clone, Debug, Default)]
+pub struct DeleteOptions {
+    pub path: Vec<u8>,
+    /// Of this archive; of backups where there is none.
+    pub archive: Option<u64>,
+    pub active: bool,
+    pub inactive: bool,
+    pub dry_run: bool,
 }
 
 /// Which objects, in which state.
@@ -86,6 +128,7 @@ pub struct RestoreOptions {
     pub to: Option<Vec<u8>>,
     pub which: Which,
     pub replace: Replace,
+    pub origin: Origin,
 }
 
 /// What to verify.
@@ -95,6 +138,8 @@ pub struct VerifyOptions {
     pub paths: Vec<Vec<u8>>,
     /// Read every chunk back and check it; otherwise the server's tables only.
     pub data: bool,
+    /// Only this archive.
+    pub archive: Option<u64>,
 }
 
 /// What to list.
@@ -106,6 +151,8 @@ pub struct ListOptions {
     pub recursive: bool,
     /// Every version, not only the one that a restore would take.
     pub all_versions: bool,
+    /// Of this archive, and not of backups.
+    pub archive: Option<u64>,
 }
 
 /// A node's connection to its server.
@@ -134,7 +181,36 @@ impl Client {
     }
 
     pub fn filespaces(&self) -> Result<Vec<FilespaceSummary>, ClientError> {
-        self.link.filespaces()
+        self.link.filespaces(false)
+    }
+
+    /// The node's archives, newest first.
+    pub fn archives(&self) -> Result<Vec<ArchiveSummary>, ClientError> {
+        self.link.archives()
+    }
+
+    /// Says of an archive that its event has happened, or that it is held or not.
+    pub fn set_archive(
+        &self,
+        number: u64,
+        event: bool,
+        held: Option<bool>,
+    ) -> Result<ArchiveSummary, ClientError> {
+        self.link.set_archive(number, event, held)
+    }
+
+    /// Deletes what the server holds of the node, if the node may.
+    pub fn delete(&self, options: &DeleteOptions) -> Result<DeletionSummary, ClientError> {
+        archive::delete(&self.link, options)
+    }
+
+    /// Deletions that can be undone, newest first.
+    pub fn deletions(&self) -> Result<Vec<DeletionSummary>, ClientError> {
+        self.link.deletions()
+    }
+
+    pub fn undelete(&self, number: u64) -> Result<DeletionSummary, ClientError> {
+        self.link.undelete(number)
     }
 
     /// Backs up. Single objects that cannot be backed up are in the report; an error means that the
@@ -144,7 +220,13 @@ impl Client {
         options: &BackupOptions,
         progress: &Arc<Progress>,
     ) -> Result<BackupReport, ClientError> {
-        backup::run(&self.link, &self.home, options, progress)
+        let mut report = backup::run(&self.link, &self.home, options, progress)?;
+        if let Some((archive, number)) = options.archive.as_ref().zip(report.archive)
+            && archive.delete
+        {
+            archive::delete_local(&self.link, number, &mut report, progress)?;
+        }
+        Ok(report)
     }
 
     /// What a backup would do with each path, and which rule says so; with what the user should

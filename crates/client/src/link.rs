@@ -222,9 +222,11 @@ impl Link {
         Ok(reply.objects.iter().sum())
     }
 
-    pub(crate) fn filespaces(&self) -> Result<Vec<FilespaceSummary>, ClientError> {
+    /// The node's filespaces, also those of `archives`.
+    pub(crate) fn filespaces(&self, archives: bool) -> Result<Vec<FilespaceSummary>, ClientError> {
         let mut client = self.client();
-        let reply = self.runtime.block_on(client.filespaces(proto::FilespacesRequest {}))?;
+        let request = proto::FilespacesRequest { archives };
+        let reply = self.runtime.block_on(client.filespaces(request))?;
         let info = |filespace: proto::Filespace| FilespaceSummary {
             name: filespace.name.to_vec(),
             active_objects: filespace.active_objects,

@@ -5,7 +5,7 @@ use wire::proto;
 
 use crate::link::Link;
 use crate::restore::{Place, normalise, places};
-use crate::{ClientError, ErrorKind, ListOptions};
+use crate::{ArchiveFilter, ArchiveSummary, ClientError, ErrorKind, ListOptions};
 
 /// One version.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,12 +26,19 @@ pub(crate) fn run(
     options: &ListOptions,
     visit: &mut dyn FnMut(&ListedVersion) -> bool,
 ) -> Result<(), ClientError> {
-    let filespaces = link.filespaces()?;
+    let filespaces = match options.archive {
+        Some(number) => {
+            let filter = ArchiveFilter { number: Some(number), description: None };
+            let found = crate::archive::matching(link, &filter)?;
+            found.iter().flat_map(ArchiveSummary::filespaces).collect()
+        }
+        None => link.filespaces(false)?,
+    };
     let Some(path) = &options.path else {
         for filespace in filespaces {
             let directory = DirPath::above_root();
             let place = Place { filespace: filespace.name, directory, name: None };
-            let selection = select(place.selection(false), options);
+            let selection = select(place.selection(options.recursive), options);
             list(link, &place.filespace, selection, visit)?;
         }
         return Ok(());

@@ -56,7 +56,8 @@ pub(crate) fn explain(
     home: &Home,
     options: &PreviewOptions,
 ) -> Result<(Vec<Ruled>, Vec<String>), ClientError> {
-    let rules = Rules::load(home, link, options.inclexcl.as_deref(), &options.excludes)?;
+    let rules =
+        Rules::load(home, link, options.inclexcl.as_deref(), &options.excludes, Operation::Backup)?;
     let ruled = options
         .paths
         .iter()
@@ -172,7 +173,8 @@ pub(crate) fn preview(
     options: &PreviewOptions,
     visit: &mut dyn FnMut(&Ruled) -> bool,
 ) -> Result<Previewed, ClientError> {
-    let rules = Rules::load(home, link, options.inclexcl.as_deref(), &options.excludes)?;
+    let rules =
+        Rules::load(home, link, options.inclexcl.as_deref(), &options.excludes, Operation::Backup)?;
     let mut previewed = Previewed::default();
     for path in &options.paths {
         let top = explain_one(&rules, path)?;

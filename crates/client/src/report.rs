@@ -57,6 +57,8 @@ pub struct BackupReport {
     /// Anything the user must know that is no failure of one object, such as withheld expirations.
     pub warnings: Vec<String>,
     pub dry_run: bool,
+    /// The archive that was made, if one was.
+    pub archive: Option<u64>,
     /// What a dry run would do to objects, at most 1000: verb, path.
     pub planned: Vec<(&'static str, Vec<u8>)>,
 }

@@ -31,7 +31,7 @@ use wire::proto;
 use crate::link::Link;
 use crate::progress::{Phase, Progress};
 use crate::report::{Failure, RestoreReport};
-use crate::{ClientError, ErrorKind, RestoreOptions};
+use crate::{ArchiveSummary, ClientError, ErrorKind, FilespaceSummary, Origin, RestoreOptions};
 pub(crate) use selection::{Place, normalise, places};
 pub(crate) use verify::verify;
 pub(crate) use window::decode;
@@ -127,12 +127,25 @@ pub(crate) fn run(
     sys::process::raise_open_files();
     let tally = Tally::new(Arc::clone(progress));
     progress.enter(Phase::Running);
-    let filespaces = link.filespaces()?;
+    let origins: Vec<Vec<FilespaceSummary>> = match &options.origin {
+        Origin::Backups => vec![link.filespaces(false)?],
+        Origin::Archives(filter) => {
+            let archives = crate::archive::matching(link, filter)?;
+            archives.iter().map(ArchiveSummary::filespaces).collect()
+        }
+    };
     if options.to.is_some() {
         refuse_namesakes(&options.paths)?;
     }
     for path in &options.paths {
-        restore_path(link, options, &filespaces, path, &tally)?;
+        let path = normalise(path)?;
+        let mut found = false;
+        for filespaces in &origins {
+            found = found || restore_path(link, options, filespaces, &path, &tally)?;
+        }
+        if !found {
+            return Err(nothing_stored(&path, &options.origin));
+        }
     }
     progress.enter(Phase::Finishing);
     let bytes_transferred = progress.bytes_transferred.load(Relaxed);
@@ -165,16 +178,27 @@ fn refuse_namesakes(paths: &[Vec<u8>]) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// Restores one path from the filespace that has it: the innermost mount point first.
+fn nothing_stored(path: &[u8], origin: &Origin) -> ClientError {
+    let shown = model::escaped(path);
+    let message = match origin {
+        Origin::Backups => format!("nothing of {shown} is stored; 'holdfast list' shows what is"),
+        Origin::Archives(_) => {
+            format!("nothing of {shown} is in these archives; 'holdfast archives' shows all")
+        }
+    };
+    ClientError::new(ErrorKind::NotFound, message)
+}
+
+/// Restores one path from the filespace that has it, the innermost mount point first; whether any
+/// has.
 fn restore_path(
     link: &Link,
     options: &RestoreOptions,
-    filespaces: &[crate::FilespaceSummary],
+    filespaces: &[FilespaceSummary],
     path: &[u8],
     tally: &Tally,
-) -> Result<(), ClientError> {
-    let path = normalise(path)?;
-    for place in places(filespaces, &path) {
+) -> Result<bool, ClientError> {
+    for place in places(filespaces, path) {
         let mut message = place.selection(true);
         message.at = options.which.at.map_or(0, |time| time.0);
         message.inactive = options.which.inactive;
@@ -185,12 +209,10 @@ fn restore_path(
         let found = stream(link, message, &mut maker, tally)?;
         maker.finish();
         if found > 0 {
-            return Ok(());
+            return Ok(true);
         }
     }
-    let shown = model::escaped(&path);
-    let message = format!("nothing of {shown} is stored; 'holdfast list' shows what is");
-    Err(ClientError::new(ErrorKind::NotFound, message))
+    Ok(false)
 }
 
 /// A quantum and what of it is needed.

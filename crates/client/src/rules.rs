@@ -21,6 +21,9 @@ pub(crate) struct Rules {
     classes: BTreeMap<ClassId, Class>,
     default_class: ClassId,
     directory_class: ClassId,
+    operation: Operation,
+    /// The class of everything, whatever the statements say.
+    all_class: Option<ClassId>,
     /// The class that each statement binds to.
     bound: Vec<Option<ClassId>>,
     has_treatments: bool,
@@ -43,6 +46,7 @@ impl Rules {
         link: &Link,
         list: Option<&Path>,
         excludes: &[Vec<u8>],
+        operation: Operation,
     ) -> Result<Self, ClientError> {
         let usage = |message: String| ClientError::new(ErrorKind::Usage, message);
         let own = own_statements(home, list)?;
@@ -57,10 +61,10 @@ impl Rules {
         let patterns = excludes.iter().map(Vec::as_slice);
         let selection = Selection::new(own, of_server, patterns)
             .map_err(|(index, error)| usage(format!("--exclude number {}: {error}", index + 1)))?;
-        Ok(Self::new(selection, hello, home.config.dirmc.as_deref()))
+        Ok(Self::new(selection, hello, home.config.dirmc.as_deref(), operation))
     }
 
-    fn new(selection: Selection, hello: &Hello, dirmc: Option<&str>) -> Self {
+    fn new(selection: Selection, hello: &Hello, dirmc: Option<&str>, operation: Operation) -> Self {
         let mut warnings = Vec::new();
         let mut find = |name: &str, source: String| {
             let named = |(_, class): &(&ClassId, &Class)| class.name.eq_ignore_ascii_case(name);
@@ -79,12 +83,19 @@ impl Rules {
         }
         let dirmc = dirmc.and_then(|name| find(name, "dirmc in client.toml".to_owned()));
         let has_tags = selection.tags().next().is_some();
+        // Nothing compares archives: their directories go with what is in them.
+        let directory_class = match operation {
+            Operation::Backup => dirmc.unwrap_or(hello.directory_class),
+            Operation::Archive => hello.default_class,
+        };
         Self {
+            operation,
+            all_class: None,
             has_treatments: selection.has_treatments(),
             has_tags,
             classes: hello.classes.clone(),
             default_class: hello.default_class,
-            directory_class: dirmc.unwrap_or(hello.directory_class),
+            directory_class,
             bound,
             selection,
             warnings,
@@ -104,11 +115,36 @@ impl Rules {
             _ => self.default_class,
         };
         if self.is_plain() {
-            return Ruling { verdict: Verdict::Included { rule_index: None }, class: by_kind };
+            let class = self.all_class.unwrap_or(by_kind);
+            return Ruling { verdict: Verdict::Included { rule_index: None }, class };
         }
-        let verdict = self.selection.verdict(&path(), kind, Operation::Backup);
+        let verdict = self.selection.verdict(&path(), kind, self.operation);
         let bound = verdict.rule_index().and_then(|index| self.bound[index]);
-        Ruling { verdict, class: bound.unwrap_or(by_kind) }
+        Ruling { verdict, class: self.all_class.or(bound).unwrap_or(by_kind) }
+    }
+
+    /// Binds everything to the class called `name`.
+    pub(crate) fn bind_all_to(&mut self, name: &str) -> Result<(), ClientError> {
+        let named = |(_, class): &(&ClassId, &Class)| class.name.eq_ignore_ascii_case(name);
+        let found = self.classes.iter().find(named).map(|(id, _)| *id);
+        let known: Vec<&str> = self.classes.values().map(|class| class.name.as_str()).collect();
+        let unknown = || {
+            let message = format!("there is no class {name}; there are {}", known.join(", "));
+            ClientError::new(ErrorKind::Usage, message)
+        };
+        self.all_class = Some(found.ok_or_else(unknown)?);
+        Ok(())
+    }
+
+    /// Why objects of the class cannot be taken, if so.
+    pub(crate) fn refuses(&self, class: ClassId) -> Option<String> {
+        let known = self.classes.get(&class);
+        let (has_group, group) = match self.operation {
+            Operation::Backup => (known.is_some_and(|c| c.backup.is_some()), "backup"),
+            Operation::Archive => (known.is_some_and(|c| c.archive.is_some()), "archive"),
+        };
+        let name = self.class_name(class);
+        (!has_group).then(|| format!("its class {name} has no {group} copy group"))
     }
 
     pub(crate) fn class_name(&self, class: ClassId) -> &str {
@@ -122,7 +158,8 @@ impl Rules {
 
     /// Whether objects of the class are sent each time.
     pub(crate) fn is_absolute(&self, class: ClassId) -> bool {
-        self.group(class).is_some_and(|group| group.mode == Mode::Absolute)
+        self.operation == Operation::Backup
+            && self.group(class).is_some_and(|group| group.mode == Mode::Absolute)
     }
 
     /// What statements say of the file's compression and deduplication.
@@ -145,7 +182,7 @@ impl Rules {
         dir: &Dir,
         names: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> Option<(usize, &[u8])> {
-        if !self.has_tags {
+        if !self.has_tags || self.operation == Operation::Archive {
             return None;
         }
         let is_there = |tag: &[u8]| names.clone().any(|name| name == tag);
@@ -155,7 +192,7 @@ impl Rules {
 
     /// The statement by which the file system mounted at `path` is left out.
     pub(crate) fn excludes_filesystem(&self, path: &[u8]) -> Option<usize> {
-        if self.is_plain() {
+        if self.is_plain() || self.operation == Operation::Archive {
             return None;
         }
         // A type that cannot be told matches no statement; its path still may.

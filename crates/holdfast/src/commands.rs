@@ -1,15 +1,20 @@
 //! The commands: one file each, and what they share.
 
 mod admin;
+mod archive;
+mod archives;
 mod backup;
 mod completions;
+mod delete;
 mod enroll;
 mod explain;
 mod list;
 mod preview;
 mod restore;
+mod retrieve;
 mod server;
 mod status;
+mod undelete;
 mod verify;
 
 use std::path::PathBuf;
@@ -36,6 +41,11 @@ pub(crate) enum Command {
     Enroll(enroll::Args),
     Backup(backup::Args),
     Restore(restore::Args),
+    Archive(Box<archive::Args>),
+    Retrieve(retrieve::Args),
+    Archives(archives::Args),
+    Delete(delete::Args),
+    Undelete(undelete::Args),
     List(list::Args),
     Explain(explain::Args),
     Preview(preview::Args),
@@ -77,6 +87,11 @@ fn run(arguments: Arguments) -> Result<u8, CommandError> {
         Command::Enroll(args) => enroll::run(args, &mut context),
         Command::Backup(args) => backup::run(args, &mut context),
         Command::Restore(args) => restore::run(args, &mut context),
+        Command::Archive(args) => archive::run(*args, &mut context),
+        Command::Retrieve(args) => retrieve::run(args, &mut context),
+        Command::Archives(args) => archives::run(&args, &mut context),
+        Command::Delete(args) => delete::run(args, &mut context),
+        Command::Undelete(args) => undelete::run(&args, &mut context),
         Command::List(args) => list::run(args, &mut context),
         Command::Explain(args) => explain::run(args, &mut context),
         Command::Preview(args) => preview::run(args, &mut context),

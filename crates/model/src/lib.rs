@@ -5,6 +5,7 @@
 //! of a filespace is itself an object: directory path empty, name `/`.
 
 mod chunk;
+mod filespace;
 mod id;
 mod object;
 mod path;
@@ -14,6 +15,7 @@ pub use chunk::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN, CHUNK_INDEX_MAX, ChunkDigest, ChunkRange,
     Extent, GrantMac, Place, PlaceCode, QUANTUM_BYTES_MAX, SessionPlace,
 };
+pub use filespace::{archive_filespace, archive_number, mount_point};
 pub use id::{
     ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, SessionId,
 };

@@ -7,7 +7,7 @@
 
 use model::ServerTime;
 
-use crate::{BackupCopyGroup, Limit};
+use crate::{ArchiveCopyGroup, BackupCopyGroup, Limit, RetentionStart};
 
 const DAY_MICROS: i64 = 86_400_000_000;
 
@@ -47,6 +47,25 @@ pub fn stands(days: Limit, from: ServerTime, now: ServerTime) -> bool {
     match days {
         Limit::Unlimited => true,
         Limit::AtMost(days) => now.0 < from.0.saturating_add(i64::from(days) * DAY_MICROS),
+    }
+}
+
+/// When an archive copy made at `created` is no longer kept; `None` for never, or not before its
+/// event.
+pub fn archive_end(
+    rules: &ArchiveCopyGroup,
+    created: ServerTime,
+    event: Option<ServerTime>,
+) -> Option<ServerTime> {
+    let Limit::AtMost(keep_days) = rules.keep_days else { return None };
+    let after = |from: ServerTime, days: u16| {
+        ServerTime(from.0.saturating_add(i64::from(days) * DAY_MICROS))
+    };
+    match rules.starts {
+        RetentionStart::Creation => Some(after(created, keep_days)),
+        RetentionStart::Event => {
+            Some(after(event?, keep_days).max(after(created, rules.minimum_days)))
+        }
     }
 }
 
@@ -132,6 +151,22 @@ mod tests {
         check("3 3 30 60", "A 1 40", &[1]);
         check("2 3 30 60", "A 1 2", &[1]);
         check("9 2 30 60", "40 50 1000", &[1, 2]);
+    }
+
+    #[test]
+    fn archive_copies_end_by_their_class_and_their_event() {
+        let day = |days: i64| ServerTime(days * DAY_MICROS);
+        let end = |keep_days, starts, event: Option<i64>| {
+            let rules = ArchiveCopyGroup { keep_days, starts, minimum_days: 50 };
+            archive_end(&rules, day(100), event.map(day)).map(|end| end.0 / DAY_MICROS)
+        };
+        let (creation, event) = (RetentionStart::Creation, RetentionStart::Event);
+        assert_eq!(end(Limit::AtMost(10), creation, Some(1000)), Some(110));
+        assert_eq!(end(Limit::Unlimited, creation, None), None);
+        assert_eq!(end(Limit::AtMost(10), event, None), None);
+        assert_eq!(end(Limit::AtMost(10), event, Some(101)), Some(150));
+        assert_eq!(end(Limit::AtMost(10), event, Some(200)), Some(210));
+        assert_eq!(end(Limit::Unlimited, event, Some(200)), None);
     }
 
     fn limit() -> impl Strategy<Value = Limit> {

@@ -100,14 +100,25 @@ impl Admin for AdminApi {
         self.blocking(move |core| {
             let node = find(core, &request.name)?;
             let described = describe(core, &node)?;
-            if !described.filespaces.is_empty() && !request.with_data {
+            let archives =
+                core.catalog.archives(node.id).map_err(|error| refusal::catalog(&error))?;
+            let has_data = !described.filespaces.is_empty() || !archives.is_empty();
+            if has_data && !request.with_data {
                 return Err(Status::failed_precondition(format!(
-                    "node {} has {} filespaces with backups; remove them too with --with-data",
+                    "node {} has {} filespaces with backups and {} archives; remove them too with \
+                     --with-data",
                     node.name,
-                    described.filespaces.len()
+                    described.filespaces.len(),
+                    archives.len()
                 )));
             }
-            if !described.filespaces.is_empty() {
+            if let Some(held) = archives.iter().find(|archive| archive.held) {
+                return Err(Status::failed_precondition(format!(
+                    "archive {} of node {} is held; the node can release it",
+                    held.number, node.name
+                )));
+            }
+            if has_data {
                 domains::check_unlocked(core, &node, "removing")?;
             }
             core.catalog.remove_node(node.id).map_err(|error| refusal::catalog(&error))?;
@@ -348,7 +359,7 @@ fn describe(core: &Core, node: &Node) -> Result<proto::NodeInfo, Status> {
         locked: node.locked,
         enrolled: core.catalog.is_enrolled(node.id).map_err(|error| refusal::catalog(&error))?,
         registered: node.registered.0,
-        filespaces: describe_filespaces(core, node)?,
+        filespaces: describe_filespaces(core, node, false)?,
         option_set: node.option_set.clone().unwrap_or_default(),
         deletes_backups: node.deletes_backups,
         deletes_archives: node.deletes_archives,

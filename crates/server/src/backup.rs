@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::change::{Changed, apply, deactivate};
-use catalog::{Day, Filespace, Node, PageKey, PageRow, PageSpan, SessionRow, Write};
+use catalog::{ArchiveChange, Day, Filespace, Node, PageKey, PageRow, PageSpan, SessionRow, Write};
 use format::page;
 use model::{DirPath, FilespaceId, Kind, Object, PlaceCode as _, ServerTime};
 use tokio::sync::{Semaphore, mpsc};
@@ -29,6 +29,7 @@ use tokio::task::JoinHandle;
 use tonic::{Status, Streaming};
 use wire::proto;
 
+use crate::archive;
 use crate::core::{Claim, Core};
 use crate::refusal::{self, malformed};
 use crate::resolve::{Quanta, Resolved, resolve};
@@ -130,6 +131,7 @@ async fn open_session(
     let opening = move || {
         let now = sys::clock::now();
         let failed = |error| refusal::catalog(&error);
+        let archive = archive::opened(&core, &node, &name)?;
         let filespace = core.catalog.open_filespace(node.id, &name, now).map_err(failed)?;
         let claim = core.claim(filespace.id)?;
         let opened = proto::Opened { session: core.next_session().0 };
@@ -137,6 +139,7 @@ async fn open_session(
             core,
             node,
             filespace,
+            archive,
             started: now,
             quanta: Quanta::new(),
             kept: std::collections::VecDeque::new(),
@@ -202,6 +205,8 @@ struct Session {
     core: Arc<Core>,
     node: Node,
     filespace: Filespace,
+    /// The archive that the filespace is a part of.
+    archive: Option<u64>,
     started: ServerTime,
     quanta: Quanta,
     /// The quantum numbers of the last transactions, oldest first.
@@ -218,6 +223,8 @@ struct Prepared {
     pages: HashMap<PageKey, Option<PageRow>>,
     rejected: Vec<proto::Rejected>,
     expired_objects: u64,
+    /// What an archive grows by.
+    archived: ArchiveChange,
 }
 
 impl Session {
@@ -248,6 +255,9 @@ impl Session {
         for change in &changes {
             let resolved = resolve(&self.core, &self.node, &self.quanta, change)?;
             self.prepare(resolved, now, &mut prepared)?;
+        }
+        if let Some(number) = self.archive {
+            prepared.writes.push(Write::SetArchive { number, change: prepared.archived });
         }
         self.core.commit(prepared.writes)?;
         let grants = numbers.iter().map(|&number| self.grants(number)).collect();
@@ -302,11 +312,18 @@ impl Session {
     ) -> Result<(), Status> {
         let Resolved { key, change, rejected } = resolved;
         let current = self.current(&key, prepared)?;
+        if self.archive.is_some() {
+            archive::grow(&mut prepared.archived, &current, &change.backed_up);
+        }
         for directory in vanishing(&key.directory, &current, &change) {
             prepared.expired_objects += self.expire_subtree(&directory, now)?;
         }
-        let changed = apply(&key, current, change, now)
+        let mut changed = apply(&key, current, change, now)
             .map_err(|unfit| Status::failed_precondition(unfit.to_string()))?;
+        if self.archive.is_some() {
+            // What is archived twice by one command is archived as it was last.
+            changed.versions.clear();
+        }
         for page in &changed.pages {
             prepared.pages.insert(page.key.clone(), Some(page.clone()));
         }
@@ -360,6 +377,9 @@ impl Session {
     }
 
     fn close(&self, close: &proto::CloseBackup) -> Result<(), Status> {
+        if self.archive.is_some() {
+            return self.core.commit(Vec::new());
+        }
         let session = SessionRow {
             node: self.node.id,
             filespace: self.filespace.id,

@@ -30,6 +30,13 @@ pub struct Config {
     /// Versions expire by themselves so often; 0: only when an administrator says so.
     #[serde(default = "default_expire_hours")]
     pub expire_every_hours: u32,
+    /// What nodes delete can be had back for so many days.
+    #[serde(default = "default_undo_days")]
+    pub undo_days: u16,
+}
+
+fn default_undo_days() -> u16 {
+    7
 }
 
 fn default_expire_hours() -> u32 {
@@ -117,6 +124,7 @@ pub fn init(
         catalog: catalog.unwrap_or("sqlite:").to_owned(),
         certificate_days: default_certificate_days(),
         expire_every_hours: default_expire_hours(),
+        undo_days: default_undo_days(),
     };
     let pool_folder = config.pool_folder(folder)?;
     config.check_catalog()?;

@@ -37,6 +37,8 @@ pub(crate) struct Core {
     sealed_since_flush: AtomicU64,
     backing_up: Mutex<HashSet<FilespaceId>>,
     sessions: AtomicU64,
+    /// What nodes delete can be had back for so many days.
+    pub(crate) undo_days: u16,
     /// Whether a run of expiration drops versions.
     pub(crate) expiring: AtomicBool,
     /// Whether the server is about to end.
@@ -80,6 +82,7 @@ impl Core {
             sealed_since_flush: AtomicU64::new(0),
             backing_up: Mutex::default(),
             sessions: AtomicU64::new(0),
+            undo_days: config.undo_days,
             expiring: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         };

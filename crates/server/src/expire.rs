@@ -19,13 +19,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use catalog::{
-    Day, EventRow, ExpiryState, Filespace, Node, PageKey, PageSpan, VersionKey, VersionRow, Write,
+    ArchiveChange, ArchiveRow, Day, EventRow, ExpiryState, Filespace, Node, PageKey, PageSpan,
+    VersionKey, VersionRow, Write,
 };
 use format::page;
-use model::{ClassId, DirPath, Kind, Name, ServerTime};
+use model::{ClassId, DirPath, Kind, Name, ServerTime, archive_number};
 use policy::{PolicySet, expiry};
 use tonic::Status;
 
+use crate::archive;
 use crate::backup::decode_page;
 use crate::core::Core;
 use crate::refusal;
@@ -100,7 +102,9 @@ pub(crate) fn run(
     for node in nodes {
         let domain = domains.iter().find(|domain| domain.id == node.domain);
         let domain = domain.ok_or_else(|| Status::data_loss("a node's policy domain is gone"))?;
-        for filespace in core.catalog.filespaces(node.id).map_err(failed)? {
+        let filespaces = core.catalog.filespaces(node.id).map_err(failed)?;
+        let of_backups = |filespace: &Filespace| archive_number(&filespace.name).is_none();
+        for filespace in filespaces.into_iter().filter(of_backups) {
             let (node, active) = (node.clone(), domain.active.clone());
             grounds.push(Ground { node, filespace, active });
         }
@@ -117,6 +121,15 @@ pub(crate) fn run(
     };
     for ground in &grounds {
         round.filespace(ground)?;
+    }
+    for node in nodes {
+        let domain = domains.iter().find(|domain| domain.id == node.domain);
+        if let Some(domain) = domain {
+            round.archives(node, &domain.active)?;
+        }
+    }
+    if !order.is_dry {
+        archive::purge(core, order.now)?;
     }
     Ok(round.outcome)
 }
@@ -261,6 +274,101 @@ impl Round<'_> {
             self.core.catalog.commit(writes).map_err(|error| refusal::catalog(&error))?;
         }
         self.tell()
+    }
+
+    /// The archives of a node of which something may be due.
+    fn archives(&mut self, node: &Node, active: &PolicySet) -> Result<(), Status> {
+        let failed = |error| refusal::catalog(&error);
+        let now = self.order.now;
+        let filespaces = self.core.catalog.filespaces(node.id).map_err(failed)?;
+        for row in self.core.catalog.archives(node.id).map_err(failed)? {
+            let waits = row.due.is_some_and(|due| due > now) && self.order.draft.is_none();
+            if row.held || (waits && !self.order.all) {
+                continue;
+            }
+            let mut change =
+                ArchiveChange { due: Some(Some(ServerTime::MAX)), ..ArchiveChange::default() };
+            let own = |known: &&Filespace| archive_number(&known.name) == Some(row.number);
+            for filespace in filespaces.iter().filter(own) {
+                self.archived(node, active, &row, filespace.id, &mut change)?;
+            }
+            if self.order.is_dry {
+                continue;
+            }
+            let number = row.number;
+            let mut writes = vec![Write::SetArchive { number, change }];
+            if change.objects_added < 0 {
+                let (count, name) = (-change.objects_added, &node.name);
+                writes.push(Write::AddEvent(EventRow {
+                    time: now,
+                    actor: "server".to_owned(),
+                    what: "archive copies expired".to_owned(),
+                    details: format!("{count} objects of archive {number} of node {name}"),
+                }));
+            }
+            self.core.catalog.commit(writes).map_err(failed)?;
+            // What was deleted from it may still come back.
+            let is_empty = row.complete && row.objects.cast_signed() + change.objects_added <= 0;
+            if is_empty && self.core.catalog.deletions(Some(node.id)).map_err(failed)?.is_empty() {
+                self.core.catalog.remove_archive(node.id, number).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One filespace of an archive: what is due goes, and `change` hears of it.
+    fn archived(
+        &mut self,
+        node: &Node,
+        active: &PolicySet,
+        row: &ArchiveRow,
+        filespace: model::FilespaceId,
+        change: &mut ArchiveChange,
+    ) -> Result<(), Status> {
+        let span = PageSpan::Subtree(DirPath::above_root());
+        let now = self.order.now;
+        let end = |set: &PolicySet, class| {
+            expiry::archive_end(&set.archive_rules(class), row.created, row.event)
+        };
+        let mut after: Option<PageKey> = None;
+        loop {
+            let pages = self
+                .core
+                .catalog
+                .pages(filespace, &span, after.as_ref(), PAGES_BATCH)
+                .map_err(|error| refusal::catalog(&error))?;
+            let Some(last) = pages.last().map(|page| page.key.clone()) else { return Ok(()) };
+            let mut writes = Vec::new();
+            for page in pages {
+                let mut objects = decode_page(&page)?;
+                let before = objects.len();
+                self.pace.wait(before);
+                self.outcome.examined += before as u64;
+                objects.retain(|object| {
+                    let ends = end(self.order.draft.unwrap_or(active), object.class);
+                    if ends.is_none_or(|ends| ends > now) {
+                        change.due = change.due.map(|due| due.min(ends.or(due)));
+                        return true;
+                    }
+                    let bytes = if object.stat.kind == Kind::File { object.stat.size } else { 0 };
+                    self.outcome.expired += 1;
+                    self.outcome.expired_bytes += bytes;
+                    change.objects_added -= 1;
+                    change.bytes_added -= bytes.cast_signed();
+                    let anyway = end(active, object.class).is_some_and(|ends| ends <= now);
+                    self.outcome.due_anyway += u64::from(anyway && self.order.draft.is_some());
+                    false
+                });
+                if objects.len() < before {
+                    if self.of_nodes.insert(node.id) {
+                        self.outcome.nodes += 1;
+                    }
+                    writes.push(archive::rewritten(filespace, page.key, &objects));
+                }
+            }
+            self.write(&mut writes)?;
+            after = Some(last);
+        }
     }
 
     /// Adds what becomes of the directory to `writes`; returns how many versions it drops.
@@ -441,6 +549,9 @@ pub(crate) fn run_due(core: &Core, every_hours: u32) -> Result<Option<Outcome>, 
     for node in core.catalog.nodes().map_err(failed)? {
         let mut is_due = false;
         for filespace in core.catalog.filespaces(node.id).map_err(failed)? {
+            if archive_number(&filespace.name).is_some() {
+                continue;
+            }
             let state = core.catalog.expiry(filespace.id).map_err(failed)?;
             let Some(done_to) = state.done_to else {
                 is_due = true;
@@ -455,6 +566,8 @@ pub(crate) fn run_due(core: &Core, every_hours: u32) -> Result<Option<Outcome>, 
             }
             is_due |= since >= every_micros;
         }
+        let archives = core.catalog.archives(node.id).map_err(failed)?;
+        is_due |= archives.iter().any(|row| !row.held && row.due.is_none_or(|due| due <= now));
         if is_due {
             due.push(node);
         }

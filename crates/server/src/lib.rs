@@ -7,6 +7,7 @@
 //! the folder, guarded by its permissions.
 
 mod admin;
+mod archive;
 mod authority;
 mod backup;
 mod config;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use catalog::{Filespace, Node, PageKey, PageRow, PageSpan};
 use chunk::ContentHasher;
-use model::{DirPath, Extent, Object, Payload};
+use model::{DirPath, Extent, Object, Payload, archive_number};
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -15,6 +15,7 @@ use tonic::{Request, Response, Status, Streaming};
 use wire::proto;
 use wire::proto::node_server::Node as NodeService;
 
+use crate::archive;
 use crate::backup::{self, decode_page};
 use crate::core::{Core, DOMAIN};
 use crate::domains::message_of_class;
@@ -75,6 +76,23 @@ fn directory(bytes: &[u8]) -> Result<DirPath, Status> {
     DirPath::new(bytes).map_err(|error| malformed(&error.to_string()))
 }
 
+impl NodeApi {
+    /// Answers the node that asks, on a thread that may block.
+    async fn asked<Q: Send + Sync + 'static, A: Send + 'static>(
+        &self,
+        request: Request<Q>,
+        answer: impl FnOnce(&Arc<Core>, &Node, Q) -> Result<A, Status> + Send + 'static,
+    ) -> Result<Response<A>, Status> {
+        let core = Arc::clone(&self.core);
+        blocking(move || {
+            let node = core.authenticate(&request)?;
+            answer(&core, &node, request.into_inner())
+        })
+        .await
+        .map(Response::new)
+    }
+}
+
 #[tonic::async_trait]
 impl NodeService for NodeApi {
     async fn hello(
@@ -112,7 +130,8 @@ impl NodeService for NodeApi {
         let core = Arc::clone(&self.core);
         blocking(move || {
             let node = core.authenticate(&request)?;
-            Ok(proto::FilespacesReply { filespaces: describe_filespaces(&core, &node)? })
+            let archives = request.get_ref().archives;
+            Ok(proto::FilespacesReply { filespaces: describe_filespaces(&core, &node, archives)? })
         })
         .await
         .map(Response::new)
@@ -181,6 +200,56 @@ impl NodeService for NodeApi {
         let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
         tokio::spawn(backup::serve(core, node, request.into_inner(), replies));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn open_archive(
+        &self,
+        request: Request<proto::OpenArchiveRequest>,
+    ) -> Result<Response<proto::Archive>, Status> {
+        self.asked(request, |core, node, request| archive::open(core, node, &request))
+            .await
+    }
+
+    async fn archives(
+        &self,
+        request: Request<proto::ArchivesRequest>,
+    ) -> Result<Response<proto::ArchivesReply>, Status> {
+        self.asked(request, |core, node, _| archive::list(core, node)).await
+    }
+
+    async fn set_archive(
+        &self,
+        request: Request<proto::SetArchiveRequest>,
+    ) -> Result<Response<proto::Archive>, Status> {
+        self.asked(request, |core, node, request| archive::set(core, node, &request))
+            .await
+    }
+
+    async fn delete(
+        &self,
+        request: Request<proto::DeleteRequest>,
+    ) -> Result<Response<proto::Deletion>, Status> {
+        self.asked(request, |core, node, request| {
+            let name = request.selection.as_ref().map(|selection| selection.filespace.clone());
+            let filespace = filespace(core, node, &name.unwrap_or_default())?;
+            archive::delete(core, node, &filespace, &request)
+        })
+        .await
+    }
+
+    async fn deletions(
+        &self,
+        request: Request<proto::DeletionsRequest>,
+    ) -> Result<Response<proto::DeletionsReply>, Status> {
+        self.asked(request, |core, node, _| archive::deletions(core, node)).await
+    }
+
+    async fn undelete(
+        &self,
+        request: Request<proto::UndeleteRequest>,
+    ) -> Result<Response<proto::Deletion>, Status> {
+        self.asked(request, |core, node, request| archive::undelete(core, node, request.number))
+            .await
     }
 
     type ListStream = ReplyStream<proto::VersionsReply>;
@@ -263,10 +332,11 @@ fn renew(core: &Core, node: &Node, signing_request: &[u8]) -> Result<proto::Cert
     Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
 }
 
-/// A node's filespaces with their sizes.
+/// A node's filespaces with their sizes, also those of `archives`.
 pub(crate) fn describe_filespaces(
     core: &Core,
     node: &Node,
+    archives: bool,
 ) -> Result<Vec<proto::Filespace>, Status> {
     let failed = |error| refusal::catalog(&error);
     let describe = |filespace: Filespace| {
@@ -282,6 +352,7 @@ pub(crate) fn describe_filespaces(
         .filespaces(node.id)
         .map_err(failed)?
         .into_iter()
+        .filter(|filespace| archives || archive_number(&filespace.name).is_none())
         .map(describe)
         .collect()
 }

@@ -125,6 +125,7 @@ pub(super) fn change_node(
         set("domain", &domain.0)?;
         let all = "UPDATE filespace SET expired_to = NULL WHERE node = ?";
         execute(connection, all, &[&node.0])?;
+        execute(connection, "UPDATE archive SET due = NULL WHERE node = ?", &[&node.0])?;
     }
     if let Some(option_set) = option_set {
         if let Some(name) = option_set {
@@ -146,7 +147,7 @@ pub(super) fn change_node(
 }
 
 /// Fails when the node is gone: what was written for it would belong to nobody.
-fn find_node(connection: &Connection, node: NodeId) -> Result<(), CatalogError> {
+pub(super) fn find_node(connection: &Connection, node: NodeId) -> Result<(), CatalogError> {
     let mut statement =
         connection.prepare_cached("SELECT 1 FROM node WHERE id = ?").map_err(database)?;
     found(usize::from(statement.exists([node.0]).map_err(database)?))
@@ -156,20 +157,28 @@ fn found(count: usize) -> Result<(), CatalogError> {
     if count == 0 { Err(CatalogError::NotFound { what: "the node" }) } else { Ok(()) }
 }
 
+/// Removes all that a filespace holds.
+pub(super) fn empty_filespace(
+    connection: &Connection,
+    filespace: FilespaceId,
+) -> Result<(), CatalogError> {
+    let (low, high) = super::write::page_numbers(filespace);
+    for table in ["directory", "version", "ending", "trash"] {
+        let delete = format!("DELETE FROM {table} WHERE filespace = ?");
+        connection.execute(&delete, [filespace.0]).map_err(database)?;
+    }
+    for table in ["page", "digest"] {
+        let delete = format!("DELETE FROM {table} WHERE id >= ? AND id < ?");
+        connection.execute(&delete, [low, high]).map_err(database)?;
+    }
+    Ok(())
+}
+
 pub(super) fn remove_node(connection: &Connection, node: NodeId) -> Result<(), CatalogError> {
     for filespace in filespaces(connection, node)? {
-        let id = filespace.id.0;
-        let (low, high) = super::write::page_numbers(filespace.id);
-        for table in ["directory", "version", "ending"] {
-            let delete = format!("DELETE FROM {table} WHERE filespace = ?");
-            connection.execute(&delete, [id]).map_err(database)?;
-        }
-        for table in ["page", "digest"] {
-            let delete = format!("DELETE FROM {table} WHERE id >= ? AND id < ?");
-            connection.execute(&delete, [low, high]).map_err(database)?;
-        }
+        empty_filespace(connection, filespace.id)?;
     }
-    for table in ["filespace", "token", "certificate", "session"] {
+    for table in ["filespace", "token", "certificate", "session", "archive", "deletion"] {
         let delete = format!("DELETE FROM {table} WHERE node = ?");
         connection.execute(&delete, [node.0]).map_err(database)?;
     }

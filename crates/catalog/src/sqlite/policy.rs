@@ -128,6 +128,8 @@ pub(super) fn activate(
     let all = "UPDATE filespace SET expired_to = NULL
                WHERE node IN (SELECT id FROM node WHERE domain = ?)";
     execute(connection, all, &[&domain.0])?;
+    let all = "UPDATE archive SET due = NULL WHERE node IN (SELECT id FROM node WHERE domain = ?)";
+    execute(connection, all, &[&domain.0])?;
     add_event(connection, event)
 }
 

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::{CatalogError, database};
 
 /// What makes each version of the schema from the one before.
-const MIGRATIONS: [&str; 2] = [VERSION_1, VERSION_2];
+const MIGRATIONS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
 
 const VERSION_1: &str = "
 CREATE TABLE domain(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -95,6 +95,24 @@ CREATE TABLE ending(
 INSERT INTO ending SELECT DISTINCT filespace, deactivated / 86400000000, directory FROM version;
 -- NULL: every version is to be looked at.
 ALTER TABLE filespace ADD COLUMN expired_to INTEGER;
+";
+
+/// Archives, and what was deleted and can be had back.
+const VERSION_3: &str = "
+CREATE TABLE archive(
+    number INTEGER PRIMARY KEY AUTOINCREMENT, node INTEGER NOT NULL, description TEXT NOT NULL,
+    created INTEGER NOT NULL, event INTEGER, held INTEGER NOT NULL, complete INTEGER NOT NULL,
+    objects INTEGER NOT NULL, bytes INTEGER NOT NULL, due INTEGER) STRICT;
+CREATE INDEX archive_by_node ON archive(node, number);
+CREATE TABLE deletion(
+    number INTEGER PRIMARY KEY AUTOINCREMENT, node INTEGER NOT NULL, time INTEGER NOT NULL,
+    details TEXT NOT NULL) STRICT;
+CREATE TABLE trash(
+    deletion INTEGER NOT NULL, filespace INTEGER NOT NULL, directory BLOB NOT NULL,
+    name BLOB NOT NULL, deactivated INTEGER NOT NULL, inserted INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY(deletion, filespace, directory, name, deactivated, inserted))
+    STRICT, WITHOUT ROWID;
 ";
 
 /// Brings the schema to the newest version, each step as a whole.

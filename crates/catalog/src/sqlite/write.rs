@@ -6,7 +6,7 @@ use format::path_hash;
 use model::FilespaceId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{CatalogError, database, expiry, policy};
+use super::{CatalogError, archive, database, expiry, policy};
 use crate::{Day, PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write};
 
 /// Bits of a page's number that count within its filespace.
@@ -43,6 +43,11 @@ pub(super) fn perform(connection: &Connection, writes: &[Write]) -> Result<(), C
             }
             Write::SetExpiry { filespace, state } => expiry::set(connection, *filespace, *state),
             Write::AddEvent(event) => policy::add_event(connection, event),
+            Write::SetArchive { number, change } => archive::set(connection, *number, change),
+            Write::Trash { deletion, filespace, version } => {
+                archive::add_to_trash(connection, *deletion, *filespace, version)
+            }
+            Write::EmptyTrash { deletion } => archive::empty_trash(connection, *deletion),
             Write::PutPack(pack) => put_pack(connection, pack),
             Write::AddSession(session) => add_session(connection, session),
         }?;

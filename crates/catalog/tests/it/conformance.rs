@@ -4,6 +4,7 @@
 //! engine is held to them by one more `impl Engine` and one more line `conformance!(name, how to
 //! make it)`. A statement that the macro forgets is dead code, which the compiler reports.
 
+pub(crate) mod archives;
 pub(crate) mod batches;
 pub(crate) mod digests;
 pub(crate) mod expiry;
@@ -76,6 +77,12 @@ macro_rules! conformance {
                 option_sets_are_stored_by_name,
                 a_node_is_changed_as_far_as_is_said,
                 events_are_newest_first,
+            );
+            conformance!(@theme archives, $new,
+                archives_are_newest_first_and_change_as_is_said,
+                an_archive_goes_with_its_filespaces,
+                what_was_deleted_is_aside_until_it_is_emptied,
+                what_changes_the_rules_has_archives_looked_at,
             );
             conformance!(@theme expiry, $new,
                 endings_are_by_day_and_directory,

@@ -312,9 +312,8 @@ impl<'a> Examiner<'a> {
     /// Takes a new state of an object.
     fn back_up(&mut self, segment: &Segment, name: &Name, found: &Found, outcome: &mut Outcome) {
         let class = self.class_of(segment, name, found.stat.kind);
-        if self.context.rules.group(class).is_none() {
-            let class = self.context.rules.class_name(class);
-            self.fail(segment, name, format!("its class {class} has no backup copy group"));
+        if let Some(refusal) = self.context.rules.refuses(class) {
+            self.fail(segment, name, refusal);
             outcome.has_failed = true;
             return;
         }

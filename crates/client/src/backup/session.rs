@@ -6,7 +6,7 @@ use std::thread::{Scope as Threads, ScopedJoinHandle};
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use model::{DirPath, Kind, Name, Object};
+use model::{DirPath, Kind, Name, Object, mount_point};
 use policy::Verdict;
 use sys::Dir;
 use sys::process::processors;
@@ -308,7 +308,7 @@ impl Session<'_> {
 
     /// The targets that are there and not left out; what is not there is a failure.
     fn tops(&self) -> Vec<Top> {
-        let open = |target: &Target| match Top::open(self.scope.filespace, target) {
+        let open = |target: &Target| match Top::open(mount_point(self.scope.filespace), target) {
             Ok(top) => Some(top).filter(|top| self.is_included(target, top)),
             Err(error) => {
                 let path = absolute(self.scope.filespace, target);
@@ -459,7 +459,7 @@ impl Session<'_> {
         let path = [&object.directory[..], &object.name].concat();
         self.tally().backed_up.fetch_sub(1, Relaxed);
         self.tally().retries.fetch_add(1, Relaxed);
-        match Top::open(self.scope.filespace, &path) {
+        match Top::open(mount_point(self.scope.filespace), &path) {
             Ok(Top { chain, .. }) => {
                 let Some(link) = chain.into_iter().next_back() else { return };
                 let segment = Segment {

@@ -41,7 +41,7 @@ pub(super) fn settled(stat: &Stat, now: ServerTime) -> Settled {
 }
 
 /// Stored in place of a change time that does not tell changes apart: equal to no object's.
-pub(super) const NO_CHANGE_TIME: Timestamp = Timestamp { secs: 0, nanos: 0 };
+pub(crate) const NO_CHANGE_TIME: Timestamp = Timestamp { secs: 0, nanos: 0 };
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
-use model::{DirPath, Name};
+use model::{DirPath, Name, mount_point};
 use wire::proto;
 
 use crate::{ClientError, ErrorKind, FilespaceSummary};
@@ -83,12 +83,12 @@ pub(crate) fn places(filespaces: &[FilespaceSummary], path: &[u8]) -> Vec<Place>
 fn candidates(filespaces: &[FilespaceSummary], path: &[u8]) -> Vec<Place> {
     let mut found: Vec<Place> =
         filespaces.iter().filter_map(|filespace| place(&filespace.name, path)).collect();
-    found.sort_by_key(|place| std::cmp::Reverse(place.filespace.len()));
+    found.sort_by_key(|place| std::cmp::Reverse(mount_point(&place.filespace).len()));
     found
 }
 
 fn place(filespace: &[u8], path: &[u8]) -> Option<Place> {
-    let within = match filespace {
+    let within = match mount_point(filespace) {
         b"/" => path,
         filespace => match path.strip_prefix(filespace)? {
             b"" => b"/",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use model::archive_number;
 use wire::proto;
 
 use super::window::Entry;
@@ -54,7 +55,10 @@ pub(crate) fn verify(
 type Asked = Vec<(Option<Vec<u8>>, Vec<proto::Selection>)>;
 
 fn selections(link: &Link, options: &VerifyOptions) -> Result<Asked, ClientError> {
-    let filespaces = link.filespaces()?;
+    let mut filespaces = link.filespaces(true)?;
+    if let Some(number) = options.archive {
+        filespaces.retain(|filespace| archive_number(&filespace.name) == Some(number));
+    }
     if options.paths.is_empty() {
         let everything = |filespace: &crate::FilespaceSummary| proto::Selection {
             filespace: filespace.name.clone().into(),

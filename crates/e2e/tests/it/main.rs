@@ -5,10 +5,14 @@
 
 // The attribute tells the lints that helpers outside `#[test]` functions are test code too.
 #[cfg(test)]
+mod archives;
+#[cfg(test)]
 mod certificates;
 mod changing;
 #[cfg(test)]
 mod damage;
+#[cfg(test)]
+mod deletion;
 #[cfg(test)]
 mod edits;
 #[cfg(test)]

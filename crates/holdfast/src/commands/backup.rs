@@ -63,7 +63,7 @@ pub(crate) struct Args {
 /// What goes before the section [tuning] of client.toml
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Tuning")]
-struct TuningArgs {
+pub(super) struct TuningArgs {
     /// How hard to compress: standard, auto (by what is the bottleneck while it runs), none, or a
     /// level of zstd from -7 to 19
     #[arg(long, value_name = "HOW", allow_hyphen_values = true)]
@@ -92,6 +92,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         cross_filesystems: args.cross_filesystems,
         confirm_expire: args.confirm_expire,
         tuning: tuning(&args.tuning),
+        archive: None,
         targets: targets(args)?,
     };
     let report = context.watched(|client, progress| client.backup(&options, progress))?;
@@ -99,7 +100,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     Ok(report.exit_code())
 }
 
-fn tuning(args: &TuningArgs) -> Tuning {
+pub(super) fn tuning(args: &TuningArgs) -> Tuning {
     Tuning {
         resource_utilization: args.resourceutilization,
         compression: args.compression,
@@ -129,7 +130,7 @@ fn transaction_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-fn show(report: &BackupReport, context: &mut Context) {
+pub(super) fn show(report: &BackupReport, context: &mut Context) {
     if context.output.is_json() {
         context.output.json(&BackupDocument::new(report));
         // Who reads the document has the warnings there; who reads the terminal must not miss them.
@@ -156,14 +157,19 @@ pub(super) fn excludes(patterns: &[std::ffi::OsString]) -> Result<Vec<Vec<u8>>, 
     patterns.iter().map(check).collect()
 }
 
+/// The paths that the file names; there is one at least.
+pub(super) fn filelist(list: &Path, nul: bool) -> Result<Vec<Vec<u8>>, CommandError> {
+    let paths = listed(&read(list)?, if nul { 0 } else { b'\n' });
+    if paths.is_empty() {
+        let message = format!("the file list {} names nothing", list.display());
+        return Err(CommandError::new(message));
+    }
+    Ok(paths)
+}
+
 fn targets(args: Args) -> Result<Targets, CommandError> {
     if let Some(list) = &args.filelist {
-        let paths = listed(&read(list)?, if args.nul { 0 } else { b'\n' });
-        if paths.is_empty() {
-            let message = format!("the file list {} names nothing", list.display());
-            return Err(CommandError::new(message));
-        }
-        return Ok(Targets::Selective(paths));
+        return Ok(Targets::Selective(filelist(list, args.nul)?));
     }
     if args.nul {
         return Err(CommandError::usage("-0 says how a --filelist is read; name one", COMMAND));

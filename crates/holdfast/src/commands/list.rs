@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// Also what lies below the directories in PATH
     #[arg(long, short, requires = "path")]
     recursive: bool,
+    /// What is in this archive; 'holdfast archives' shows their numbers
+    #[arg(long, value_name = "NUMBER", requires = "path", conflicts_with_all = ["inactive", "at"])]
+    archive: Option<u64>,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -57,6 +60,7 @@ fn list_versions(
         which: Which { at: args.at, inactive: args.inactive },
         recursive: args.recursive,
         all_versions: args.inactive,
+        archive: args.archive,
     };
     let client = context.client()?;
     // Where nothing is listed an error says so, and no heading stands above it.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use client::{Replace, RestoreOptions, RestoreReport, Which};
+use client::{Origin, Replace, RestoreOptions, RestoreReport, Which};
 use model::ServerTime;
 
 use super::Context;
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 
 /// [`Replace`], as the command line has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum ReplaceArg {
+pub(super) enum ReplaceArg {
     /// Keep what is there
     No,
     /// Replace it where what was backed up was modified later
@@ -68,13 +68,14 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         to: args.to.as_deref().map(path::absolute).transpose()?,
         which: Which { at: args.at, inactive: args.inactive },
         replace: args.replace.into(),
+        origin: Origin::Backups,
     };
     let report = context.watched(|client, progress| client.restore(&options, progress))?;
     show(&report, context);
     Ok(report.exit_code())
 }
 
-fn show(report: &RestoreReport, context: &mut Context) {
+pub(super) fn show(report: &RestoreReport, context: &mut Context) {
     if context.output.is_json() {
         context.output.json(&RestoreDocument::new(report));
         return;

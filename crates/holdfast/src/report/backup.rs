@@ -45,6 +45,9 @@ pub(crate) struct BackupDocument<'a> {
     warnings: &'a [String],
     dry_run: bool,
     planned: Vec<PlannedDocument<'a>>,
+    /// The number of the archive that was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archive: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -57,7 +60,7 @@ impl<'a> BackupDocument<'a> {
     pub(crate) fn new(report: &'a BackupReport) -> Self {
         let planned = report.planned.iter();
         Self {
-            command: "backup",
+            command: if report.archive.is_some() { "archive" } else { "backup" },
             node: &report.node,
             filespaces: report.filespaces.iter().map(|name| JsonPath(name)).collect(),
             inspected: report.inspected,
@@ -91,6 +94,7 @@ impl<'a> BackupDocument<'a> {
             planned: planned
                 .map(|(action, path)| PlannedDocument { action, path: JsonPath(path) })
                 .collect(),
+            archive: report.archive,
         }
     }
 }
@@ -103,7 +107,9 @@ pub(crate) fn backup_text(report: &BackupReport, failures_max: usize) -> String 
         0 => String::new(),
         sockets => format!("\nSockets skipped: {}\n", quantity::count(sockets)),
     };
+    let archive = report.archive.map(|number| format!("Archive {number} is made.\n\n"));
     [
+        archive.unwrap_or_default(),
         plan(report),
         counts(report),
         bytes(report),
@@ -127,9 +133,13 @@ fn plan(report: &BackupReport) -> String {
 }
 
 fn counts(report: &BackupReport) -> String {
+    let taken = match report.archive {
+        Some(_) => "Total number of objects archived:",
+        None => "Total number of objects backed up:",
+    };
     [
         count_line("Total number of objects inspected:", report.inspected),
-        count_line("Total number of objects backed up:", report.backed_up),
+        count_line(taken, report.backed_up),
         count_line("Total number of objects updated:", report.updated),
         count_line("Total number of objects rebound:", report.rebound),
         count_line("Total number of objects deleted:", report.deleted),

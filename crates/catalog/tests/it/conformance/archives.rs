@@ -1,0 +1,144 @@
+//! Archives, and versions that were deleted and can be had back.
+
+use catalog::{ArchiveChange, Catalog, EventRow, Write};
+use model::{DomainId, ServerTime, archive_filespace};
+
+use super::Engine;
+use crate::samples::{
+    NOW, add_filespace, add_node, add_version, at, dir, key, page, put, refusal, version,
+};
+
+fn set(catalog: &dyn Catalog, number: u64, change: ArchiveChange) {
+    catalog
+        .commit(vec![Write::SetArchive { number, change }])
+        .expect("the batch is performed");
+}
+
+pub(crate) fn archives_are_newest_first_and_change_as_is_said(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (node, other) = (add_node(&*catalog, "a"), add_node(&*catalog, "b"));
+    let first = catalog.add_archive(node.id, "first", NOW).expect("is made");
+    let second = catalog.add_archive(node.id, "second \u{f6}", at(1)).expect("is made");
+    assert_ne!(first.number, second.number);
+    assert_eq!((first.held, first.complete, first.objects), (false, false, 0));
+    let change = ArchiveChange {
+        event: Some(at(5)),
+        held: Some(true),
+        complete: Some(true),
+        due: Some(Some(at(9))),
+        objects_added: 7,
+        bytes_added: 70,
+    };
+    set(&*catalog, first.number, change);
+    let less = ArchiveChange { objects_added: -2, bytes_added: -100, ..ArchiveChange::default() };
+    set(&*catalog, first.number, less);
+    let catalog = engine.reopen(catalog);
+    let archives = catalog.archives(node.id).expect("are listed");
+    assert_eq!(archives[0], second);
+    let first = &archives[1];
+    assert_eq!((first.event, first.held, first.complete), (Some(at(5)), true, true));
+    assert_eq!((first.due, first.objects, first.bytes), (Some(at(9)), 5, 0));
+    let released = ArchiveChange { held: Some(false), due: Some(None), ..ArchiveChange::default() };
+    set(&*catalog, first.number, released);
+    let archives = catalog.archives(node.id).expect("are listed");
+    assert_eq!((archives[1].held, archives[1].due), (false, None));
+    assert_eq!(catalog.archives(other.id).expect("none"), []);
+    let unknown = Write::SetArchive { number: 99, change: ArchiveChange::default() };
+    assert_eq!(refusal(catalog.commit(vec![unknown])), "not found");
+}
+
+pub(crate) fn an_archive_goes_with_its_filespaces(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (node, kept) = add_filespace(&*catalog, "a");
+    let gone = catalog.add_archive(node.id, "", NOW).expect("is made").number;
+    let stays = catalog.add_archive(node.id, "", NOW).expect("is made").number;
+    let mut filespaces = vec![kept];
+    for number in [gone, stays] {
+        let name = archive_filespace(number, b"/home");
+        let filespace = catalog.open_filespace(node.id, &name, NOW).expect("is made").id;
+        catalog
+            .commit(vec![put(filespace, page(&key(&dir("/"), b""), 3))])
+            .expect("the batch is performed");
+        filespaces.push(filespace);
+    }
+    catalog.remove_archive(node.id, gone).expect("is removed");
+    assert_eq!(refusal(catalog.remove_archive(node.id, gone)), "not found");
+    let catalog = engine.reopen(catalog);
+    let left: Vec<_> = catalog
+        .filespaces(node.id)
+        .expect("are listed")
+        .iter()
+        .map(|known| known.id)
+        .collect();
+    assert_eq!(left.len(), 2);
+    assert!(!left.contains(&filespaces[1]));
+    let count = |filespace| {
+        catalog
+            .count_objects(filespace, &model::DirPath::above_root())
+            .expect("are counted")
+    };
+    assert_eq!((count(filespaces[1]), count(filespaces[2])), (0, 3));
+}
+
+pub(crate) fn what_was_deleted_is_aside_until_it_is_emptied(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (node, filespace) = add_filespace(&*catalog, "a");
+    let (other, _) = add_filespace(&*catalog, "b");
+    let first = catalog.add_deletion(node.id, "one", NOW).expect("is made");
+    let second = catalog.add_deletion(other.id, "two", at(1)).expect("is made");
+    let versions = [
+        version(&dir("/a/"), b"x", 1, 2),
+        version(&dir("/a/"), b"x", 2, 3),
+        version(&dir("/b/"), b"y", 1, 2),
+    ];
+    let aside = |deletion| {
+        let trash = |version: &catalog::VersionRow| Write::Trash {
+            deletion,
+            filespace,
+            version: version.clone(),
+        };
+        catalog
+            .commit(versions.iter().map(trash).collect())
+            .expect("the batch is performed");
+    };
+    aside(first);
+    aside(second);
+    assert_eq!(catalog.versions(filespace, &dir("/a/")).expect("none"), []);
+    let catalog = engine.reopen(catalog);
+    let numbers = |node| -> Vec<(u64, u64)> {
+        let rows = catalog.deletions(node).expect("are listed");
+        rows.iter().map(|row| (row.number, row.versions)).collect()
+    };
+    assert_eq!(numbers(None), [(second, 3), (first, 3)]);
+    assert_eq!(numbers(Some(node.id)), [(first, 3)]);
+    let mut found = Vec::new();
+    while let [one] = &catalog.trash(first, found.len(), 1).expect("is read")[..] {
+        assert_eq!(one.0, filespace);
+        found.push(one.1.clone());
+    }
+    found.sort_by_key(|row| (row.directory.clone(), row.inserted));
+    assert_eq!(found, versions);
+    catalog
+        .commit(vec![Write::EmptyTrash { deletion: first }])
+        .expect("the batch is performed");
+    assert_eq!(numbers(None), [(second, 3)]);
+    assert_eq!(catalog.trash(first, 0, 9).expect("none"), []);
+    catalog
+        .commit(vec![add_version(filespace, versions[0].clone())])
+        .expect("it comes back");
+}
+
+pub(crate) fn what_changes_the_rules_has_archives_looked_at(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let node = add_node(&*catalog, "a");
+    let number = catalog.add_archive(node.id, "", NOW).expect("is made").number;
+    let due = || catalog.archives(node.id).expect("are listed")[0].due;
+    let later = ArchiveChange { due: Some(Some(ServerTime::MAX)), ..ArchiveChange::default() };
+    set(&*catalog, number, later);
+    assert_eq!(due(), Some(ServerTime::MAX));
+    let domain = catalog.domains().expect("are listed").remove(0);
+    let event =
+        EventRow { time: NOW, actor: String::new(), what: String::new(), details: String::new() };
+    catalog.activate(DomainId(1), &domain.active, &event).expect("is activated");
+    assert_eq!(due(), None);
+}

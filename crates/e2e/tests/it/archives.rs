@@ -1,0 +1,184 @@
+//! Archives: made, found, retrieved, held, and expired by their class.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::scene::{Scene, manifest, plant_files};
+
+#[track_caller]
+fn archive(scene: &Scene, options: &[&str]) -> u64 {
+    let tree = scene.tree.to_str().unwrap();
+    let outcome = scene.node.run(&[&["archive", tree, "--json"], options].concat()).expect(&[0]);
+    let outcome = outcome.counts(&[("failed", 0)]);
+    outcome.json()["archive"].as_u64().expect("a number")
+}
+
+fn archives(scene: &Scene) -> Vec<Value> {
+    scene.node.run(&["archives", "--json"]).expect(&[0]).json_lines()
+}
+
+/// Retrieves the tree below the new folder `name`.
+#[track_caller]
+fn retrieve(scene: &Scene, name: &str, options: &[&str]) -> std::path::PathBuf {
+    let out = scene.scratch.folder(name);
+    let fixed = ["retrieve", scene.tree.to_str().unwrap(), "--to", out.to_str().unwrap(), "--json"];
+    scene
+        .node
+        .run(&[&fixed, options].concat())
+        .expect(&[0])
+        .counts(&[("failed", 0)]);
+    out.join("tree")
+}
+
+fn set_policy(scene: &Scene, arguments: &[&str]) {
+    scene.server.admin(&[&["policy"], arguments].concat());
+    scene.server.admin(&["policy", "activate"]);
+}
+
+#[test]
+fn an_archive_stays_as_it_was_whatever_becomes_of_the_files() {
+    let scene = Scene::with_files(120, 700);
+    let first = archive(&scene, &["--description", "first of two"]);
+    let as_first = manifest(&scene.tree);
+    plant_files(&scene.tree, 60, 900, 5);
+    fs::remove_file(scene.file(100)).unwrap();
+    let second = archive(&scene, &["--description", "second of two"]);
+    let as_second = manifest(&scene.tree);
+    fs::remove_dir_all(&scene.tree).unwrap();
+
+    let listed = archives(&scene);
+    assert_eq!(listed.len(), 2);
+    assert_eq!(listed[0]["archive"], second);
+    assert_eq!(listed[1]["description"], "first of two");
+    assert_eq!(listed[1]["complete"], true);
+    assert_eq!(listed[1]["bytes"], 120 * 700);
+    assert_eq!(manifest(&retrieve(&scene, "a", &["--description", "first*"])), as_first);
+    assert_eq!(manifest(&retrieve(&scene, "b", &["--archive", &first.to_string()])), as_first);
+    // The newest that has it, unless told otherwise.
+    assert_eq!(manifest(&retrieve(&scene, "c", &[])), as_second);
+    let only_first = scene.file(100);
+    let out = scene.scratch.folder("d");
+    let words = ["retrieve", only_first.to_str().unwrap(), "--to", out.to_str().unwrap(), "--json"];
+    scene.node.run(&words).expect(&[0]).counts(&[("restored", 1)]);
+    scene.node.verify().expect(&[0]);
+    // Archives are no backups.
+    scene.node.run(&["list", scene.tree.to_str().unwrap()]).expect(&[12]);
+    let number = first.to_string();
+    let rows = scene.node.list(&scene.tree, &["--recursive", "--archive", &number]);
+    assert!(rows.len() > 120, "{}", rows.len());
+    scene.node.run(&["retrieve", "/none", "--json"]).expect(&[12]).says("archives");
+    let none = ["retrieve", "/none", "--description", "third", "--json"];
+    scene.node.run(&none).expect(&[12]).says("third");
+}
+
+#[test]
+fn what_is_archived_and_backed_up_is_stored_once() {
+    let scene = Scene::with_files(20, 50_000);
+    scene.backup();
+    let tree = scene.tree.to_str().unwrap();
+    let outcome = scene.node.run(&["archive", tree, "--json"]).expect(&[0]);
+    assert!(outcome.count("bytes_transferred") < 100_000, "{outcome}");
+    // An archive leaves the next incremental nothing to do.
+    scene.backup().counts(&[("backed_up", 0)]);
+}
+
+#[test]
+fn local_files_are_deleted_only_once_the_archive_was_read_back() {
+    let scene = Scene::with_files(60, 3000);
+    let before = manifest(&scene.tree);
+    archive(&scene, &["--delete"]);
+    assert!(!scene.file(0).try_exists().unwrap());
+    assert!(scene.tree.join("folder-00").is_dir(), "directories stay");
+    assert_eq!(manifest(&retrieve(&scene, "out", &[])).len(), before.len());
+
+    // What cannot be archived as a whole is not deleted in parts.
+    plant_files(&scene.tree, 3, 100, 2);
+    fs::write(scene.tree.join("none"), "x").unwrap();
+    scene.server.admin(&["policy", "class", "NONE", "--no-archive"]);
+    scene.server.admin(&["policy", "activate"]);
+    let list = format!("include.archive {}/none NONE\n", scene.tree.display());
+    fs::write(scene.node.home().join("inclexcl"), list).unwrap();
+    let words = ["archive", scene.tree.to_str().unwrap(), "--delete", "--json"];
+    let outcome = scene.node.run(&words).expect(&[8]);
+    outcome.counts(&[("failed", 1), ("deleted", 0)]).says("no file was deleted");
+    assert!(scene.file(0).try_exists().unwrap());
+}
+
+#[test]
+fn archives_expire_by_their_class() {
+    let mut scene = Scene::new();
+    set_policy(&scene, &["class", "STANDARD", "--retver", "10"]);
+    set_policy(&scene, &["class", "LONG", "--retver", "100"]);
+    for name in ["short", "long"] {
+        fs::write(scene.tree.join(name), name).unwrap();
+    }
+    let list = format!("include.archive {}/long LONG\n", scene.tree.display());
+    fs::write(scene.node.home().join("inclexcl"), list).unwrap();
+    let number = archive(&scene, &[]).to_string();
+    let active = |scene: &Scene, name: &str| {
+        let path = scene.tree.join(name);
+        let words = ["list", path.to_str().unwrap(), "--archive", &number, "--json"];
+        scene.node.run(&words).code() == 0
+    };
+    let travel = |scene: &mut Scene, ahead: &str| {
+        scene.server.travel(ahead);
+        scene.server.admin(&["expire"]);
+    };
+    travel(&mut scene, "9d");
+    assert!(active(&scene, "short") && active(&scene, "long"));
+    travel(&mut scene, "11d");
+    assert!(!active(&scene, "short") && active(&scene, "long"));
+    assert_eq!(archives(&scene)[0]["objects"], 1);
+    travel(&mut scene, "101d");
+    assert_eq!(archives(&scene), [] as [Value; 0]);
+}
+
+#[test]
+fn an_event_begins_the_days_and_a_hold_stops_them() {
+    let mut scene = Scene::new();
+    let edit = ["class", "STANDARD", "--retver", "10", "--retinit", "event", "--retmin", "30"];
+    set_policy(&scene, &edit);
+    fs::write(scene.tree.join("a"), "a").unwrap();
+    let number = archive(&scene, &[]).to_string();
+    let left = |scene: &mut Scene, ahead: &str| {
+        scene.server.travel(ahead);
+        scene.server.admin(&["expire"]);
+        archives(scene).len()
+    };
+    assert_eq!(left(&mut scene, "1000d"), 1, "without its event it stays");
+    scene.node.run(&["archives", "--event", &number, "--json"]).expect(&[0]);
+    scene
+        .node
+        .run(&["archives", "--event", &number, "--json"])
+        .expect(&[12])
+        .says("already");
+    assert_eq!(left(&mut scene, "1009d"), 1);
+    scene.node.run(&["archives", "--hold", &number, "--json"]).expect(&[0]);
+    assert_eq!(left(&mut scene, "1020d"), 1, "it is held");
+    let path = scene.tree.to_str().unwrap();
+    let refused = scene.node.run(&["delete", path, "--archive", &number, "--json"]);
+    refused.expect(&[12]).says("held");
+    scene
+        .server
+        .try_admin(&["node", "remove", "anna", "--with-data"])
+        .expect(&[12])
+        .says("held");
+    scene.node.run(&["archives", "--release", &number, "--json"]).expect(&[0]);
+    assert_eq!(left(&mut scene, "1020d"), 0);
+    scene.node.run(&["archives", "--hold", "77", "--json"]).expect(&[12]).says("77");
+}
+
+#[test]
+fn a_class_for_all_goes_before_the_rules() {
+    let scene = Scene::new();
+    set_policy(&scene, &["class", "LONG", "--retver", "NOLIMIT"]);
+    fs::write(scene.tree.join("a"), "a").unwrap();
+    let number = archive(&scene, &["--class", "long"]).to_string();
+    let rows = scene.node.list(&scene.tree.join("a"), &["--archive", &number]);
+    assert_eq!(rows[0]["mgmt_class"], "LONG");
+    let words = ["archive", scene.tree.to_str().unwrap(), "--class", "NONE", "--json"];
+    scene.node.run(&words).expect(&[12]).says("NONE").says("STANDARD, LONG");
+    assert!(Path::new(&scene.tree).is_dir());
+}

@@ -1,0 +1,79 @@
+//! `holdfast archive`: keeps a state by time, apart from backups.
+
+use std::path::PathBuf;
+
+use client::{ArchiveOptions, BackupOptions, Targets};
+
+use super::{Context, backup};
+use crate::error::CommandError;
+use crate::moment;
+use crate::path;
+
+const COMMAND: &str = "holdfast archive";
+
+/// Archive paths: keep them as they are now for the time that their class says
+///
+/// An archive is kept by time alone, whatever becomes of the files.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast archive /srv/project-17 --description 'project 17, final' --class TEN-YEARS
+  holdfast archive /data/run-2041 --delete")]
+pub(crate) struct Args {
+    /// Directories or files
+    #[arg(value_name = "PATH", conflicts_with = "filelist")]
+    paths: Vec<PathBuf>,
+    /// What it is, to find it again; the date unless given
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// The management class of everything, whatever the rules say
+    #[arg(long, value_name = "CLASS")]
+    class: Option<String>,
+    /// Delete the files on this machine, once the archive is complete and was read back
+    #[arg(long)]
+    delete: bool,
+    /// Leave out what matches, with all that is in it; may be given several times
+    #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
+    exclude: Vec<std::ffi::OsString>,
+    /// Take the include and exclude statements in this file instead of the node's own
+    #[arg(long, value_name = "FILE")]
+    inclexcl: Option<PathBuf>,
+    /// Archive exactly the paths listed in a file, one a line; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    filelist: Option<PathBuf>,
+    /// The paths in the file list end with NUL instead of a newline
+    #[arg(short = '0', requires = "filelist")]
+    nul: bool,
+    /// Descend into other file systems too
+    #[arg(long)]
+    cross_filesystems: bool,
+    #[command(flatten)]
+    tuning: backup::TuningArgs,
+}
+
+pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    let paths = match &args.filelist {
+        Some(list) => backup::filelist(list, args.nul)?,
+        None if args.paths.is_empty() => {
+            let message = "name the paths to archive, as in 'holdfast archive /srv/project'";
+            return Err(CommandError::usage(message, COMMAND));
+        }
+        None => args.paths.iter().map(|path| path::bytes(path)).collect(),
+    };
+    let today = moment::shown(sys::clock::now());
+    let description = args.description.unwrap_or_else(|| format!("Archive Date: {today}"));
+    let options = BackupOptions {
+        targets: Targets::Selective(paths),
+        excludes: backup::excludes(&args.exclude)?,
+        inclexcl: args.inclexcl,
+        full: false,
+        dry_run: false,
+        cross_filesystems: args.cross_filesystems,
+        confirm_expire: false,
+        tuning: backup::tuning(&args.tuning),
+        archive: Some(ArchiveOptions { description, class: args.class, delete: args.delete }),
+    };
+    let report = context.watched(|client, progress| client.backup(&options, progress))?;
+    backup::show(&report, context);
+    Ok(report.exit_code())
+}

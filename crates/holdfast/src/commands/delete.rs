@@ -1,0 +1,86 @@
+//! `holdfast delete`: deletes what the server holds of this node.
+
+use std::path::PathBuf;
+
+use client::{DeleteOptions, DeletionSummary};
+use serde::Serialize;
+
+use super::{Context, DONE};
+use crate::error::CommandError;
+use crate::{moment, path, quantity};
+
+/// Delete versions or archived objects at the server
+///
+/// The administrator must have given the node the right to. For some days it can be undone.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast delete /home/ann/secret --dry-run
+  holdfast delete /home/ann/old --inactive
+  holdfast delete /srv/project-17 --archive 3")]
+pub(crate) struct Args {
+    /// A directory with all that is in it, or a file, as it was named when backed up
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+    /// From this archive, and not from backups
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["active", "inactive"])]
+    archive: Option<u64>,
+    /// Active versions only
+    #[arg(long, conflicts_with = "inactive")]
+    active: bool,
+    /// Inactive versions only
+    #[arg(long)]
+    inactive: bool,
+    /// Tell what would be deleted, and delete nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    let mut paths = path::on_node(std::slice::from_ref(&args.path))?;
+    let options = DeleteOptions {
+        path: paths.pop().unwrap_or_default(),
+        archive: args.archive,
+        active: !args.inactive,
+        inactive: !args.active,
+        dry_run: args.dry_run,
+    };
+    let deletion = context.client()?.delete(&options)?;
+    if context.output.is_json() {
+        context.output.json(&DeletionDocument::new(&deletion));
+        return Ok(DONE);
+    }
+    let versions = quantity::count(deletion.versions);
+    let text = match (deletion.number, deletion.until) {
+        (Some(number), Some(until)) => format!(
+            "{versions} versions are deleted. Until {} this can be undone:\n\n  holdfast undelete \
+             {number}\n",
+            moment::shown(until)
+        ),
+        _ => format!("{versions} versions would be deleted.\n"),
+    };
+    context.output.text(&text);
+    Ok(DONE)
+}
+
+/// `delete --json`, and `undelete --json`, one a line.
+#[derive(Serialize)]
+pub(super) struct DeletionDocument<'a> {
+    deletion: Option<u64>,
+    versions: u64,
+    details: &'a str,
+    time: Option<String>,
+    until: Option<String>,
+}
+
+impl<'a> DeletionDocument<'a> {
+    pub(super) fn new(deletion: &'a DeletionSummary) -> Self {
+        Self {
+            deletion: deletion.number,
+            versions: deletion.versions,
+            details: &deletion.details,
+            time: deletion.time.map(moment::rfc3339),
+            until: deletion.until.map(moment::rfc3339),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Names of filespaces: a mount point, or an archive's part of one.
+//!
+//! What an archive holds of a mount point is a filespace of its own. Its name is a NUL, the
+//! archive's number, another NUL, and the mount point; no mount point has a NUL.
+
+/// The name of the filespace that holds what the archive `number` has of `mount_point`.
+pub fn archive_filespace(number: u64, mount_point: &[u8]) -> Vec<u8> {
+    let mut name = format!("\0{number}\0").into_bytes();
+    name.extend_from_slice(mount_point);
+    name
+}
+
+/// The number of the archive that the filespace is a part of; `None` for one of backups.
+pub fn archive_number(filespace: &[u8]) -> Option<u64> {
+    let rest = filespace.strip_prefix(b"\0")?;
+    let end = rest.iter().position(|&byte| byte == 0)?;
+    str::from_utf8(&rest[..end]).ok()?.parse().ok()
+}
+
+/// Where on the node the filespace is.
+pub fn mount_point(filespace: &[u8]) -> &[u8] {
+    let Some(rest) = filespace.strip_prefix(b"\0") else { return filespace };
+    match rest.iter().position(|&byte| byte == 0) {
+        Some(end) => &rest[end + 1..],
+        None => filespace,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_and_its_mount_point_are_found_again() {
+        let name = archive_filespace(17, b"/home");
+        assert_eq!(archive_number(&name), Some(17));
+        assert_eq!(mount_point(&name), b"/home");
+        assert_eq!((archive_number(b"/home"), mount_point(b"/home")), (None, &b"/home"[..]));
+        assert_eq!((archive_number(b"\0x\0/"), archive_number(b"\x0017")), (None, None));
+    }
+}
