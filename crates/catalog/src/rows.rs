@@ -218,6 +218,15 @@ pub struct VersionRow {
 pub enum PackState {
     Open,
     Sealed,
+    /// Nothing names its chunks, and nothing new may; it goes once that is certain.
+    Condemned,
+}
+
+impl PackState {
+    /// Whether it takes no more quanta.
+    pub fn is_sealed(self) -> bool {
+        self != Self::Open
+    }
 }
 
 /// A pack as the catalogue knows it.
@@ -298,6 +307,28 @@ pub enum Write {
     EmptyTrash {
         deletion: u64,
     },
+    /// Gives a page another body, if it still has the `old` one; its digest stays.
+    RewritePage {
+        filespace: FilespaceId,
+        key: PageKey,
+        old: Vec<u8>,
+        new: Vec<u8>,
+    },
+    /// The same for an inactive version, whose body is the old one.
+    RewriteVersion {
+        filespace: FilespaceId,
+        version: VersionRow,
+        new: Vec<u8>,
+    },
+    /// The same for a version that a deletion took aside.
+    RewriteTrash {
+        deletion: u64,
+        filespace: FilespaceId,
+        version: VersionRow,
+        new: Vec<u8>,
+    },
+    /// Forgets a pack, whose number is not given again.
+    RemovePack(PackNumber),
     /// Makes or replaces a pack's row.
     PutPack(PackRow),
     /// Records a finished backup and, when it was complete, the filespace's date.
@@ -316,8 +347,13 @@ impl Write {
             | Self::UnmarkDirectory { filespace, .. }
             | Self::SetExpiry { filespace, .. }
             | Self::Trash { filespace, .. } => Some(*filespace),
+            // What is gone meanwhile has no body that could be the old one.
+            Self::RewritePage { .. } | Self::RewriteVersion { .. } | Self::RewriteTrash { .. } => {
+                None
+            }
             Self::AddSession(session) => Some(session.filespace),
             Self::PutPack(_)
+            | Self::RemovePack(_)
             | Self::AddEvent(_)
             | Self::SetArchive { .. }
             | Self::EmptyTrash { .. } => None,

@@ -13,7 +13,7 @@ use wire::proto::{ActivatePolicyRequest, DomainRequest, EditPolicyRequest};
 pub use wire::proto::{
     AddNodeReply, ArchiveCopyGroup, BackupCopyGroup, Domain, Event, ExpireReply, ExpireRequest,
     GraceDays, ManagementClass, NodeInfo, OptionSet, PolicyDifference, PolicyReview, PolicySet,
-    RemoveGroup, SetNodeRequest,
+    ReclaimReply, ReclaimRequest, RemoveGroup, SetNodeRequest,
 };
 
 use crate::{ClientError, ErrorKind};
@@ -146,6 +146,23 @@ impl Admin {
     ) -> Result<ExpireReply, ClientError> {
         let stream = self.runtime.block_on(self.client.expire(request))?.into_inner();
         self.hear(stream, visit)
+    }
+
+    /// Frees the space of what nothing names any more; `visit` hears how it goes. Ends early with
+    /// this process.
+    pub fn reclaim(
+        &mut self,
+        request: ReclaimRequest,
+        visit: &mut dyn FnMut(&ReclaimReply),
+    ) -> Result<ReclaimReply, ClientError> {
+        let mut stream = self.runtime.block_on(self.client.reclaim(request))?.into_inner();
+        while let Some(reply) = self.runtime.block_on(stream.message())? {
+            if reply.is_last {
+                return Ok(reply);
+            }
+            visit(&reply);
+        }
+        Err(ClientError::new(ErrorKind::Retry, "the server ended before it was done"))
     }
 
     fn hear(

@@ -77,6 +77,25 @@ impl Cache {
         }
     }
 
+    /// Forgets the grant of the chunk `digest`: the server does not honour it.
+    pub(crate) fn forget(&self, digest: &ChunkDigest) {
+        match self {
+            Self::Memory(grants) => {
+                if let Ok(mut grants) = grants.lock() {
+                    grants.remove(&digest.prefix());
+                }
+            }
+            Self::Mapped(growing) => {
+                let prefix = prefix_words(digest);
+                let table = growing.table();
+                let entries = table.bucket(prefix).chunks_exact(ENTRY_WORDS);
+                for entry in entries.filter(|entry| read(entry, prefix).is_some()) {
+                    entry[2].store(0, Relaxed);
+                }
+            }
+        }
+    }
+
     /// Remembers a grant.
     pub(crate) fn put(&self, digest: &ChunkDigest, place: Place, mac: GrantMac) {
         match self {
@@ -230,6 +249,24 @@ mod tests {
         let cache = Cache::open(&path, 1);
         assert_eq!(cache.get(&digest(3)), Some(grant(3)));
         assert_eq!(cache.get(&digest(5000)), None);
+    }
+
+    #[test]
+    fn a_grant_that_does_not_hold_is_forgotten() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("cache");
+        let mapped = Cache::open(&path, 1);
+        for cache in [mapped, Cache::open(&path, 0)] {
+            for number in 0..9 {
+                cache.put(&digest(u64::from(number)), grant(number).0, grant(number).1);
+            }
+            cache.forget(&digest(3));
+            cache.forget(&digest(77));
+            let held = (0..9).filter(|&n| cache.get(&digest(u64::from(n))) == Some(grant(n)));
+            assert_eq!(held.count(), 8);
+            cache.put(&digest(3), grant(30).0, grant(30).1);
+            assert_eq!(cache.get(&digest(3)), Some(grant(30)));
+        }
     }
 
     #[test]

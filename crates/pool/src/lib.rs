@@ -135,6 +135,11 @@ impl<T: Clone> Recent<T> {
         self.items.get(&pack).cloned()
     }
 
+    fn forget(&mut self, pack: PackNumber) {
+        self.items.remove(&pack);
+        self.order.retain(|known| *known != pack);
+    }
+
     fn put(&mut self, pack: PackNumber, item: T) {
         if self.items.insert(pack, item).is_none() {
             self.order.push_back(pack);
@@ -339,6 +344,38 @@ impl Pool {
         let file = Arc::new(file);
         self.state().files.put(pack, Arc::clone(&file));
         Ok(file)
+    }
+
+    /// The packs that are there and sealed, in order; the open ones are left out.
+    pub fn sealed(&self) -> io::Result<Vec<PackNumber>> {
+        let mut all = folder::list(&self.folder)?;
+        let state = self.state();
+        all.retain(|pack| state.open_pack(*pack).is_none());
+        Ok(all)
+    }
+
+    /// The number that the next pack will have at least: what is appended from now on goes to the
+    /// packs that are open, or to this or a later one.
+    pub fn horizon(&self) -> PackNumber {
+        let state = self.state();
+        let open = state.open.values().chain(&state.sealing).map(OpenPack::number);
+        open.min().unwrap_or(state.next_pack)
+    }
+
+    /// Removes a sealed pack, durably. Nothing may name its chunks any more.
+    pub fn remove(&self, pack: PackNumber) -> io::Result<()> {
+        {
+            let mut state = self.state();
+            assert!(state.open_pack(pack).is_none(), "an open pack stays");
+            state.tables.forget(pack);
+            state.files.forget(pack);
+        }
+        let path = folder::path(&self.folder, pack);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => folder::sync(path.parent().expect("a pack lies in a folder")),
+        }
     }
 
     /// The length and digest of the chunk at `place`.

@@ -12,8 +12,9 @@ use wire::proto::admin_server::Admin;
 use crate::core::Core;
 use crate::domains;
 use crate::enrol::token_hash;
-use crate::expire::{self, Listener, Order, Outcome};
+use crate::expire::{self, Order, Outcome};
 use crate::node::{ReplyStream, describe_filespaces, streaming};
+use crate::reclaim;
 use crate::refusal;
 
 /// Whoever waits for a run hears of it so often.
@@ -179,7 +180,7 @@ impl Admin for AdminApi {
     ) -> Result<Response<Self::SimulatePolicyStream>, Status> {
         let core = Arc::clone(&self.core);
         let name = request.into_inner().name;
-        Ok(Response::new(told(move |listener| domains::simulate(&core, &name, listener))))
+        Ok(Response::new(told(reply, move |listener| domains::simulate(&core, &name, listener))))
     }
 
     async fn activate_policy(
@@ -198,7 +199,7 @@ impl Admin for AdminApi {
     ) -> Result<Response<Self::ExpireStream>, Status> {
         let core = Arc::clone(&self.core);
         let proto::ExpireRequest { node, dry_run, rate, all } = request.into_inner();
-        Ok(Response::new(told(move |listener| {
+        Ok(Response::new(told(reply, move |listener| {
             let nodes = if node.is_empty() {
                 core.catalog.nodes().map_err(|error| refusal::catalog(&error))?
             } else {
@@ -208,6 +209,22 @@ impl Admin for AdminApi {
             let order = Order { is_dry: dry_run, rate, all, ..Order::due() };
             expire::run(&core, &nodes, order, listener)
         })))
+    }
+
+    type ReclaimStream = ReplyStream<proto::ReclaimReply>;
+
+    async fn reclaim(
+        &self,
+        request: Request<proto::ReclaimRequest>,
+    ) -> Result<Response<Self::ReclaimStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let proto::ReclaimRequest { dry_run: is_dry, dead_percent } = request.into_inner();
+        let dead_percent = match dead_percent {
+            0 => core.reclaim_dead_percent.max(1),
+            percent => u8::try_from(percent.min(100)).unwrap_or(100),
+        };
+        let order = reclaim::Order { is_dry, dead_percent };
+        Ok(Response::new(told(reclaim_reply, move |listener| reclaim::run(&core, order, listener))))
     }
 
     async fn option_sets(
@@ -284,9 +301,10 @@ impl Admin for AdminApi {
 }
 
 /// Runs `work` on a thread that may block, and tells how it goes, sometimes, and what came of it.
-fn told(
-    work: impl FnOnce(Listener<'_>) -> Result<Outcome, Status> + Send + 'static,
-) -> ReplyStream<proto::ExpireReply> {
+fn told<O: 'static, R: Send + 'static>(
+    reply: fn(&O, bool) -> R,
+    work: impl FnOnce(&mut dyn FnMut(&O) -> bool) -> Result<O, Status> + Send + 'static,
+) -> ReplyStream<R> {
     streaming(move |replies| {
         let mut told = sys::clock::monotonic();
         let outcome = work(&mut |outcome| {
@@ -300,6 +318,22 @@ fn told(
             .blocking_send(Ok(reply(&outcome, true)))
             .map_err(|_| Status::cancelled("the client is gone"))
     })
+}
+
+fn reclaim_reply(outcome: &reclaim::Outcome, is_last: bool) -> proto::ReclaimReply {
+    let reclaim::Outcome { examined, packs, pack_bytes, dead_bytes, .. } = *outcome;
+    proto::ReclaimReply {
+        examined,
+        packs,
+        pack_bytes,
+        dead_bytes,
+        packs_removed: outcome.packs_removed,
+        bytes_removed: outcome.bytes_removed,
+        packs_rewritten: outcome.packs_rewritten,
+        bytes_rewritten: outcome.bytes_rewritten,
+        packs_waiting: outcome.packs_waiting,
+        is_last,
+    }
 }
 
 fn reply(outcome: &Outcome, is_last: bool) -> proto::ExpireReply {

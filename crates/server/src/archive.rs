@@ -15,6 +15,7 @@ use wire::proto;
 
 use crate::backup::decode_page;
 use crate::core::Core;
+use crate::reclaim;
 use crate::refusal;
 use crate::select::{Found, Selection, Which};
 
@@ -378,6 +379,8 @@ pub(crate) fn undelete(
             "there is no deletion {number} that could be undone; 'holdfast undelete' shows all"
         ))
     })?;
+    // What moves to where reclamation has looked already must not be missed by it.
+    let _still = reclaim::pause(core)?;
     let filespaces = core.catalog.filespaces(node.id).map_err(failed)?;
     let mut skip = 0;
     loop {

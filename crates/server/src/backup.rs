@@ -30,9 +30,9 @@ use tonic::{Status, Streaming};
 use wire::proto;
 
 use crate::archive;
-use crate::core::{Claim, Core};
+use crate::core::{Claim, Core, Use};
 use crate::refusal::{self, malformed};
-use crate::resolve::{Quanta, Resolved, resolve};
+use crate::resolve::{Quanta, Resolved, Resolver};
 use crate::store::{Stored, store};
 
 /// Quanta of one session that are being stored at once at most.
@@ -134,6 +134,7 @@ async fn open_session(
         let archive = archive::opened(&core, &node, &name)?;
         let filespace = core.catalog.open_filespace(node.id, &name, now).map_err(failed)?;
         let claim = core.claim(filespace.id)?;
+        let filling = core.use_packs(true);
         let opened = proto::Opened { session: core.next_session().0 };
         let session = Session {
             core,
@@ -145,6 +146,7 @@ async fn open_session(
             kept: std::collections::VecDeque::new(),
             kept_chunks: 0,
             _claim: claim,
+            _filling: filling,
         };
         Ok((session, opened))
     };
@@ -213,6 +215,7 @@ struct Session {
     kept: std::collections::VecDeque<Vec<u64>>,
     kept_chunks: usize,
     _claim: Claim,
+    _filling: Use,
 }
 
 /// What a transaction came to before it is durable.
@@ -252,14 +255,18 @@ impl Session {
         let numbers = self.take_quanta(quanta)?;
         let mut prepared = Prepared::default();
         let now = sys::clock::now();
+        // Until the commit no pack is condemned that a page of it names (invariant 9).
+        let condemned = self.core.condemned();
+        let resolver = Resolver::new(&self.core, &self.node, &self.quanta, &condemned);
         for change in &changes {
-            let resolved = resolve(&self.core, &self.node, &self.quanta, change)?;
+            let resolved = resolver.resolve(change)?;
             self.prepare(resolved, now, &mut prepared)?;
         }
         if let Some(number) = self.archive {
             prepared.writes.push(Write::SetArchive { number, change: prepared.archived });
         }
         self.core.commit(prepared.writes)?;
+        drop(condemned);
         let grants = numbers.iter().map(|&number| self.grants(number)).collect();
         self.forget_old_quanta(numbers);
         let Prepared { rejected, expired_objects, .. } = prepared;

@@ -30,9 +30,17 @@ pub struct Config {
     /// Versions expire by themselves so often; 0: only when an administrator says so.
     #[serde(default = "default_expire_hours")]
     pub expire_every_hours: u32,
+    /// After an expiration, packs of which so many per cent are dead are written again; 0: space is
+    /// reclaimed only when an administrator says so.
+    #[serde(default = "default_reclaim_percent")]
+    pub reclaim_dead_percent: u8,
     /// What nodes delete can be had back for so many days.
     #[serde(default = "default_undo_days")]
     pub undo_days: u16,
+}
+
+fn default_reclaim_percent() -> u8 {
+    40
 }
 
 fn default_undo_days() -> u16 {
@@ -124,6 +132,7 @@ pub fn init(
         catalog: catalog.unwrap_or("sqlite:").to_owned(),
         certificate_days: default_certificate_days(),
         expire_every_hours: default_expire_hours(),
+        reclaim_dead_percent: default_reclaim_percent(),
         undo_days: default_undo_days(),
     };
     let pool_folder = config.pool_folder(folder)?;

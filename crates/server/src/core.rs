@@ -1,9 +1,9 @@
 //! What all sessions share.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use catalog::index::ChunkIndex;
 use catalog::{Catalog, Node, PackRow, PackState, Write};
@@ -37,12 +37,37 @@ pub(crate) struct Core {
     sealed_since_flush: AtomicU64,
     backing_up: Mutex<HashSet<FilespaceId>>,
     sessions: AtomicU64,
+    /// Packs that nothing new may name. Whoever commits places holds it from the look at them to
+    /// the commit, so that none can be condemned between.
+    pub(crate) condemned: RwLock<Condemned>,
+    /// Who reads or fills packs, since when.
+    pub(crate) users: Users,
+    /// Whether a run of reclamation goes on.
+    pub(crate) reclaiming: AtomicBool,
+    /// A pack is written again when so many per cent of it are dead, unless said otherwise.
+    pub(crate) reclaim_dead_percent: u8,
     /// What nodes delete can be had back for so many days.
     pub(crate) undo_days: u16,
     /// Whether a run of expiration drops versions.
     pub(crate) expiring: AtomicBool,
     /// Whether the server is about to end.
     pub(crate) stopping: AtomicBool,
+}
+
+/// Packs that nothing new may name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Condemned {
+    /// With each, once a look at the whole catalogue has found nothing that names it, a number of
+    /// [`Users`]: who begins to read behind it does not need the pack.
+    pub(crate) packs: BTreeMap<PackNumber, Option<u64>>,
+    /// Removed since the process began. A backup may still hold places in them.
+    pub(crate) gone: BTreeSet<PackNumber>,
+}
+
+impl Condemned {
+    pub(crate) fn holds(&self, pack: PackNumber) -> bool {
+        self.packs.contains_key(&pack) || self.gone.contains(&pack)
+    }
 }
 
 /// Quanta stored at once at most, for each processor: one may wait for the disk meanwhile.
@@ -59,7 +84,8 @@ impl Core {
     pub(crate) fn open(folder: &Path, config: &Config) -> Result<Self, RunError> {
         let catalog = catalog::sqlite::Sqlite::open(&folder.join(CATALOG_FILE))?;
         let secrets = Secrets::load(&folder.join(MASTER_KEY)).map_err(RunError::MasterKey)?;
-        let known = known_packs(&catalog)?;
+        let catalog_packs = catalog.packs()?;
+        let known = known_packs(&catalog_packs);
         let pool_folder = config.pool_folder(folder)?;
         let key = secrets.domain_key(DOMAIN);
         let (pool, opened) =
@@ -82,6 +108,10 @@ impl Core {
             sealed_since_flush: AtomicU64::new(0),
             backing_up: Mutex::default(),
             sessions: AtomicU64::new(0),
+            condemned: RwLock::new(condemned_packs(&catalog_packs)),
+            users: Users::default(),
+            reclaiming: AtomicBool::new(false),
+            reclaim_dead_percent: config.reclaim_dead_percent,
             undo_days: config.undo_days,
             expiring: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
@@ -96,12 +126,16 @@ impl Core {
         let sealed = opened.sealed.iter().copied();
         let recovered = opened.recovered.iter().map(|found| found.table.pack);
         let mut last = complete;
+        let condemned = self.condemned();
         for pack in sealed.chain(recovered).filter(|pack| *pack > complete) {
+            last = last.max(pack);
+            if condemned.holds(pack) {
+                continue;
+            }
             match self.pool.table(pack) {
                 Ok(table) => self.index_table(&table)?,
                 Err(error) => tracing::error!(error = refusal::chain(&error), "not indexed"),
             }
-            last = last.max(pack);
         }
         if last > complete {
             self.index.flush(last)?;
@@ -109,7 +143,7 @@ impl Core {
         Ok(())
     }
 
-    fn index_table(&self, table: &format::pack::Table) -> Result<(), RunError> {
+    pub(crate) fn index_table(&self, table: &format::pack::Table) -> Result<(), RunError> {
         let place = |index| Place::new(table.pack, index);
         let digests = table.digests().iter().copied();
         let entries: Vec<_> =
@@ -210,6 +244,17 @@ impl Core {
         }
     }
 
+    /// The packs that nothing new may name; see the field.
+    pub(crate) fn condemned(&self) -> RwLockReadGuard<'_, Condemned> {
+        self.condemned.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the index answer none of the packs any more.
+    pub(crate) fn forget_packs(&self, packs: &BTreeSet<PackNumber>) -> Result<(), Status> {
+        let removed = self.index.remove_packs(packs);
+        removed.map_err(|error| Status::internal(refusal::chain(&error)))
+    }
+
     /// The node whose certificate the request came with.
     pub(crate) fn authenticate<T>(&self, request: &Request<T>) -> Result<Node, Status> {
         let peer = request.extensions().get::<Peer>();
@@ -247,11 +292,79 @@ impl Core {
     }
 }
 
-fn known_packs(catalog: &dyn Catalog) -> Result<BTreeMap<PackNumber, Known>, RunError> {
-    let known = |row: PackRow| {
-        (row.number, Known { sealed: row.state == PackState::Sealed, bytes: row.bytes })
-    };
-    Ok(catalog.packs()?.into_iter().map(known).collect())
+fn known_packs(rows: &[PackRow]) -> BTreeMap<PackNumber, Known> {
+    let known =
+        |row: &PackRow| (row.number, Known { sealed: row.state.is_sealed(), bytes: row.bytes });
+    rows.iter().map(known).collect()
+}
+
+fn condemned_packs(rows: &[PackRow]) -> Condemned {
+    let condemned = rows.iter().filter(|row| row.state == PackState::Condemned);
+    let packs = condemned.map(|row| (row.number, None)).collect();
+    Condemned { packs, gone: BTreeSet::new() }
+}
+
+/// Those who use packs: backups from when they open, restores from when they begin to select.
+#[derive(Default)]
+pub(crate) struct Users {
+    state: Mutex<UsersState>,
+}
+
+#[derive(Default)]
+struct UsersState {
+    next: u64,
+    /// By their number: the first pack that a backup may append to; none for who only reads.
+    active: BTreeMap<u64, Option<PackNumber>>,
+}
+
+/// See [`Users`]; ends the use when it is dropped.
+pub(crate) struct Use {
+    core: Arc<Core>,
+    number: u64,
+}
+
+impl Users {
+    fn state(&self) -> std::sync::MutexGuard<'_, UsersState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that all who begin later are above.
+    pub(crate) fn now(&self) -> u64 {
+        let mut state = self.state();
+        state.next += 1;
+        state.next
+    }
+
+    /// Whether somebody reads who began before `number`.
+    pub(crate) fn has_older_reader(&self, number: u64) -> bool {
+        let state = self.state();
+        state.active.range(..number).any(|(_, fills)| fills.is_none())
+    }
+
+    /// The first pack that an active backup may have appended to.
+    pub(crate) fn first_filled(&self) -> Option<PackNumber> {
+        self.state().active.values().flatten().min().copied()
+    }
+}
+
+impl Core {
+    /// Says that packs are used until what is returned is dropped; `fills` that they are appended
+    /// to as well.
+    pub(crate) fn use_packs(self: &Arc<Self>, fills: bool) -> Use {
+        let first = fills.then(|| self.pool.horizon());
+        let mut state = self.users.state();
+        state.next += 1;
+        let number = state.next;
+        state.active.insert(number, first);
+        drop(state);
+        Use { core: Arc::clone(self), number }
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.core.users.state().active.remove(&self.number);
+    }
 }
 
 /// A filespace that one backup has for itself until this is dropped.

@@ -16,6 +16,7 @@ mod domains;
 mod enrol;
 mod expire;
 mod node;
+mod reclaim;
 mod refusal;
 mod resolve;
 mod restore;

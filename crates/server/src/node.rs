@@ -284,6 +284,7 @@ impl NodeService for NodeApi {
         let stream = streaming(move |replies| {
             let filespace = filespace(&core, &node, &start.filespace)?;
             let selection = Selection::parse(&start, filespace.id)?;
+            let _reading = core.use_packs(false);
             restore::serve(&core, &selection, answers, replies)
         });
         Ok(Response::new(stream))

@@ -7,12 +7,13 @@ use catalog::change::Change;
 use catalog::{Node, PageKey};
 use format::page;
 use model::{
-    ChunkRange, DirPath, DirectoryDigest, Extent, Name, Object, Payload, Place, SessionPlace,
+    ChunkDigest, ChunkRange, DirPath, DirectoryDigest, Extent, Name, Object, Payload, Place,
+    SessionPlace,
 };
 use tonic::Status;
 use wire::{Grant, proto};
 
-use crate::core::Core;
+use crate::core::{Condemned, Core};
 use crate::refusal::malformed;
 use crate::store::Stored;
 
@@ -36,29 +37,6 @@ enum Reject {
 
 /// First names and digests of the pages after the change.
 type Pages = Vec<(Vec<u8>, Option<DirectoryDigest>)>;
-
-/// Takes the message apart and resolves its places.
-pub(crate) fn resolve(
-    core: &Core,
-    node: &Node,
-    quanta: &Quanta,
-    message: &proto::PageChange,
-) -> Result<Resolved, Status> {
-    let directory =
-        DirPath::new(&message.directory).map_err(|error| malformed(&error.to_string()))?;
-    let key = PageKey { directory, first: message.first.to_vec() };
-    let grants = wire::decode_grants(&message.grants)
-        .ok_or_else(|| malformed("grants that are not whole"))?;
-    let resolver = Resolver { core, node, quanta, grants };
-    let (backed_up, rejected) = resolver.objects(message)?;
-    let change = Change {
-        backed_up,
-        updated: updates(&message.updated)?,
-        expired: names(&message.expired)?,
-        pages: pages(&message.pages, rejected.is_empty())?,
-    };
-    Ok(Resolved { key, change, rejected })
-}
 
 fn names(names: &[bytes::Bytes]) -> Result<Vec<Name>, Status> {
     let parse = |name: &bytes::Bytes| Name::new(name).map_err(|e| malformed(&e.to_string()));
@@ -88,17 +66,46 @@ fn updates(bytes: &[u8]) -> Result<Vec<Object>, Status> {
     page::decode(bytes).map_err(|damage| malformed(&damage.to_string()))
 }
 
-struct Resolver<'a> {
+/// Resolves the changes of one transaction.
+pub(crate) struct Resolver<'a> {
     core: &'a Core,
     node: &'a Node,
     quanta: &'a Quanta,
-    grants: Vec<Grant>,
+    /// Packs that no page may come to name.
+    condemned: &'a Condemned,
 }
 
-impl Resolver<'_> {
+impl<'a> Resolver<'a> {
+    pub(crate) fn new(
+        core: &'a Core,
+        node: &'a Node,
+        quanta: &'a Quanta,
+        condemned: &'a Condemned,
+    ) -> Self {
+        Self { core, node, quanta, condemned }
+    }
+
+    /// Takes the message apart and resolves its places.
+    pub(crate) fn resolve(&self, message: &proto::PageChange) -> Result<Resolved, Status> {
+        let directory =
+            DirPath::new(&message.directory).map_err(|error| malformed(&error.to_string()))?;
+        let key = PageKey { directory, first: message.first.to_vec() };
+        let grants = wire::decode_grants(&message.grants)
+            .ok_or_else(|| malformed("grants that are not whole"))?;
+        let (backed_up, rejected) = self.objects(message, &grants)?;
+        let change = Change {
+            backed_up,
+            updated: updates(&message.updated)?,
+            expired: names(&message.expired)?,
+            pages: pages(&message.pages, rejected.is_empty())?,
+        };
+        Ok(Resolved { key, change, rejected })
+    }
+
     fn objects(
         &self,
         message: &proto::PageChange,
+        grants: &[Grant],
     ) -> Result<(Vec<Object>, Vec<proto::Rejected>), Status> {
         let mut resolved = Vec::new();
         let mut rejected = Vec::new();
@@ -108,7 +115,7 @@ impl Resolver<'_> {
         }
         let objects = page::decode::<SessionPlace>(bytes);
         for object in objects.map_err(|damage| malformed(&damage.to_string()))? {
-            match self.payload(object.stat.size, &object.payload) {
+            match self.payload(object.stat.size, &object.payload, grants) {
                 Ok(payload) => resolved.push(with_payload(object, payload)),
                 Err(reject) => rejected.push(rejection(message, &object.name, &reject)),
             }
@@ -116,7 +123,12 @@ impl Resolver<'_> {
         Ok((resolved, rejected))
     }
 
-    fn payload(&self, size: u64, payload: &Payload<SessionPlace>) -> Result<Payload, Reject> {
+    fn payload(
+        &self,
+        size: u64,
+        payload: &Payload<SessionPlace>,
+        grants: &[Grant],
+    ) -> Result<Payload, Reject> {
         let extents = match payload {
             Payload::Nothing => return Ok(Payload::Nothing),
             Payload::Target(target) => return Ok(Payload::Target(target.clone())),
@@ -132,7 +144,8 @@ impl Resolver<'_> {
                 }
                 Extent::Chunks(range) => {
                     for place in session_places(range) {
-                        let (place, length) = self.place(place.ok_or(Reject::SendData)?)?;
+                        let place = place.ok_or(Reject::SendData)?;
+                        let (place, length) = self.place(place, grants)?;
                         bytes = bytes.checked_add(u64::from(length)).ok_or(Reject::Size)?;
                         push_chunk(&mut resolved, place);
                     }
@@ -143,28 +156,46 @@ impl Resolver<'_> {
     }
 
     /// Where the chunk lies, and its length.
-    fn place(&self, place: SessionPlace) -> Result<(Place, u32), Reject> {
-        match place {
+    fn place(&self, place: SessionPlace, grants: &[Grant]) -> Result<(Place, u32), Reject> {
+        let found = match place {
             SessionPlace::Sent { quantum, index } => {
+                let index = index as usize;
                 let stored = self.quanta.get(&quantum).ok_or(Reject::SendData)?;
-                let place = stored.places.get(index as usize).ok_or(Reject::SendData)?;
-                Ok((*place, stored.lengths[index as usize]))
+                let place = *stored.places.get(index).ok_or(Reject::SendData)?;
+                let length = stored.lengths[index];
+                if self.condemned.holds(place.pack()) {
+                    self.elsewhere(&stored.digests[index])
+                } else {
+                    Some((place, length))
+                }
             }
             SessionPlace::Granted { grant } => {
-                let grant = self.grants.get(grant as usize).ok_or(Reject::SendData)?;
-                self.check(grant).ok_or(Reject::SendData)
+                self.check(grants.get(grant as usize).ok_or(Reject::SendData)?)
             }
-        }
+        };
+        found.ok_or(Reject::SendData)
     }
 
-    /// A grant holds when the server made it for this node and the chunk is still there.
+    /// A grant holds when the server made it for this node. Reclamation may have moved the chunk
+    /// since.
     fn check(&self, grant: &Grant) -> Option<(Place, u32)> {
         let mac = self.core.secrets.grant(self.node.id, &grant.digest, grant.place);
         if mac != grant.mac {
             return None;
         }
-        let (length, digest) = self.core.pool.chunk(grant.place).ok()?;
-        (digest == grant.digest).then_some((grant.place, length))
+        let place = Some(grant.place).filter(|place| !self.condemned.holds(place.pack()));
+        let chunk = place.and_then(|place| self.core.pool.chunk(place).ok());
+        match chunk.filter(|(_, digest)| *digest == grant.digest) {
+            Some((length, _)) => Some((grant.place, length)),
+            None => self.elsewhere(&grant.digest),
+        }
+    }
+
+    /// Another place of the chunk, that may be named.
+    fn elsewhere(&self, digest: &ChunkDigest) -> Option<(Place, u32)> {
+        let place = self.core.lookup(std::slice::from_ref(digest)).pop().flatten()?;
+        let (length, _) = self.core.pool.chunk(place).ok()?;
+        (!self.condemned.holds(place.pack())).then_some((place, length))
     }
 }
 

@@ -23,6 +23,7 @@ use crate::core::Core;
 use crate::enrol::EnrolmentApi;
 use crate::expire;
 use crate::node::NodeApi;
+use crate::reclaim;
 use crate::{ADMIN_SOCKET, tls};
 
 /// Sessions get so long to finish their transaction when the server stops.
@@ -133,11 +134,12 @@ async fn expire_by_itself(core: Arc<Core>, config: Config, mut stop: watch::Rece
             () = tokio::time::sleep(Duration::from_secs(EXPIRY_CHECK_SECS)) => {}
             () = stopped(&mut stop) => return,
         }
-        let core = Arc::clone(&core);
-        let run = move || expire::run_due(&core, config.expire_every_hours);
+        let expiring = Arc::clone(&core);
+        let run = move || expire::run_due(&expiring, config.expire_every_hours);
         match tokio::task::spawn_blocking(run).await {
             Ok(Ok(Some(outcome))) => {
                 tracing::info!(expired = outcome.expired, examined = outcome.examined, "expired");
+                reclaim_by_itself(&core, config.reclaim_dead_percent).await;
             }
             Ok(Ok(None)) => {}
             Ok(Err(status)) => tracing::warn!(error = status.message(), "nothing was expired"),
@@ -160,6 +162,23 @@ fn node_server(core: &Arc<Core>) -> tonic::transport::server::Router {
         .http2_keepalive_timeout(Some(keepalive))
         .add_service(EnrolmentServer::new(EnrolmentApi { core: Arc::clone(core) }))
         .add_service(node)
+}
+
+/// Frees the space of what nothing names any more.
+async fn reclaim_by_itself(core: &Arc<Core>, dead_percent: u8) {
+    if dead_percent == 0 {
+        return;
+    }
+    let core = Arc::clone(core);
+    let run = move || reclaim::run_due(&core, dead_percent);
+    match tokio::task::spawn_blocking(run).await {
+        Ok(Ok(outcome)) => {
+            let (removed, bytes) = (outcome.packs_removed, outcome.bytes_removed);
+            tracing::info!(removed, bytes, rewritten = outcome.packs_rewritten, "reclaimed");
+        }
+        Ok(Err(status)) => tracing::warn!(error = status.message(), "nothing was reclaimed"),
+        Err(error) => tracing::error!(%error, "reclamation failed"),
+    }
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {

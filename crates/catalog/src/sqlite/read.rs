@@ -193,7 +193,11 @@ pub(super) fn packs(connection: &Connection) -> Result<Vec<PackRow>, CatalogErro
         Ok(PackRow {
             number: PackNumber(row.get(0)?),
             domain: DomainId(row.get(1)?),
-            state: if row.get(2)? { PackState::Sealed } else { PackState::Open },
+            state: match row.get(2)? {
+                0 => PackState::Open,
+                1 => PackState::Sealed,
+                _ => PackState::Condemned,
+            },
             bytes: row.get(3)?,
         })
     };

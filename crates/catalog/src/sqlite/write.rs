@@ -48,6 +48,18 @@ pub(super) fn perform(connection: &Connection, writes: &[Write]) -> Result<(), C
                 archive::add_to_trash(connection, *deletion, *filespace, version)
             }
             Write::EmptyTrash { deletion } => archive::empty_trash(connection, *deletion),
+            Write::RewritePage { filespace, key, old, new } => {
+                rewrite_page(connection, *filespace, key, (old, new))
+            }
+            Write::RewriteVersion { filespace, version, new } => {
+                rewrite_version(connection, None, *filespace, version, new)
+            }
+            Write::RewriteTrash { deletion, filespace, version, new } => {
+                rewrite_version(connection, Some(*deletion), *filespace, version, new)
+            }
+            Write::RemovePack(pack) => {
+                execute(connection, "DELETE FROM pack WHERE number = ?", &[&pack.0]).map(drop)
+            }
             Write::PutPack(pack) => put_pack(connection, pack),
             Write::AddSession(session) => add_session(connection, session),
         }?;
@@ -153,10 +165,53 @@ fn add_version(
     expiry::add_ending(connection, filespace, &version.directory, Day::of(*deactivated))
 }
 
+fn rewrite_page(
+    connection: &Connection,
+    filespace: FilespaceId,
+    key: &PageKey,
+    (old, new): (&[u8], &[u8]),
+) -> Result<(), CatalogError> {
+    let Some(number) = page_number(connection, filespace, key)? else { return Ok(()) };
+    let update = "UPDATE page SET body = ? WHERE id = ? AND body = ?";
+    execute(connection, update, &[&new, &number, &old]).map(drop)
+}
+
+/// Rewrites an inactive version, or one that a deletion took aside.
+fn rewrite_version(
+    connection: &Connection,
+    deletion: Option<u64>,
+    filespace: FilespaceId,
+    version: &VersionRow,
+    new: &[u8],
+) -> Result<(), CatalogError> {
+    let VersionRow { directory, name, inserted, deactivated, body } = version;
+    let (directory, name) = (directory.as_bytes(), name.as_bytes());
+    let key = "filespace = ? AND directory = ? AND name = ? AND deactivated = ? AND inserted = ?
+               AND body = ?";
+    let own: [&dyn rusqlite::ToSql; 7] =
+        [&new, &filespace.0, &directory, &name, &deactivated.0, &inserted.0, body];
+    match &deletion {
+        None => {
+            let update = format!("UPDATE version SET body = ? WHERE {key}");
+            execute(connection, &update, &own).map(drop)
+        }
+        Some(deletion) => {
+            let update = format!("UPDATE trash SET body = ? WHERE {key} AND deletion = ?");
+            let values: Vec<&dyn rusqlite::ToSql> =
+                own.into_iter().chain([deletion as &dyn rusqlite::ToSql]).collect();
+            execute(connection, &update, &values).map(drop)
+        }
+    }
+}
+
 fn put_pack(connection: &Connection, pack: &PackRow) -> Result<(), CatalogError> {
     let put = "INSERT INTO pack VALUES(?, ?, ?, ?)
                ON CONFLICT DO UPDATE SET sealed = excluded.sealed, bytes = excluded.bytes";
-    let sealed = pack.state == PackState::Sealed;
+    let sealed = match pack.state {
+        PackState::Open => 0,
+        PackState::Sealed => 1,
+        PackState::Condemned => 2,
+    };
     execute(connection, put, &[&pack.number.0, &pack.domain.0, &sealed, &pack.bytes])?;
     Ok(())
 }

@@ -149,6 +149,10 @@ impl<'a> Assembler<'a> {
                 return ChunkRef { digest, at: At::Sent(*place) };
             }
         }
+        if !self.trusts_grants {
+            // Else the change would present it again instead of what is sent now.
+            self.chunks.cache.forget(&digest);
+        }
         let index = self.raw.take(bytes);
         self.digests.push(digest);
         self.tally.bytes_after_dedup.fetch_add(bytes as u64, Relaxed);

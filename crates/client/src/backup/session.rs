@@ -438,8 +438,8 @@ impl Session<'_> {
             let sending = threads.spawn(|| outbox.run(&outgoing));
             for object in rejected {
                 self.send_again(&object, &mut examiner);
-                examiner.flush();
             }
+            examiner.flush();
             drop(examiner);
             joined(sending);
         });

@@ -26,6 +26,8 @@ mod listing;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
+mod reclaim;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod replace;

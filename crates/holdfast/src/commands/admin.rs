@@ -6,6 +6,7 @@ mod expire;
 mod node;
 mod optionset;
 mod policy;
+mod reclaim;
 
 use std::path::PathBuf;
 
@@ -35,6 +36,7 @@ enum AdminCommand {
     Policy(policy::Args),
     Optionset(optionset::Args),
     Expire(expire::Args),
+    Reclaim(reclaim::Args),
     Events(events::Args),
 }
 
@@ -51,6 +53,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         AdminCommand::Policy(args) => policy::run(args, &mut admin, context),
         AdminCommand::Optionset(args) => optionset::run(args, &mut admin, context),
         AdminCommand::Expire(args) => expire::run(&args, &mut admin, context),
+        AdminCommand::Reclaim(args) => reclaim::run(&args, &mut admin, context),
         AdminCommand::Events(args) => events::run(&args, &mut admin, context),
     }
 }

@@ -1,0 +1,149 @@
+//! Space comes back, and nothing that is needed goes with it.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use e2e::harness::{Node, Outcome};
+use e2e::nasty::Random;
+
+use crate::scene::{Scene, file_name, manifest, plant_files};
+
+/// Bytes of packs.
+fn pool_bytes(folder: &Path) -> u64 {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        bytes +=
+            if kind.is_dir() { pool_bytes(&entry.path()) } else { entry.metadata().unwrap().len() };
+    }
+    bytes
+}
+
+fn keep_only_active(scene: &Scene) {
+    let edit = ["--verexists", "1", "--verdeleted", "0", "--retextra", "0", "--retonly", "0"];
+    scene.server.admin(&[&["policy", "class", "STANDARD"], &edit[..]].concat());
+    scene.server.admin(&["policy", "activate", "--confirm"]);
+}
+
+#[test]
+fn space_comes_back_once_nothing_needs_it() {
+    let mut scene = Scene::with_files(200, 40_000);
+    scene.backup();
+    // Packs are judged once they are sealed, which a restart sees to.
+    scene.server.restart();
+    let pool = scene.server.dir().join("pool");
+    let before = pool_bytes(&pool);
+    for index in 0..200 {
+        if index % 4 > 0 {
+            fs::remove_file(scene.file(index)).unwrap();
+        }
+    }
+    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    let kept = scene.server.admin(&["reclaim"]);
+    assert_eq!(kept["packs_removed"], 0, "inactive versions need their data: {kept}");
+    keep_only_active(&scene);
+    scene.server.admin(&["expire"]);
+    let dry = scene.server.admin(&["reclaim", "--dry-run"]);
+    assert!(dry["dead_bytes"].as_u64().unwrap() >= 150 * 40_000, "{dry}");
+    assert_eq!(pool_bytes(&pool), before);
+    let done = scene.server.admin(&["reclaim"]);
+    assert_eq!((&done["packs_rewritten"], &done["packs_removed"]), (&1.into(), &1.into()));
+    assert!(pool_bytes(&pool) < before / 3, "{} of {before}", pool_bytes(&pool));
+    scene.node.verify().expect(&[0]);
+    assert_eq!(manifest(&scene.restore("out", &[])), manifest(&scene.tree));
+    // The grants of the node are for places that are gone: nothing fails, the data is found.
+    let again = scene.node.backup(&scene.tree, &["--full"]).expect(&[0]);
+    again.counts(&[("failed", 0)]);
+    assert_eq!(manifest(&scene.restore("again", &[])), manifest(&scene.tree));
+    let events = scene.server.admin(&["events"]);
+    assert_eq!(events[0]["what"], "space reclaimed");
+}
+
+#[test]
+fn what_a_deletion_keeps_aside_is_not_reclaimed() {
+    let mut scene = Scene::with_files(30, 40_000);
+    let file = scene.file(3);
+    let content = fs::read(&file).unwrap();
+    scene.backup();
+    scene.server.restart();
+    scene.server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+    let words = ["delete", scene.tree.to_str().unwrap(), "--json"];
+    let number = scene.node.run(&words).expect(&[0]).json()["deletion"].to_string();
+    let kept = scene.server.admin(&["reclaim"]);
+    assert_eq!(kept["packs_removed"], 0, "{kept}");
+    scene.node.run(&["undelete", &number, "--json"]).expect(&[0]);
+    let out = scene.scratch.folder("out");
+    scene.node.restore(&file, &out, &["--inactive"]).expect(&[0]);
+    assert!(fs::read(out.join(file.file_name().unwrap())).unwrap() == content);
+    scene.node.run(&words).expect(&[0]);
+    scene.server.travel("9d");
+    scene.server.admin(&["expire"]);
+    let done = scene.server.admin(&["reclaim"]);
+    assert!(done["packs_removed"].as_u64().unwrap() >= 1, "{done}");
+}
+
+/// A command of a server that may be killed meanwhile.
+fn allow_interruption(outcome: &Outcome) {
+    assert!(matches!(outcome.code(), 0 | 4 | 8 | 12), "{outcome}");
+}
+
+#[test]
+fn nothing_is_lost_while_everything_goes_on_and_the_server_is_killed() {
+    let scene = Scene::with_files(120, 20_000);
+    scene.backup();
+    keep_only_active(&scene);
+    let Scene { mut server, node, scratch, tree } = scene;
+    let second = Node::enroll(&server, "bert");
+    let other = scratch.folder("source/other");
+    plant_files(&other, 60, 20_000, 7);
+    let mut random = Random::new(11, b"reclaim");
+    for round in 0..4 {
+        let stop = AtomicBool::new(false);
+        let change_and_back_up = || {
+            let mut random = Random::new(round, b"changes");
+            while !stop.load(Ordering::Relaxed) {
+                for _ in 0..20 {
+                    let file = tree.join(file_name(random.below(120) as usize));
+                    fs::write(file, random.bytes(20_000)).unwrap();
+                }
+                allow_interruption(&node.backup(&tree, &[]));
+            }
+        };
+        let back_up_and_restore = || {
+            let mut count = 0;
+            while !stop.load(Ordering::Relaxed) {
+                count += 1;
+                allow_interruption(&second.backup(&other, &[]));
+                let out = scratch.folder(&format!("r{round}-{count}"));
+                let outcome = second.restore(&other, &out, &[]);
+                allow_interruption(&outcome);
+                if outcome.code() == 0 {
+                    assert_eq!(manifest(&out.join("other")), manifest(&other));
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let changing = scope.spawn(change_and_back_up);
+            let restoring = scope.spawn(back_up_and_restore);
+            for _ in 0..6 {
+                allow_interruption(&server.try_admin(&["expire"]));
+                allow_interruption(&server.try_admin(&["reclaim", "--dead-percent", "20"]));
+                if random.below(2) == 0 {
+                    server.kill9();
+                    server.restart();
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            changing.join().unwrap();
+            restoring.join().unwrap();
+        });
+        node.backup(&tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
+        node.verify().expect(&[0]);
+        second.verify().expect(&[0]);
+        let out = scratch.folder(&format!("out{round}"));
+        node.restore(&tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
+        assert_eq!(manifest(&out.join("tree")), manifest(&tree));
+    }
+}

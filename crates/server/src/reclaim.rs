@@ -1,0 +1,637 @@
+//! Reclamation: the space of chunks that nothing names any more.
+//!
+//! ```text
+//!   mark      read the whole catalogue: which chunks of which pack are named
+//!   judge     packs that were condemned before: named again -> back in service, else -> removed
+//!             packs with nothing alive -> condemned
+//!             packs with little alive  -> what is alive is written again, by filespace order,
+//!                                         pages are rewritten to name it there -> condemned
+//!   look again                         -> what is still not named is removed
+//! ```
+//!
+//! 1. A condemned pack is offered to nobody: the chunk index does not answer it, grants to it do
+//!    not hold, and a commit that would name it is refused its data (`resolve`), which the client
+//!    then sends. So nothing that begins to name it after the condemnation can be missed by the
+//!    second look, which reads everything that was committed before.
+//! 2. What backups that go on now have appended is left alone: their pages do not name it yet.
+//! 3. A pack is removed only when nobody reads who began before that second look ended: between the
+//!    first look and the condemnation something may have come to name it, for a while.
+//! 4. The catalogue lets go of a pack before its file goes: a crash between leaves a file that
+//!    nothing knows, which the next run finds.
+//! 5. A page is rewritten only if it is still what was read. A backup that wins the race names the
+//!    old place; the second look sees that, and the pack goes back in service.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use catalog::{EventRow, PackRow, PackState, PageKey, PageRow, PageSpan, VersionRow, Write};
+use chunk::{Compression, Compressor, Decompressor, RawQuantum};
+use format::page;
+use model::{
+    ChunkDigest, ChunkRange, DirPath, Extent, FilespaceId, Object, PackNumber, Payload, Place,
+    PlaceCode as _,
+};
+use tonic::Status;
+
+use crate::backup::decode_page;
+use crate::core::{Core, DOMAIN};
+use crate::refusal;
+use crate::restore::places;
+
+/// Pages, directories or deleted versions read at once.
+const BATCH: usize = 256;
+/// Bytes written again in one run at most: a run after it goes on.
+const REWRITE_BYTES_MAX: u64 = 8 << 30;
+
+/// What a run is to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Order {
+    /// Only tell what there is to win.
+    pub(crate) is_dry: bool,
+    /// A pack is written again when so many per cent of it are dead.
+    pub(crate) dead_percent: u8,
+}
+
+/// What has come of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Outcome {
+    /// Pages and versions read, in all looks together.
+    pub(crate) examined: u64,
+    pub(crate) packs: u64,
+    pub(crate) pack_bytes: u64,
+    /// Of those, bytes of chunks that nothing names, as they were before compression.
+    pub(crate) dead_bytes: u64,
+    pub(crate) packs_removed: u64,
+    pub(crate) bytes_removed: u64,
+    pub(crate) packs_rewritten: u64,
+    pub(crate) bytes_rewritten: u64,
+    /// Condemned, and not yet removed: somebody still reads.
+    pub(crate) packs_waiting: u64,
+}
+
+/// Whoever ordered a run hears how it goes; `false` ends it.
+pub(crate) type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
+
+/// Reclaims once; see the drawing above.
+pub(crate) fn run(core: &Core, order: Order, listener: Listener<'_>) -> Result<Outcome, Status> {
+    let _only = pause(core)?;
+    // Packs that were sealed meanwhile are told of, so that nothing overwrites their state later.
+    core.commit(Vec::new())?;
+    let mut round = Round { core, order, outcome: Outcome::default(), listener };
+    round.run()?;
+    let Outcome { packs_removed, bytes_removed, packs_rewritten, .. } = round.outcome;
+    if packs_removed + packs_rewritten > 0 {
+        let event = EventRow {
+            time: sys::clock::now(),
+            actor: "server".to_owned(),
+            what: "space reclaimed".to_owned(),
+            details: format!(
+                "{packs_removed} packs of {bytes_removed} bytes removed, {packs_rewritten} packs \
+                 written again"
+            ),
+        };
+        commit(core, vec![Write::AddEvent(event)])?;
+    }
+    Ok(round.outcome)
+}
+
+/// Keeps reclamation from running until what is returned is dropped.
+pub(crate) fn pause(core: &Core) -> Result<Paused<'_>, Status> {
+    if core.reclaiming.swap(true, Ordering::AcqRel) {
+        return Err(Status::aborted("a reclamation is running; try again in a while"));
+    }
+    Ok(Paused(&core.reclaiming))
+}
+
+/// See [`pause`].
+pub(crate) struct Paused<'a>(&'a AtomicBool);
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+fn failed(error: catalog::CatalogError) -> Status {
+    refusal::catalog(&error)
+}
+
+fn commit(core: &Core, writes: Vec<Write>) -> Result<(), Status> {
+    core.catalog.commit(writes).map_err(failed)
+}
+
+/// Which chunks of a pack are named, by index.
+#[derive(Clone, Default)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn set(&mut self, index: u32) {
+        let at = index as usize / 64;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, 0);
+        }
+        self.0[at] |= 1 << (index % 64);
+    }
+
+    fn has(&self, index: u32) -> bool {
+        let word = self.0.get(index as usize / 64);
+        word.is_some_and(|word| word >> (index % 64) & 1 == 1)
+    }
+}
+
+type Named = BTreeMap<PackNumber, Bits>;
+
+/// Something in the catalogue that names chunks.
+enum Record {
+    Page(PageRow),
+    Version(VersionRow),
+    /// Taken aside by the deletion of this number.
+    Trash(u64, VersionRow),
+}
+
+impl Record {
+    fn objects(&self) -> Result<Vec<Object>, Status> {
+        match self {
+            Self::Page(row) => decode_page(row),
+            Self::Version(row) | Self::Trash(_, row) => page::decode(&row.body).map_err(|_| {
+                let path = model::escaped(&row.directory.join(&row.name));
+                Status::data_loss(format!("the catalogue's version of {path} is damaged"))
+            }),
+        }
+    }
+
+    /// The same record with other objects, if it is still the same.
+    fn rewrite(self, filespace: FilespaceId, objects: &[Object]) -> Write {
+        let new = page::encode(objects);
+        match self {
+            Self::Page(PageRow { key, body: old, .. }) => {
+                Write::RewritePage { filespace, key, old, new }
+            }
+            Self::Version(version) => Write::RewriteVersion { filespace, version, new },
+            Self::Trash(deletion, version) => {
+                Write::RewriteTrash { deletion, filespace, version, new }
+            }
+        }
+    }
+}
+
+struct Round<'a> {
+    core: &'a Core,
+    order: Order,
+    outcome: Outcome,
+    listener: Listener<'a>,
+}
+
+impl Round<'_> {
+    fn run(&mut self) -> Result<(), Status> {
+        // Before the look at the catalogue: what is appended from now on is not judged.
+        let horizon = self.horizon();
+        let packs = self.packs(horizon)?;
+        let named = self.mark()?;
+        let before: BTreeSet<PackNumber> = self.core.condemned().packs.keys().copied().collect();
+        self.outcome.packs = packs.len() as u64;
+        self.outcome.pack_bytes = packs.values().sum();
+        let mut dead = BTreeSet::new();
+        let mut sparse = BTreeMap::new();
+        for &pack in packs.keys().filter(|pack| !before.contains(pack)) {
+            let Ok(table) = self.core.pool.table(pack) else { continue };
+            let (alive, all) = weigh(&table, named.get(&pack));
+            self.outcome.dead_bytes += all - alive;
+            if alive == 0 {
+                dead.insert(pack);
+            } else if (all - alive) * 100 >= all * u64::from(self.order.dead_percent.max(1)) {
+                sparse.insert(pack, alive);
+            }
+        }
+        if self.order.is_dry {
+            return Ok(());
+        }
+        let rewritten = self.rewrite(&named, &sparse)?;
+        dead.extend(rewritten);
+        self.condemn(&dead)?;
+        self.look_again(&packs)
+    }
+
+    /// The first pack that something may be appended to that no page names yet.
+    fn horizon(&self) -> PackNumber {
+        // In this order: a backup that begins between appends behind the pool's horizon.
+        let open = self.core.pool.horizon();
+        let filled = self.core.users.first_filled();
+        filled.map_or(open, |filled| filled.min(open))
+    }
+
+    /// The sealed packs below the horizon, with their bytes.
+    fn packs(&self, horizon: PackNumber) -> Result<BTreeMap<PackNumber, u64>, Status> {
+        let disk = |error: std::io::Error| Status::unavailable(format!("the pool: {error}"));
+        let rows = self.core.catalog.packs().map_err(failed)?;
+        let known: BTreeMap<PackNumber, u64> =
+            rows.into_iter().map(|row| (row.number, row.bytes)).collect();
+        let all = self.core.pool.sealed().map_err(disk)?;
+        let bytes = |pack: &PackNumber| known.get(pack).copied().unwrap_or(0);
+        Ok(all
+            .into_iter()
+            .filter(|pack| *pack < horizon)
+            .map(|pack| (pack, bytes(&pack)))
+            .collect())
+    }
+
+    fn tell(&mut self) -> Result<(), Status> {
+        let goes_on = (self.listener)(&self.outcome);
+        if goes_on { Ok(()) } else { Err(Status::cancelled("the reclamation was cancelled")) }
+    }
+
+    /// Which chunks anything in the catalogue names.
+    fn mark(&mut self) -> Result<Named, Status> {
+        let mut named = Named::new();
+        self.records(&mut |_, record| {
+            for object in record.objects()? {
+                for place in places(&object) {
+                    named.entry(place.pack()).or_default().set(place.index());
+                }
+            }
+            Ok(())
+        })?;
+        Ok(named)
+    }
+
+    /// Calls `visit` with all that names chunks, filespace by filespace in path order.
+    fn records(
+        &mut self,
+        visit: &mut dyn FnMut(FilespaceId, Record) -> Result<(), Status>,
+    ) -> Result<(), Status> {
+        let core = self.core;
+        for node in core.catalog.nodes().map_err(failed)? {
+            for filespace in core.catalog.filespaces(node.id).map_err(failed)? {
+                self.pages(filespace.id, visit)?;
+                self.versions(filespace.id, visit)?;
+            }
+        }
+        for deletion in core.catalog.deletions(None).map_err(failed)? {
+            let mut skip = 0;
+            loop {
+                let rows = core.catalog.trash(deletion.number, skip, BATCH).map_err(failed)?;
+                if rows.is_empty() {
+                    break;
+                }
+                skip += rows.len();
+                self.outcome.examined += rows.len() as u64;
+                for (filespace, row) in rows {
+                    visit(filespace, Record::Trash(deletion.number, row))?;
+                }
+                self.tell()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pages(
+        &mut self,
+        filespace: FilespaceId,
+        visit: &mut dyn FnMut(FilespaceId, Record) -> Result<(), Status>,
+    ) -> Result<(), Status> {
+        let span = PageSpan::Subtree(DirPath::above_root());
+        let mut after: Option<PageKey> = None;
+        loop {
+            let catalog = &self.core.catalog;
+            let pages = catalog.pages(filespace, &span, after.as_ref(), BATCH).map_err(failed)?;
+            let Some(last) = pages.last().map(|page| page.key.clone()) else { return Ok(()) };
+            self.outcome.examined += pages.len() as u64;
+            for page in pages {
+                visit(filespace, Record::Page(page))?;
+            }
+            after = Some(last);
+            self.tell()?;
+        }
+    }
+
+    fn versions(
+        &mut self,
+        filespace: FilespaceId,
+        visit: &mut dyn FnMut(FilespaceId, Record) -> Result<(), Status>,
+    ) -> Result<(), Status> {
+        let span = PageSpan::Subtree(DirPath::above_root());
+        let mut after: Option<DirPath> = None;
+        loop {
+            let catalog = &self.core.catalog;
+            let directories = catalog
+                .version_directories(filespace, &span, after.as_ref(), BATCH)
+                .map_err(failed)?;
+            let Some(last) = directories.last().cloned() else { return Ok(()) };
+            for directory in directories {
+                let rows = self.core.catalog.versions(filespace, &directory).map_err(failed)?;
+                self.outcome.examined += rows.len() as u64;
+                for row in rows {
+                    visit(filespace, Record::Version(row))?;
+                }
+            }
+            after = Some(last);
+            self.tell()?;
+        }
+    }
+
+    /// Writes what is alive of `sparse` packs again, the deadest first, and has the catalogue name
+    /// it there. Returns the packs that were dealt with.
+    fn rewrite(
+        &mut self,
+        named: &Named,
+        sparse: &BTreeMap<PackNumber, u64>,
+    ) -> Result<BTreeSet<PackNumber>, Status> {
+        let mut by_life: Vec<(u64, PackNumber)> =
+            sparse.iter().map(|(pack, alive)| (*alive, *pack)).collect();
+        by_life.sort_unstable();
+        let mut chosen = BTreeSet::new();
+        let mut bytes = 0;
+        for (alive, pack) in by_life {
+            bytes += alive;
+            if bytes > REWRITE_BYTES_MAX {
+                break;
+            }
+            chosen.insert(pack);
+        }
+        if chosen.is_empty() {
+            return Ok(chosen);
+        }
+        let mut copy = Copy::new(self.core, named)?;
+        self.records(&mut |_, record| {
+            for object in record.objects()? {
+                for place in places(&object).filter(|place| chosen.contains(&place.pack())) {
+                    copy.take(place)?;
+                }
+            }
+            Ok(())
+        })?;
+        copy.finish()?;
+        let Copy { moved, lost, bytes, .. } = copy;
+        // A pack of which something cannot be read stays as it is: a copy may have it.
+        chosen.retain(|pack| !lost.contains(pack));
+        let core = self.core;
+        let mut writes = Vec::new();
+        self.records(&mut |filespace, record| {
+            let mut objects = record.objects()?;
+            let mut has_moved = false;
+            for object in &mut objects {
+                has_moved |= redirect(object, &moved);
+            }
+            if has_moved {
+                writes.push(record.rewrite(filespace, &objects));
+            }
+            if writes.len() >= BATCH {
+                commit(core, std::mem::take(&mut writes))?;
+            }
+            Ok(())
+        })?;
+        commit(core, writes)?;
+        self.outcome.packs_rewritten += chosen.len() as u64;
+        self.outcome.bytes_rewritten += bytes;
+        Ok(chosen)
+    }
+
+    /// Has nobody begin to use the packs.
+    fn condemn(&self, packs: &BTreeSet<PackNumber>) -> Result<(), Status> {
+        if packs.is_empty() {
+            return Ok(());
+        }
+        let rows = self.rows(packs, PackState::Condemned)?;
+        {
+            // Waits for the commits that go on, and stops the next ones.
+            let lock = &self.core.condemned;
+            let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
+            commit(self.core, rows)?;
+            condemned.packs.extend(packs.iter().map(|pack| (*pack, None)));
+        }
+        self.core.forget_packs(packs)
+    }
+
+    fn rows(&self, packs: &BTreeSet<PackNumber>, state: PackState) -> Result<Vec<Write>, Status> {
+        let rows = self.core.catalog.packs().map_err(failed)?;
+        let known: BTreeMap<PackNumber, PackRow> =
+            rows.into_iter().map(|row| (row.number, row)).collect();
+        let row = |pack: &PackNumber| {
+            let unknown = PackRow { number: *pack, domain: DOMAIN, state, bytes: 0 };
+            let row = known.get(pack).cloned().unwrap_or(unknown);
+            Write::PutPack(PackRow { state, ..row })
+        };
+        Ok(packs.iter().map(row).collect())
+    }
+
+    /// Looks at the catalogue once more: condemned packs that something names go back in service,
+    /// the others go for good.
+    fn look_again(&mut self, packs: &BTreeMap<PackNumber, u64>) -> Result<(), Status> {
+        let condemned = self.core.condemned().packs.clone();
+        if condemned.is_empty() {
+            return Ok(());
+        }
+        let named = self.mark()?;
+        let back: BTreeSet<PackNumber> =
+            condemned.keys().filter(|pack| named.contains_key(pack)).copied().collect();
+        self.reinstate(&back)?;
+        // Who began to read before the look ended may have found what it did not.
+        let looked = self.core.users.now();
+        for (pack, clean) in condemned.into_iter().filter(|(pack, _)| !back.contains(pack)) {
+            let clean = clean.unwrap_or(looked);
+            let lock = &self.core.condemned;
+            let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
+            condemned.packs.insert(pack, Some(clean));
+            drop(condemned);
+            if self.core.users.has_older_reader(clean) {
+                self.outcome.packs_waiting += 1;
+                continue;
+            }
+            self.remove(pack)?;
+            self.outcome.packs_removed += 1;
+            self.outcome.bytes_removed += packs.get(&pack).copied().unwrap_or(0);
+            self.tell()?;
+        }
+        Ok(())
+    }
+
+    fn reinstate(&self, packs: &BTreeSet<PackNumber>) -> Result<(), Status> {
+        if packs.is_empty() {
+            return Ok(());
+        }
+        commit(self.core, self.rows(packs, PackState::Sealed)?)?;
+        let lock = &self.core.condemned;
+        let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
+        condemned.packs.retain(|pack, _| !packs.contains(pack));
+        drop(condemned);
+        for pack in packs {
+            // An index that lacks them costs duplicates.
+            if let Ok(table) = self.core.pool.table(*pack)
+                && let Err(error) = self.core.index_table(&table)
+            {
+                tracing::warn!(error = refusal::chain(&error), "a pack was not indexed again");
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, pack: PackNumber) -> Result<(), Status> {
+        let lock = &self.core.condemned;
+        lock.write().unwrap_or_else(PoisonError::into_inner).gone.insert(pack);
+        commit(self.core, vec![Write::RemovePack(pack)])?;
+        self.core
+            .pool
+            .remove(pack)
+            .map_err(|error| Status::unavailable(format!("pack {pack} stays: {error}")))?;
+        lock.write().unwrap_or_else(PoisonError::into_inner).packs.remove(&pack);
+        Ok(())
+    }
+}
+
+/// Bytes of a pack's chunks that are named, and of all of them.
+fn weigh(table: &format::pack::Table, named: Option<&Bits>) -> (u64, u64) {
+    let (mut alive, mut all) = (0, 0);
+    for index in 0..table.chunk_count() {
+        let bytes = table.chunk(index).map_or(0, |(bytes, _)| u64::from(bytes));
+        all += bytes;
+        alive += if named.is_some_and(|named| named.has(index)) { bytes } else { 0 };
+    }
+    (alive, all)
+}
+
+/// Puts the new places into the object's extents; whether any was moved.
+fn redirect(object: &mut Object, moved: &HashMap<Place, Place>) -> bool {
+    if !places(object).any(|place| moved.contains_key(&place)) {
+        return false;
+    }
+    let Payload::Extents(extents) = &object.payload else { return false };
+    let mut new: Vec<Extent> = Vec::with_capacity(extents.len());
+    for extent in extents {
+        let Extent::Chunks(range) = extent else {
+            new.push(*extent);
+            continue;
+        };
+        let first = range.first.code();
+        for offset in 0..u64::from(range.count) {
+            let Some(place) = Place::from_code(first + offset) else { continue };
+            push(&mut new, moved.get(&place).copied().unwrap_or(place));
+        }
+    }
+    object.payload = Payload::Extents(new);
+    true
+}
+
+/// Adds a chunk, to the last run where it is its neighbour.
+fn push(extents: &mut Vec<Extent>, place: Place) {
+    if let Some(Extent::Chunks(ChunkRange { first, count })) = extents.last_mut()
+        && first.pack() == place.pack()
+        && first.code() + u64::from(*count) == place.code()
+    {
+        *count += 1;
+        return;
+    }
+    extents.push(Extent::Chunks(ChunkRange { first: place, count: 1 }));
+}
+
+/// Chunks on their way to a new place, in the order in which they are taken.
+struct Copy<'a> {
+    core: &'a Core,
+    named: &'a Named,
+    decompressor: Decompressor,
+    compressor: Compressor,
+    /// The quantum read last: its pack, first index, and chunks.
+    source: Option<(PackNumber, u32, RawQuantum)>,
+    open: RawQuantum,
+    /// Where the chunks of the open quantum come from, with their digests.
+    origins: Vec<(Place, ChunkDigest)>,
+    pending: HashSet<Place>,
+    moved: HashMap<Place, Place>,
+    /// Packs of which a chunk could not be read.
+    lost: BTreeSet<PackNumber>,
+    bytes: u64,
+}
+
+impl<'a> Copy<'a> {
+    fn new(core: &'a Core, named: &'a Named) -> Result<Self, Status> {
+        let none = |_| Status::internal("no zstd context");
+        Ok(Self {
+            core,
+            named,
+            decompressor: Decompressor::new().map_err(none)?,
+            compressor: Compressor::new(Compression::Standard).map_err(none)?,
+            source: None,
+            open: RawQuantum::default(),
+            origins: Vec::new(),
+            pending: HashSet::new(),
+            moved: HashMap::new(),
+            lost: BTreeSet::new(),
+            bytes: 0,
+        })
+    }
+
+    fn take(&mut self, place: Place) -> Result<(), Status> {
+        let is_known = self.moved.contains_key(&place) || self.pending.contains(&place);
+        let is_named = self.named.get(&place.pack()).is_some_and(|bits| bits.has(place.index()));
+        if is_known || !is_named || self.lost.contains(&place.pack()) {
+            return Ok(());
+        }
+        let Some((chunk, digest)) = self.read(place) else {
+            tracing::error!(pack = %place.pack(), "a pack cannot be read: it is not reclaimed");
+            self.lost.insert(place.pack());
+            return Ok(());
+        };
+        if !self.open.fits(chunk.len()) {
+            self.write()?;
+        }
+        self.open.push(&chunk);
+        self.origins.push((place, digest));
+        self.pending.insert(place);
+        self.bytes += chunk.len() as u64;
+        Ok(())
+    }
+
+    /// The chunk at `place`, if it is what its pack says.
+    fn read(&mut self, place: Place) -> Option<(Vec<u8>, ChunkDigest)> {
+        let table = self.core.pool.table(place.pack()).ok()?;
+        let (_, digest) = table.chunk(place.index())?;
+        let quantum = table.quanta()[table.quantum_of(place.index())?];
+        let wanted = (place.pack(), quantum.first_index);
+        if self.source.as_ref().is_none_or(|(pack, first, _)| (*pack, *first) != wanted) {
+            let record = self.core.pool.read(place.pack(), &quantum).ok()?;
+            let raw = self.decompressor.decode(&record).ok()?;
+            self.source = Some((place.pack(), quantum.first_index, raw));
+        }
+        let (_, first, raw) = self.source.as_ref()?;
+        let chunk = raw.chunks().nth((place.index() - first) as usize)?;
+        (self.core.pool.digest_of(DOMAIN, chunk) == digest).then(|| (chunk.to_vec(), digest))
+    }
+
+    fn write(&mut self) -> Result<(), Status> {
+        if self.origins.is_empty() {
+            return Ok(());
+        }
+        let record = self.compressor.encode(&self.open);
+        let digests: Vec<ChunkDigest> = self.origins.iter().map(|(_, digest)| *digest).collect();
+        let first = self
+            .core
+            .pool
+            .append(DOMAIN, &record, self.open.lengths(), &digests)
+            .map_err(|error| refusal::append(&error))?;
+        let mut entries = Vec::with_capacity(digests.len());
+        for (offset, (origin, digest)) in (0..).zip(self.origins.drain(..)) {
+            let place = Place::new(first.pack(), first.index() + offset);
+            self.moved.insert(origin, place);
+            entries.push((digest, place));
+        }
+        self.core.note(&entries);
+        self.pending.clear();
+        self.open.clear();
+        Ok(())
+    }
+
+    /// Writes what is left, and has all of it survive a power cut before anything names it.
+    fn finish(&mut self) -> Result<(), Status> {
+        self.write()?;
+        self.core.commit(Vec::new())
+    }
+}
+
+/// Reclaims as the server does by itself.
+pub(crate) fn run_due(core: &Arc<Core>, dead_percent: u8) -> Result<Outcome, Status> {
+    let order = Order { is_dry: false, dead_percent };
+    run(core, order, &mut |_| !core.stopping.load(Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests;

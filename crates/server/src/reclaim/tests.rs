@@ -1,0 +1,456 @@
+//! Reclamation against a model of what must be readable, with backups, readers, cancellations and
+//! kills at random moments.
+//!
+//! `HOLDFAST_SEEDS=1000` runs so many seeds, `HOLDFAST_SEED=7` one.
+
+use std::path::PathBuf;
+
+use catalog::change::{Change, apply};
+use catalog::{Node, VersionKey};
+use model::{Attributes, ClassId, Kind, Name, NodeName, ServerTime, Stat, Timestamp};
+use wire::proto;
+
+use super::*;
+use crate::backup::writes;
+use crate::core::Use;
+use crate::store::{Stored, store};
+
+const SEEDS: u64 = 40;
+const STEPS: usize = 60;
+const DIRECTORIES: usize = 3;
+const NAMES: usize = 4;
+/// Chunks that contents are made of: few, so that they are shared.
+const CHUNKS: u64 = 40;
+
+/// A small generator of its own: a seed is a history for ever.
+struct Random(u64);
+
+impl Random {
+    fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.below(length as u64)).expect("below a length")
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        // Source: Vigna, "An experimental exploration of Marsaglia's xorshift generators".
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % bound
+    }
+}
+
+/// A file's content: its chunks by number.
+type Content = Vec<u64>;
+
+fn chunk(number: u64) -> Vec<u8> {
+    let mut bytes = vec![0; 100 + usize::try_from(number * 37 % 400).expect("small")];
+    blake3::Hasher::new()
+        .update(&number.to_le_bytes())
+        .finalize_xof()
+        .fill(&mut bytes);
+    bytes
+}
+
+/// Who restores: what it has selected must be there to its end.
+struct Reader {
+    _reading: Use,
+    wanted: Vec<(Vec<Place>, Content)>,
+}
+
+/// A backup that has stored data and not yet committed the page that names it.
+struct Filler {
+    _filling: Use,
+    directory: usize,
+    name: usize,
+    content: Content,
+    stored: Stored,
+}
+
+/// What must be in the catalogue, and readable.
+#[derive(Default)]
+struct Model {
+    active: BTreeMap<(usize, usize), Content>,
+    /// By directory, name and end.
+    ended: BTreeMap<(usize, usize, i64), Content>,
+    trash: Vec<(u64, Content)>,
+}
+
+struct World {
+    core: Arc<Core>,
+    folder: PathBuf,
+    config: crate::Config,
+    node: Node,
+    filespace: FilespaceId,
+    random: Random,
+    now: i64,
+    model: Model,
+    readers: Vec<Reader>,
+    fillers: Vec<Filler>,
+}
+
+fn directory(index: usize) -> DirPath {
+    DirPath::new([&b"/"[..], b"/a/", b"/a/b/"][index]).expect("a directory")
+}
+
+fn name(index: usize) -> Name {
+    Name::new(format!("n{index}").as_bytes()).expect("a name")
+}
+
+fn object(index: usize, places: &[Place], content: &Content) -> Object {
+    let time = Timestamp { secs: 1, nanos: 0 };
+    let size = content.iter().map(|number| chunk(*number).len() as u64).sum();
+    let mut extents = Vec::new();
+    places.iter().for_each(|place| push(&mut extents, *place));
+    Object {
+        name: name(index),
+        stat: Stat {
+            kind: Kind::File,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            size,
+            mtime: time,
+            ctime: time,
+            inode: 1,
+            linked: false,
+            device: 0,
+        },
+        attributes: Arc::new(Attributes::default()),
+        class: ClassId(1),
+        inserted: ServerTime(0),
+        payload: Payload::Extents(extents),
+    }
+}
+
+impl World {
+    fn new(folder: PathBuf, seed: u64) -> Self {
+        let config = crate::init(&folder, "127.0.0.1:0", None, None).expect("a server");
+        let core = Arc::new(Core::open(&folder, &config).expect("opens"));
+        let node_name = NodeName::new("a").expect("a name");
+        let now = ServerTime(1);
+        let node = core.catalog.add_node(&node_name, policy::STANDARD, now).expect("added");
+        let filespace = core.catalog.open_filespace(node.id, b"/", now).expect("made").id;
+        Self {
+            core,
+            folder,
+            config,
+            node,
+            filespace,
+            random: Random(seed * 2 + 1),
+            now: 1000,
+            model: Model::default(),
+            readers: Vec::new(),
+            fillers: Vec::new(),
+        }
+    }
+
+    fn content(&mut self) -> Content {
+        let length = 1 + self.random.below(6);
+        (0..length).map(|_| self.random.below(CHUNKS)).collect()
+    }
+
+    fn store(&self, content: &Content) -> Stored {
+        let mut raw = RawQuantum::default();
+        for number in content {
+            raw.push(&chunk(*number));
+        }
+        let digests: Vec<_> =
+            raw.chunks().map(|chunk| self.core.pool.digest_of(DOMAIN, chunk)).collect();
+        let record = Compressor::new(Compression::Standard).expect("a context").encode(&raw);
+        let check = wire::quantum_check(&digests).to_vec().into();
+        let quantum = proto::Quantum { number: 0, record: record.into(), check, raw_check: None };
+        store(&self.core, &quantum).expect("there is room")
+    }
+
+    fn begin(&mut self) {
+        let filling = self.core.use_packs(true);
+        let content = self.content();
+        let stored = self.store(&content);
+        let directory = self.random.index(DIRECTORIES);
+        let name = self.random.index(NAMES);
+        self.fillers
+            .push(Filler { _filling: filling, directory, name, content, stored });
+    }
+
+    /// Commits what a backup has stored; sends the data again where a place is condemned.
+    fn commit(&mut self, filler: Filler) {
+        let Filler { directory: at, name: index, content, stored, .. } = filler;
+        let condemned = self.core.condemned();
+        let is_condemned = stored.places.iter().any(|p| condemned.holds(p.pack()));
+        drop(condemned);
+        let places = if is_condemned { self.store(&content).places } else { stored.places };
+        let condemned = self.core.condemned();
+        assert!(!places.iter().any(|place| condemned.holds(place.pack())));
+        self.now += 1;
+        let change =
+            Change { backed_up: vec![object(index, &places, &content)], ..Change::default() };
+        self.change(at, change);
+        if let Some(old) = self.model.active.insert((at, index), content) {
+            self.model.ended.insert((at, index, self.now), old);
+        }
+        drop(condemned);
+    }
+
+    fn change(&self, at: usize, mut change: Change) {
+        let key = PageKey::first_of(directory(at));
+        let page = self.core.catalog.page(self.filespace, &key).expect("is read");
+        let current = page.map_or(Vec::new(), |row| decode_page(&row).expect("a page"));
+        change.pages = vec![(Vec::new(), None)];
+        let now = ServerTime(self.now);
+        let changed = apply(&key, current, change, now).expect("it fits");
+        let writes = writes(self.filespace, &key.directory, changed, now);
+        self.core.commit(writes).expect("is performed");
+    }
+
+    fn delete(&mut self) {
+        let at = self.random.index(DIRECTORIES);
+        let index = self.random.index(NAMES);
+        let Some(old) = self.model.active.remove(&(at, index)) else { return };
+        self.now += 1;
+        self.change(at, Change { expired: vec![name(index)], ..Change::default() });
+        self.model.ended.insert((at, index, self.now), old);
+    }
+
+    fn rows(&self, at: usize) -> Vec<VersionRow> {
+        self.core.catalog.versions(self.filespace, &directory(at)).expect("are read")
+    }
+
+    /// Drops an inactive version for good, or takes it aside.
+    fn end(&mut self, keeps: bool) {
+        let all: Vec<_> = self.model.ended.keys().copied().collect();
+        let Some(&key) = all.get(self.random.index(all.len().max(1))) else {
+            return;
+        };
+        let (at, index, end) = key;
+        let content = self.model.ended.remove(&key).expect("one of them");
+        let is_it = |row: &&VersionRow| row.name == name(index) && row.deactivated.0 == end;
+        let row = self.rows(at).iter().find(is_it).cloned().expect("it is stored");
+        let VersionRow { name, inserted, deactivated, .. } = row.clone();
+        let versions = vec![VersionKey { name, inserted, deactivated }];
+        let (filespace, path) = (self.filespace, directory(at));
+        let mut writes = vec![Write::DropVersions { filespace, directory: path, versions }];
+        if keeps {
+            let time = ServerTime(self.now);
+            let deletion = self.core.catalog.add_deletion(self.node.id, "", time).expect("is made");
+            writes.push(Write::Trash { deletion, filespace, version: row });
+            self.model.trash.push((deletion, content));
+        }
+        self.core.commit(writes).expect("is performed");
+    }
+
+    fn empty_trash(&mut self) {
+        if !self.model.trash.is_empty() {
+            let (deletion, _) = self.model.trash.swap_remove(0);
+            self.core.commit(vec![Write::EmptyTrash { deletion }]).expect("is performed");
+        }
+    }
+
+    fn begin_to_read(&mut self) {
+        let reading = self.core.use_packs(false);
+        let mut wanted = Vec::new();
+        for (at, index, content) in self
+            .model
+            .active
+            .iter()
+            .map(|((at, index), content)| (*at, *index, content.clone()))
+        {
+            wanted.push((self.active_places(at, index), content));
+        }
+        self.readers.push(Reader { _reading: reading, wanted });
+    }
+
+    fn active_places(&self, at: usize, index: usize) -> Vec<Place> {
+        let key = PageKey::first_of(directory(at));
+        let row = self.core.catalog.page(self.filespace, &key).expect("is read").expect("a page");
+        let objects = decode_page(&row).expect("a page");
+        let found = objects.iter().find(|object| object.name == name(index)).expect("is active");
+        places(found).collect()
+    }
+
+    /// Reads the chunks at `places` back and compares them with the content.
+    fn compare(&self, places: &[Place], content: &Content) {
+        assert_eq!(places.len(), content.len());
+        for (place, number) in places.iter().zip(content) {
+            let table = self.core.pool.table(place.pack()).expect("the pack is there");
+            let at = table.quantum_of(place.index()).expect("a chunk of it");
+            let quantum = table.quanta()[at];
+            let record = self.core.pool.read(place.pack(), &quantum).expect("is whole");
+            let raw = Decompressor::new().expect("a context").decode(&record).expect("is whole");
+            let found = raw.chunks().nth((place.index() - quantum.first_index) as usize);
+            assert!(found == Some(&chunk(*number)[..]), "chunk {number} at {place:?}");
+        }
+    }
+
+    fn compare_all(&self) {
+        for ((at, index), content) in &self.model.active {
+            self.compare(&self.active_places(*at, *index), content);
+        }
+        for at in 0..DIRECTORIES {
+            let expected: Vec<_> =
+                self.model.ended.iter().filter(|((of, ..), _)| *of == at).collect();
+            let rows = self.rows(at);
+            assert_eq!(rows.len(), expected.len());
+            for ((_, index, end), content) in expected {
+                let is_it =
+                    |row: &&VersionRow| row.name == name(*index) && row.deactivated.0 == *end;
+                let row = rows.iter().find(is_it).expect("it is stored");
+                let objects: Vec<Object> = page::decode(&row.body).expect("a page");
+                self.compare(&places(&objects[0]).collect::<Vec<_>>(), content);
+            }
+        }
+        for (deletion, content) in &self.model.trash {
+            let rows = self.core.catalog.trash(*deletion, 0, 9).expect("is read");
+            let objects: Vec<Object> = page::decode(&rows[0].1.body).expect("a page");
+            self.compare(&places(&objects[0]).collect::<Vec<_>>(), content);
+        }
+    }
+
+    /// Something that goes on beside reclamation.
+    fn live(&mut self) {
+        match self.random.below(12) {
+            0..=3 => self.begin(),
+            4..=6 if !self.fillers.is_empty() => {
+                let at = self.random.index(self.fillers.len());
+                let filler = self.fillers.swap_remove(at);
+                self.commit(filler);
+            }
+            7 => self.delete(),
+            8 => self.end(false),
+            9 => self.end(true),
+            10 => self.empty_trash(),
+            _ if self.random.below(2) == 0 => self.begin_to_read(),
+            _ => {
+                for reader in std::mem::take(&mut self.readers) {
+                    reader
+                        .wanted
+                        .iter()
+                        .for_each(|(places, content)| self.compare(places, content));
+                }
+            }
+        }
+    }
+
+    /// Reclaims while life goes on; may be cancelled anywhere.
+    fn reclaim(&mut self) {
+        let cancels = self.random.below(4) == 0;
+        let dead_percent = [1, 30, 60][self.random.index(3)];
+        let core = Arc::clone(&self.core);
+        let order = Order { is_dry: false, dead_percent };
+        let outcome = run(&core, order, &mut |_| {
+            for _ in 0..self.random.below(3) {
+                self.live();
+            }
+            !cancels || self.random.below(6) > 0
+        });
+        let ended = outcome.map(|_| ()).map_err(|status| status.code());
+        assert!(matches!(ended, Ok(()) | Err(tonic::Code::Cancelled)), "{ended:?}");
+    }
+
+    /// As after a kill: what was not committed is lost with its process.
+    fn kill(&mut self) {
+        self.readers.clear();
+        self.fillers.clear();
+        let core = Arc::new(Core::open(&self.folder, &self.config).expect("opens again"));
+        let dead = std::mem::replace(&mut self.core, core);
+        // What is dropped writes a little in order; what is forgotten keeps its files open.
+        if self.random.below(8) == 0 {
+            std::mem::forget(dead);
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.below(16) {
+            0..=2 => self.reclaim(),
+            3 => self.kill(),
+            4..=6 => {
+                self.core.pool.seal_all().expect("is sealed");
+                self.core.commit(Vec::new()).expect("is told");
+            }
+            _ => self.live(),
+        }
+    }
+}
+
+fn history(seed: u64) {
+    let memory = PathBuf::from("/dev/shm");
+    let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
+    let folder = tempfile::tempdir_in(parent).expect("a folder");
+    let mut world = World::new(folder.path().join("server"), seed);
+    for _ in 0..STEPS {
+        world.step();
+        world.compare_all();
+    }
+    // Nothing is kept for ever: once all is gone, so are the packs.
+    world.kill();
+    for at in 0..DIRECTORIES {
+        let expired = (0..NAMES).map(name).collect();
+        world.now += 1;
+        world.change(at, Change { expired, ..Change::default() });
+        let rows = world.rows(at).into_iter();
+        let key = |row: VersionRow| {
+            let VersionRow { name, inserted, deactivated, .. } = row;
+            VersionKey { name, inserted, deactivated }
+        };
+        let (filespace, versions) = (world.filespace, rows.map(key).collect());
+        let drop = Write::DropVersions { filespace, directory: directory(at), versions };
+        world.core.commit(vec![drop]).expect("is performed");
+    }
+    while !world.model.trash.is_empty() {
+        world.empty_trash();
+    }
+    world.core.pool.seal_all().expect("is sealed");
+    let order = Order { is_dry: false, dead_percent: 50 };
+    run(&world.core, order, &mut |_| true).expect("runs");
+    assert_eq!(world.core.pool.sealed().expect("are listed"), [], "seed {seed}");
+}
+
+#[test]
+fn what_is_named_stays_readable_whatever_happens() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    if let Some(seed) = number("HOLDFAST_SEED") {
+        return history(seed);
+    }
+    sys::process::raise_open_files();
+    for seed in 0..number("HOLDFAST_SEEDS").unwrap_or(SEEDS) {
+        let outcome = std::panic::catch_unwind(|| history(seed));
+        assert!(outcome.is_ok(), "HOLDFAST_SEED={seed} shows it alone");
+    }
+}
+
+#[test]
+fn what_is_alive_in_a_sparse_pack_moves_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(folder.path().join("server"), 1);
+    for index in 0..NAMES {
+        let content: Content = (0..6).map(|offset| (index * 6 + offset) as u64).collect();
+        let stored = world.store(&content);
+        let filling = world.core.use_packs(true);
+        let filler = Filler { _filling: filling, directory: 0, name: index, content, stored };
+        world.commit(filler);
+    }
+    world.core.pool.seal_all().expect("is sealed");
+    world.now += 1;
+    world.change(0, Change { expired: vec![name(0), name(2)], ..Change::default() });
+    world.model.active.retain(|(_, index), _| index % 2 == 1);
+    let rows = world.rows(0);
+    let key = |row: &VersionRow| VersionKey {
+        name: row.name.clone(),
+        inserted: row.inserted,
+        deactivated: row.deactivated,
+    };
+    let (filespace, versions) = (world.filespace, rows.iter().map(key).collect());
+    let drop = Write::DropVersions { filespace, directory: directory(0), versions };
+    world.core.commit(vec![drop]).expect("is performed");
+    let dry = run(&world.core, Order { is_dry: true, dead_percent: 30 }, &mut |_| true);
+    let dry = dry.expect("counts");
+    assert!(dry.dead_bytes > 0 && dry.packs_removed == 0);
+    let order = Order { is_dry: false, dead_percent: 30 };
+    let outcome = run(&world.core, order, &mut |_| true).expect("runs");
+    assert_eq!((outcome.packs_rewritten, outcome.packs_removed), (1, 1));
+    world.compare_all();
+    let [first, second] = [1, 3].map(|index| world.active_places(0, index));
+    assert_eq!(first[0].pack(), second[0].pack());
+    assert_eq!(second[0].index(), first[0].index() + 6, "in the order of the filespace");
+    let again = run(&world.core, order, &mut |_| true).expect("runs");
+    assert_eq!((again.packs_rewritten, again.packs_removed), (0, 0));
+}
