@@ -40,14 +40,14 @@ pub(super) struct Press {
 
 enum Strength {
     Fixed(Compression),
-    Tuned(Mutex<Tuner>),
+    Tuned(Box<Mutex<Tuner>>),
 }
 
 impl Press {
     pub(super) fn new(choice: CompressionChoice, processors: usize) -> Self {
         let strength = match choice {
             CompressionChoice::Fixed(compression) => Strength::Fixed(compression),
-            CompressionChoice::Auto => Strength::Tuned(Mutex::new(Tuner::start())),
+            CompressionChoice::Auto => Strength::Tuned(Box::new(Mutex::new(Tuner::start()))),
         };
         let rooms = Mutex::default();
         Self { filling: AtomicUsize::new(0), processors, rooms, strength }
@@ -86,11 +86,11 @@ impl Press {
         }
     }
 
-    /// A quantum was handed on after waiting since `began` for room to do so.
-    fn note_handed_on(&self, began: Instant) {
+    /// A quantum of so many bytes was handed on after waiting since `began` for room to do so.
+    fn note_handed_on(&self, bytes: usize, began: Instant) {
         if let Strength::Tuned(tuner) = &self.strength {
             let mut tuner = tuner.lock().unwrap_or_else(PoisonError::into_inner);
-            tuner.note(began.elapsed());
+            tuner.note(bytes, began.elapsed());
         }
     }
 }
@@ -151,11 +151,12 @@ impl<'a> Presser<'a> {
             [] => Check::Raw(wire::raw_check(raw.data())),
             digests => Check::Digests(wire::quantum_check(digests)),
         };
+        let bytes = raw.data().len();
         raw.clear();
         let began = sys::clock::monotonic();
         // The outbox ends first only when the session has failed; that is told elsewhere.
         drop(self.outgoing.send(Outgoing::Quantum { number, record, check, digests }));
-        self.press.note_handed_on(began);
+        self.press.note_handed_on(bytes, began);
     }
 
     /// Presses what other threads filled until they have ended.

@@ -26,6 +26,8 @@ const WINDOW_QUANTA: u32 = 2;
 /// Windows after which a strength that turned out worse is tried again; doubled each time.
 const PATIENCE: u32 = 8;
 const PATIENCE_MAX: u32 = 256;
+/// A step is taken back when the strength before came to so many times as much.
+const WORSE: f64 = 1.04;
 
 /// What one window showed.
 #[derive(Clone, Copy, Debug)]
@@ -60,9 +62,13 @@ pub(super) struct Tuner {
     at: usize,
     window: Began,
     quanta: u32,
+    bytes: usize,
     waited: Duration,
     last: Step,
-    /// Windows left in which the step before the last is not taken again.
+    /// Bytes a second that each strength has come to lately, before compression.
+    rates: [Option<f64>; LADDER.len()],
+    /// A step that turned out worse, and for how many windows it is not tried again.
+    held: Step,
     hold: u32,
     patience: u32,
 }
@@ -85,8 +91,11 @@ impl Tuner {
             at: START,
             window: Began::now(),
             quanta: 0,
+            bytes: 0,
             waited: Duration::ZERO,
             last: Step::Stay,
+            rates: [None; LADDER.len()],
+            held: Step::Stay,
             hold: 0,
             patience: PATIENCE,
         }
@@ -96,9 +105,10 @@ impl Tuner {
         LADDER[self.at]
     }
 
-    /// A quantum was handed on after it had `waited`.
-    pub(super) fn note(&mut self, waited: Duration) {
+    /// A quantum of so many `bytes`, not compressed, was handed on after it had `waited`.
+    pub(super) fn note(&mut self, bytes: usize, waited: Duration) {
         self.quanta += 1;
+        self.bytes += bytes;
         self.waited += waited;
         if self.quanta < WINDOW_QUANTA || self.window.at.elapsed() < WINDOW {
             return;
@@ -115,33 +125,56 @@ impl Tuner {
             waited: self.waited.as_secs_f64() / wall,
             idle: idle / (wall * processors as f64),
         };
-        (self.window, self.quanta, self.waited) = (now, 0, Duration::ZERO);
-        self.turn(window.step());
+        let rate = self.bytes as f64 / wall;
+        (self.window, self.quanta, self.bytes, self.waited) = (now, 0, 0, Duration::ZERO);
+        self.turn(window.step(), rate);
     }
 
-    /// Takes a step, unless it would only undo the last one for the next to undo it again.
-    fn turn(&mut self, step: Step) {
+    /// Takes a step, or takes the last one back if it came to less. Between two strengths with one
+    /// bottleneck each, the better one stays.
+    fn turn(&mut self, step: Step, rate: f64) {
+        let rate = f64::midpoint(self.rates[self.at].unwrap_or(rate), rate);
+        self.rates[self.at] = Some(rate);
         self.hold = self.hold.saturating_sub(1);
-        if step == Step::Stay {
+        let opposite = match self.last {
+            Step::Harder => Step::Lighter,
+            Step::Lighter => Step::Harder,
+            Step::Stay => Step::Stay,
+        };
+        let before = self.after(opposite);
+        if before != self.at && self.rates[before].is_some_and(|known| known > rate * WORSE) {
+            self.hold_back(self.last, self.at);
+            self.at = before;
+            self.last = Step::Stay;
             return;
         }
-        let turns_back = self.last != Step::Stay && step != self.last;
-        if turns_back {
-            if self.hold > 0 {
-                return;
-            }
-            self.hold = self.patience;
-            self.patience = (self.patience * 2).min(PATIENCE_MAX);
+        let target = self.after(step);
+        if target == self.at || (self.hold > 0 && step == self.held) {
+            return;
         }
-        let at = match step {
+        if step == opposite && self.rates[target].is_some_and(|known| known < rate) {
+            return self.hold_back(step, target);
+        }
+        self.last = step;
+        self.at = target;
+    }
+
+    /// Where `step` leads to.
+    fn after(&self, step: Step) -> usize {
+        match step {
             Step::Harder => (self.at + 1).min(LADDER.len() - 1),
             Step::Lighter => self.at.saturating_sub(1),
             Step::Stay => self.at,
-        };
-        if at != self.at {
-            self.last = step;
-            self.at = at;
         }
+    }
+
+    /// Does not try `step` for a while, which leads to the strength `worse`. What follows may be
+    /// other data: then it is tried again as if it had never been.
+    fn hold_back(&mut self, step: Step, worse: usize) {
+        self.rates[worse] = None;
+        self.held = step;
+        self.hold = self.patience;
+        self.patience = (self.patience * 2).min(PATIENCE_MAX);
     }
 }
 
@@ -164,20 +197,48 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_to_the_ends_and_settles_between() {
+    fn it_goes_to_the_ends() {
         let mut tuner = Tuner::start();
-        (0..20).for_each(|_| tuner.turn(Step::Harder));
+        (0..20).for_each(|_| tuner.turn(Step::Harder, 1.0));
         assert_eq!(tuner.compression(), Compression::Level(9));
         let mut tuner = Tuner::start();
-        (0..20).for_each(|_| tuner.turn(Step::Lighter));
+        (0..20).for_each(|_| tuner.turn(Step::Lighter, 1.0));
         assert_eq!(tuner.compression(), Compression::Stored);
-        // Just below here the network is the bottleneck, from here on the processors.
-        let mut turns = 0;
-        for _ in 0..200 {
-            let before = tuner.at;
-            tuner.turn(if tuner.at < 2 { Step::Harder } else { Step::Lighter });
-            turns += u32::from(before != tuner.at);
+    }
+
+    /// Below `border` the network is the bottleneck, from there on the processors; `best` comes to
+    /// most.
+    #[track_caller]
+    fn check_settles(border: usize, best: usize) {
+        let mut tuner = Tuner::start();
+        let mut at_best = 0;
+        for _ in 0..400 {
+            let step = if tuner.at < border { Step::Harder } else { Step::Lighter };
+            let rate = 100.0 - 2.0 * tuner.at.abs_diff(best) as f64;
+            tuner.turn(step, rate);
+            at_best += u32::from(tuner.at == best);
         }
-        assert!(turns < 16, "{turns} turns");
+        assert!(at_best > 340, "{at_best} of 400");
+    }
+
+    #[test]
+    fn it_settles_on_the_better_side_of_the_border() {
+        check_settles(2, 1);
+        check_settles(2, 2);
+        check_settles(5, 4);
+        check_settles(5, 5);
+    }
+
+    /// Harder looks right at every strength, and nothing says lighter.
+    #[test]
+    fn a_step_that_comes_to_less_is_taken_back() {
+        let mut tuner = Tuner::start();
+        let mut at_best = 0;
+        for _ in 0..400 {
+            let step = if tuner.at < 6 { Step::Harder } else { Step::Stay };
+            tuner.turn(step, if tuner.at == START { 100.0 } else { 80.0 });
+            at_best += u32::from(tuner.at == START);
+        }
+        assert!(at_best > 360, "{at_best} of 400");
     }
 }
