@@ -12,6 +12,7 @@ mod arguments;
 mod compare;
 mod compression;
 mod creation;
+mod expiry;
 mod file;
 mod fleet;
 mod link;
@@ -86,6 +87,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand { name: "fleet", usage: fleet::USAGE, grammar: fleet::GRAMMAR, run: fleet::run },
     Subcommand { name: "link", usage: link::USAGE, grammar: link::GRAMMAR, run: link::run },
+    Subcommand { name: "expiry", usage: expiry::USAGE, grammar: expiry::GRAMMAR, run: expiry::run },
     Subcommand { name: "tuning", usage: tuning::USAGE, grammar: tuning::GRAMMAR, run: tuning::run },
 ];
 

@@ -1,0 +1,141 @@
+//! What is measured, in which order. See the drawing in `expiry.rs`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::past;
+use crate::machine;
+use crate::output;
+use crate::process::{self, Finished, Runner, Server};
+use crate::site::{Sample, Site};
+use crate::trouble::Trouble;
+use crate::walk::{self, Tally};
+use crate::workplace::{self, Workplace};
+
+/// Backups of the tree alone.
+const BACKUPS: usize = 3;
+/// The nodes that have a past.
+const PAST_NODES: [&str; 2] = ["past-1", "past-2"];
+
+/// One run of expiration.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run {
+    pub(super) wall: Duration,
+    pub(super) examined: u64,
+    pub(super) expired: u64,
+    pub(super) expired_bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Results {
+    pub(super) tree: PathBuf,
+    pub(super) tally: Tally,
+    pub(super) versions: usize,
+    pub(super) catalog_bytes: u64,
+    pub(super) counted: Run,
+    pub(super) alone: Run,
+    pub(super) beside: Run,
+    pub(super) backups_alone: Vec<Sample>,
+    pub(super) backups_beside: Vec<Sample>,
+    pub(super) server_memory_bytes: u64,
+    pub(super) load_before: String,
+    pub(super) load_after: String,
+}
+
+pub(super) fn measure(tree: &Path, work: &Path, versions: usize) -> Result<Results, Trouble> {
+    let tree = workplace::resolve(tree)?;
+    let load_before = machine::load();
+    let workplace = Workplace::below(work, &tree)?;
+    let tally = walk::walk(&tree)?;
+    workplace.check_room(&tally, 1)?;
+    let outputs = [workplace.folder("outputs")?, workplace.folder("outputs-beside")?];
+    let runner = Runner::new(process::find_program()?, outputs[0].clone());
+    let site = Site::new(&runner, workplace.folder("site")?);
+    let server = site.enrolled()?;
+    for node in PAST_NODES {
+        site.token(node)?;
+    }
+    output::step("first backup of the tree");
+    site.client(&["backup".as_ref(), tree.as_os_str()])?;
+    server.stop()?;
+    let directories = past::directories(versions / PAST_NODES.len());
+    let catalog = site.server().join("catalog.sqlite");
+    for node in PAST_NODES {
+        output::step(&format!("writing the past of {node}"));
+        past::write(&catalog, node, directories)?;
+    }
+    let catalog_bytes = site.stored()?.catalog_bytes;
+    let server = site.serve()?;
+    output::step("backups alone");
+    let mut backups_alone = Vec::new();
+    for _ in 0..BACKUPS {
+        backups_alone.push(back_up(&site, &server, &tree)?);
+    }
+    output::step("expiration alone");
+    let [first, second] = PAST_NODES;
+    let counted = expire(&runner, &site, first, &["--dry-run", "--all"])?;
+    let alone = expire(&runner, &site, first, &[])?;
+    output::step("expiration beside backups");
+    let other = Runner::new(process::find_program()?, outputs[1].clone());
+    let (beside, backups_beside) = beside(&other, &site, &server, (second, &tree))?;
+    let server_memory_bytes = machine::peak_memory_of(server.pid())?;
+    server.stop()?;
+    Ok(Results {
+        tree,
+        tally,
+        versions: past::versions(directories).0 * PAST_NODES.len(),
+        catalog_bytes,
+        counted,
+        alone,
+        beside,
+        backups_alone,
+        backups_beside,
+        server_memory_bytes,
+        load_before,
+        load_after: machine::load(),
+    })
+}
+
+fn back_up(site: &Site<'_>, server: &Server, tree: &Path) -> Result<Sample, Trouble> {
+    site.measured(server, &["backup".as_ref(), "--full".as_ref(), tree.as_os_str()])
+}
+
+fn expire(runner: &Runner, site: &Site<'_>, node: &str, options: &[&str]) -> Result<Run, Trouble> {
+    let folder = site.server();
+    let mut words: Vec<&OsStr> = vec!["admin".as_ref(), "--server".as_ref(), folder.as_os_str()];
+    words.extend(["expire", "--node", node].map(OsStr::new));
+    words.extend(options.iter().map(OsStr::new));
+    let Finished { wall, report, .. } = runner.run(&words)?;
+    let count = |key: &str| report[key].as_u64().unwrap_or(0);
+    let (examined, expired) = (count("examined"), count("expired"));
+    Ok(Run { wall, examined, expired, expired_bytes: count("expired_bytes") })
+}
+
+/// Expires the past of a node while the tree is backed up again and again. Only backups that ended
+/// before the expiration did count, and the first one in any case.
+fn beside(
+    other: &Runner,
+    site: &Site<'_>,
+    server: &Server,
+    (node, tree): (&str, &Path),
+) -> Result<(Run, Vec<Sample>), Trouble> {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let expiring = threads.spawn(|| {
+            let run = expire(other, site, node, &[]);
+            done.store(true, Ordering::Relaxed);
+            run
+        });
+        let mut samples = Vec::new();
+        while samples.is_empty() || !done.load(Ordering::Relaxed) {
+            let sample = back_up(site, server, tree)?;
+            if samples.is_empty() || !done.load(Ordering::Relaxed) {
+                samples.push(sample);
+            }
+        }
+        let run = expiring.join().map_err(|_| Trouble::new("the expiration panicked"))??;
+        Ok((run, samples))
+    })
+}
