@@ -11,9 +11,9 @@ use wire::proto::admin_client::AdminClient;
 pub use wire::proto::edit_policy_request::Edit;
 use wire::proto::{ActivatePolicyRequest, DomainRequest, EditPolicyRequest};
 pub use wire::proto::{
-    AddNodeReply, ArchiveCopyGroup, BackupCopyGroup, Domain, Event, ExpireReply, ExpireRequest,
-    GraceDays, ManagementClass, NodeInfo, OptionSet, PolicyDifference, PolicyReview, PolicySet,
-    ReclaimReply, ReclaimRequest, RemoveGroup, SetNodeRequest,
+    AddNodeReply, ArchiveCopyGroup, AuditReply, AuditRequest, BackupCopyGroup, Domain, Event,
+    ExpireReply, ExpireRequest, GraceDays, ManagementClass, NodeInfo, OptionSet, PolicyDifference,
+    PolicyReview, PolicySet, ReclaimReply, ReclaimRequest, RemoveGroup, SetNodeRequest,
 };
 
 use crate::{ClientError, ErrorKind};
@@ -146,6 +146,22 @@ impl Admin {
     ) -> Result<ExpireReply, ClientError> {
         let stream = self.runtime.block_on(self.client.expire(request))?.into_inner();
         self.hear(stream, visit)
+    }
+
+    /// Reads the pool and compares; `visit` hears how it goes. Ends early with this process.
+    pub fn audit(
+        &mut self,
+        request: AuditRequest,
+        visit: &mut dyn FnMut(&AuditReply),
+    ) -> Result<AuditReply, ClientError> {
+        let mut stream = self.runtime.block_on(self.client.audit(request))?.into_inner();
+        while let Some(reply) = self.runtime.block_on(stream.message())? {
+            if reply.is_last {
+                return Ok(reply);
+            }
+            visit(&reply);
+        }
+        Err(ClientError::new(ErrorKind::Retry, "the server ended before it was done"))
     }
 
     /// Frees the space of what nothing names any more; `visit` hears how it goes. Ends early with

@@ -9,6 +9,7 @@ use tonic::{Request, Response, Status};
 use wire::proto;
 use wire::proto::admin_server::Admin;
 
+use crate::audit;
 use crate::core::Core;
 use crate::domains;
 use crate::enrol::token_hash;
@@ -211,6 +212,18 @@ impl Admin for AdminApi {
         })))
     }
 
+    type AuditStream = ReplyStream<proto::AuditReply>;
+
+    async fn audit(
+        &self,
+        request: Request<proto::AuditRequest>,
+    ) -> Result<Response<Self::AuditStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let proto::AuditRequest { data, rate } = request.into_inner();
+        let order = audit::Order { data, rate: Some(rate).filter(|rate| *rate > 0) };
+        Ok(Response::new(told(audit_reply, move |listener| audit::run(&core, order, listener))))
+    }
+
     type ReclaimStream = ReplyStream<proto::ReclaimReply>;
 
     async fn reclaim(
@@ -318,6 +331,34 @@ fn told<O: 'static, R: Send + 'static>(
             .blocking_send(Ok(reply(&outcome, true)))
             .map_err(|_| Status::cancelled("the client is gone"))
     })
+}
+
+fn audit_reply(outcome: &audit::Outcome, is_last: bool) -> proto::AuditReply {
+    let damage = |damage: &audit::Damage| {
+        let (first_chunk, end_chunk) = damage.chunks.unwrap_or_default();
+        let reason = damage.reason.clone();
+        proto::Damage { pack: damage.pack.0, first_chunk, end_chunk, reason }
+    };
+    let victim = |victim: &audit::Victim| proto::Victim {
+        node: victim.node.clone(),
+        path: victim.path.clone().into(),
+        active: victim.is_active,
+    };
+    let mut reply = proto::AuditReply {
+        packs: outcome.packs,
+        packs_done: outcome.packs_done,
+        quanta: outcome.quanta,
+        bytes: outcome.bytes,
+        damaged: outcome.damages.len() as u64,
+        victim_count: outcome.victim_count,
+        is_last,
+        ..proto::AuditReply::default()
+    };
+    if is_last {
+        reply.damages = outcome.damages.iter().map(damage).collect();
+        reply.victims = outcome.victims.iter().map(victim).collect();
+    }
+    reply
 }
 
 fn reclaim_reply(outcome: &reclaim::Outcome, is_last: bool) -> proto::ReclaimReply {

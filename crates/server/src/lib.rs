@@ -8,6 +8,7 @@
 
 mod admin;
 mod archive;
+mod audit;
 mod authority;
 mod backup;
 mod config;
@@ -17,6 +18,7 @@ mod enrol;
 mod expire;
 mod node;
 mod reclaim;
+mod records;
 mod refusal;
 mod resolve;
 mod restore;

@@ -25,21 +25,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use catalog::{EventRow, PackRow, PackState, PageKey, PageRow, PageSpan, VersionRow, Write};
+use catalog::{EventRow, PackRow, PackState, Write};
 use chunk::{Compression, Compressor, Decompressor, RawQuantum};
-use format::page;
 use model::{
-    ChunkDigest, ChunkRange, DirPath, Extent, FilespaceId, Object, PackNumber, Payload, Place,
+    ChunkDigest, ChunkRange, Extent, FilespaceId, Object, PackNumber, Payload, Place,
     PlaceCode as _,
 };
 use tonic::Status;
 
-use crate::backup::decode_page;
 use crate::core::{Core, DOMAIN};
+use crate::records::{self, Record, Seen};
 use crate::refusal;
 use crate::restore::places;
 
-/// Pages, directories or deleted versions read at once.
+/// Rows rewritten in one batch.
 const BATCH: usize = 256;
 /// Bytes written again in one run at most: a run after it goes on.
 const REWRITE_BYTES_MAX: u64 = 8 << 30;
@@ -142,40 +141,6 @@ impl Bits {
 
 type Named = BTreeMap<PackNumber, Bits>;
 
-/// Something in the catalogue that names chunks.
-enum Record {
-    Page(PageRow),
-    Version(VersionRow),
-    /// Taken aside by the deletion of this number.
-    Trash(u64, VersionRow),
-}
-
-impl Record {
-    fn objects(&self) -> Result<Vec<Object>, Status> {
-        match self {
-            Self::Page(row) => decode_page(row),
-            Self::Version(row) | Self::Trash(_, row) => page::decode(&row.body).map_err(|_| {
-                let path = model::escaped(&row.directory.join(&row.name));
-                Status::data_loss(format!("the catalogue's version of {path} is damaged"))
-            }),
-        }
-    }
-
-    /// The same record with other objects, if it is still the same.
-    fn rewrite(self, filespace: FilespaceId, objects: &[Object]) -> Write {
-        let new = page::encode(objects);
-        match self {
-            Self::Page(PageRow { key, body: old, .. }) => {
-                Write::RewritePage { filespace, key, old, new }
-            }
-            Self::Version(version) => Write::RewriteVersion { filespace, version, new },
-            Self::Trash(deletion, version) => {
-                Write::RewriteTrash { deletion, filespace, version, new }
-            }
-        }
-    }
-}
-
 struct Round<'a> {
     core: &'a Core,
     order: Order,
@@ -255,79 +220,19 @@ impl Round<'_> {
         Ok(named)
     }
 
-    /// Calls `visit` with all that names chunks, filespace by filespace in path order.
+    /// Calls `visit` with all that names chunks.
     fn records(
         &mut self,
         visit: &mut dyn FnMut(FilespaceId, Record) -> Result<(), Status>,
     ) -> Result<(), Status> {
         let core = self.core;
-        for node in core.catalog.nodes().map_err(failed)? {
-            for filespace in core.catalog.filespaces(node.id).map_err(failed)? {
-                self.pages(filespace.id, visit)?;
-                self.versions(filespace.id, visit)?;
+        records::visit(core, &mut |event| match event {
+            Seen::Record(owner, record) => visit(owner.filespace, record),
+            Seen::Batch(count) => {
+                self.outcome.examined += count as u64;
+                self.tell()
             }
-        }
-        for deletion in core.catalog.deletions(None).map_err(failed)? {
-            let mut skip = 0;
-            loop {
-                let rows = core.catalog.trash(deletion.number, skip, BATCH).map_err(failed)?;
-                if rows.is_empty() {
-                    break;
-                }
-                skip += rows.len();
-                self.outcome.examined += rows.len() as u64;
-                for (filespace, row) in rows {
-                    visit(filespace, Record::Trash(deletion.number, row))?;
-                }
-                self.tell()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn pages(
-        &mut self,
-        filespace: FilespaceId,
-        visit: &mut dyn FnMut(FilespaceId, Record) -> Result<(), Status>,
-    ) -> Result<(), Status> {
-        let span = PageSpan::Subtree(DirPath::above_root());
-        let mut after: Option<PageKey> = None;
-        loop {
-            let catalog = &self.core.catalog;
-            let pages = catalog.pages(filespace, &span, after.as_ref(), BATCH).map_err(failed)?;
-            let Some(last) = pages.last().map(|page| page.key.clone()) else { return Ok(()) };
-            self.outcome.examined += pages.len() as u64;
-            for page in pages {
-                visit(filespace, Record::Page(page))?;
-            }
-            after = Some(last);
-            self.tell()?;
-        }
-    }
-
-    fn versions(
-        &mut self,
-        filespace: FilespaceId,
-        visit: &mut dyn FnMut(FilespaceId, Record) -> Result<(), Status>,
-    ) -> Result<(), Status> {
-        let span = PageSpan::Subtree(DirPath::above_root());
-        let mut after: Option<DirPath> = None;
-        loop {
-            let catalog = &self.core.catalog;
-            let directories = catalog
-                .version_directories(filespace, &span, after.as_ref(), BATCH)
-                .map_err(failed)?;
-            let Some(last) = directories.last().cloned() else { return Ok(()) };
-            for directory in directories {
-                let rows = self.core.catalog.versions(filespace, &directory).map_err(failed)?;
-                self.outcome.examined += rows.len() as u64;
-                for row in rows {
-                    visit(filespace, Record::Version(row))?;
-                }
-            }
-            after = Some(last);
-            self.tell()?;
-        }
+        })
     }
 
     /// Writes what is alive of `sparse` packs again, the deadest first, and has the catalogue name

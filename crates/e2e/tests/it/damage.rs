@@ -83,6 +83,37 @@ fn damaged_chunk_is_reported_by_path_and_costs_only_its_file() {
 }
 
 #[test]
+fn an_audit_names_what_is_damaged_and_what_that_costs() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.backup();
+    scene.server.restart();
+    for options in [&["audit"][..], &["audit", "--data"]] {
+        let whole = scene.server.admin(options);
+        assert_eq!((&whole["versions_lost"], &whole["damages"]), (&0.into(), &vec![0; 0].into()));
+        assert!(whole["bytes"].as_u64().unwrap() >= (FILES * FILE_BYTES) as u64, "{whole}");
+    }
+    let content = fs::read(scene.file(DAMAGED)).unwrap();
+    scene.server.terminate().expect(&[0]);
+    let (pack, offset) = find_stored(scene.server.dir(), &content);
+    flip(&pack, offset, 16);
+    scene.server.restart();
+    let damaged = scene.server.try_admin(&["audit"]).expect(&[4]).json();
+    assert_eq!(damaged["damages"].as_array().unwrap().len(), 1, "{damaged}");
+    let lost = damaged["versions"].as_array().unwrap();
+    let path = scene.file(DAMAGED);
+    let is_named = lost
+        .iter()
+        .any(|version| version["path"] == path.to_str().unwrap() && version["node"] == "anna");
+    assert!(is_named && lost.len() <= 3, "{damaged}");
+    assert_eq!(scene.server.admin(&["events"])["what"], "damage found");
+    // A whole pack that is gone costs all that was in it.
+    fs::remove_file(&pack).unwrap();
+    scene.server.restart();
+    let gone = scene.server.try_admin(&["audit", "--data"]).expect(&[4]).json();
+    assert!(gone["versions_lost"].as_u64().unwrap() >= FILES as u64, "{gone}");
+}
+
+#[test]
 fn lost_and_cut_packs_cost_only_what_was_in_them() {
     for keep_percent in [0, 50, 99] {
         let mut scene = Scene::with_files(FILES, FILE_BYTES);

@@ -1,5 +1,6 @@
 //! `holdfast admin`: administration over the socket in the server's folder.
 
+mod audit;
 mod domain;
 mod events;
 mod expire;
@@ -37,6 +38,7 @@ enum AdminCommand {
     Optionset(optionset::Args),
     Expire(expire::Args),
     Reclaim(reclaim::Args),
+    Audit(audit::Args),
     Events(events::Args),
 }
 
@@ -53,6 +55,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         AdminCommand::Policy(args) => policy::run(args, &mut admin, context),
         AdminCommand::Optionset(args) => optionset::run(args, &mut admin, context),
         AdminCommand::Expire(args) => expire::run(&args, &mut admin, context),
+        AdminCommand::Audit(args) => audit::run(&args, &mut admin, context),
         AdminCommand::Reclaim(args) => reclaim::run(&args, &mut admin, context),
         AdminCommand::Events(args) => events::run(&args, &mut admin, context),
     }

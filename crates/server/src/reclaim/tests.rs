@@ -6,12 +6,13 @@
 use std::path::PathBuf;
 
 use catalog::change::{Change, apply};
-use catalog::{Node, VersionKey};
-use model::{Attributes, ClassId, Kind, Name, NodeName, ServerTime, Stat, Timestamp};
+use catalog::{Node, PageKey, VersionKey, VersionRow};
+use format::page;
+use model::{Attributes, ClassId, DirPath, Kind, Name, NodeName, ServerTime, Stat, Timestamp};
 use wire::proto;
 
 use super::*;
-use crate::backup::writes;
+use crate::backup::{decode_page, writes};
 use crate::core::Use;
 use crate::store::{Stored, store};
 

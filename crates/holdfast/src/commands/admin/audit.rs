@@ -1,0 +1,143 @@
+//! `holdfast admin audit`: whether the pool holds what was stored.
+
+use client::admin::{Admin, AuditReply, AuditRequest};
+use model::escaped;
+use serde::Serialize;
+
+use crate::commands::{Context, DONE};
+use crate::error::{CommandError, FAILED};
+use crate::output;
+use crate::path::JsonPath;
+use crate::quantity;
+
+/// Read the pool and compare it with its checksums; name what is lost where it is damaged
+///
+/// With --data every chunk is decompressed and compared with its digest: all that a restore does.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast audit
+  holdfast admin --server /srv/holdfast audit --data --rate 100M")]
+pub(crate) struct Args {
+    /// Compare every chunk with its digest too
+    #[arg(long)]
+    data: bool,
+    /// Read so many bytes a second at most
+    #[arg(long, value_name = "SIZE", value_parser = rate)]
+    rate: Option<u64>,
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    match quantity::parse_bytes(text, 1)? {
+        0 => Err("it is more than 0".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+pub(super) fn run(
+    args: &Args,
+    admin: &mut Admin,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
+    let request = AuditRequest { data: args.data, rate: args.rate.unwrap_or(0) };
+    let global = &context.global;
+    let shows = !global.quiet && (global.progress || output::stderr_is_terminal());
+    let outcome = admin.audit(request, &mut |reply| {
+        if shows {
+            output::say(&format!(
+                "{} of {} packs, {} read, {} quanta damaged",
+                quantity::count(reply.packs_done),
+                quantity::count(reply.packs),
+                quantity::bytes_with_unit(reply.bytes),
+                quantity::count(reply.damaged),
+            ));
+        }
+    })?;
+    if context.output.is_json() {
+        context.output.json(&AuditDocument::new(&outcome, args.data));
+    } else {
+        context.output.text(&text(&outcome));
+    }
+    Ok(if outcome.damages.is_empty() { DONE } else { FAILED })
+}
+
+fn text(outcome: &AuditReply) -> String {
+    let mut text = format!(
+        "{} quanta of {} packs were read, {}; {} are damaged.\n",
+        quantity::count(outcome.quanta),
+        quantity::count(outcome.packs),
+        quantity::bytes_with_unit(outcome.bytes),
+        quantity::count(outcome.damages.len() as u64),
+    );
+    for damage in &outcome.damages {
+        let chunks = match (damage.first_chunk, damage.end_chunk) {
+            (0, 0) => "all of it".to_owned(),
+            (from, to) => format!("chunks {from} to {}", to.saturating_sub(1)),
+        };
+        text.push_str(
+            &[&format!("  pack {}, {chunks}: ", damage.pack), &damage.reason, "\n"].concat(),
+        );
+    }
+    if outcome.victim_count > 0 {
+        let count = quantity::count(outcome.victim_count);
+        text.push_str(&["Versions that need them: ", &count, "\n"].concat());
+        for victim in &outcome.victims {
+            let state = if victim.active { "active" } else { "inactive" };
+            let path = escaped(&victim.path);
+            text.push_str(&["  ", &victim.node, ":", &path, " (", state, ")\n"].concat());
+        }
+    }
+    text
+}
+
+/// `audit --json`.
+#[derive(Serialize)]
+struct AuditDocument<'a> {
+    packs: u64,
+    quanta: u64,
+    bytes: u64,
+    data: bool,
+    damages: Vec<DamageDocument<'a>>,
+    versions_lost: u64,
+    versions: Vec<VictimDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct DamageDocument<'a> {
+    pack: u64,
+    first_chunk: u32,
+    end_chunk: u32,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct VictimDocument<'a> {
+    node: &'a str,
+    path: JsonPath<'a>,
+    active: bool,
+}
+
+impl<'a> AuditDocument<'a> {
+    fn new(outcome: &'a AuditReply, data: bool) -> Self {
+        let damages = outcome.damages.iter().map(|damage| DamageDocument {
+            pack: damage.pack,
+            first_chunk: damage.first_chunk,
+            end_chunk: damage.end_chunk,
+            reason: &damage.reason,
+        });
+        let versions = outcome.victims.iter().map(|victim| VictimDocument {
+            node: &victim.node,
+            path: JsonPath(&victim.path),
+            active: victim.active,
+        });
+        Self {
+            packs: outcome.packs,
+            quanta: outcome.quanta,
+            bytes: outcome.bytes,
+            data,
+            damages: damages.collect(),
+            versions_lost: outcome.victim_count,
+            versions: versions.collect(),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Audit of the pool: whether what it holds is what was stored, and what is lost where it is not.
+//!
+//! Without `data` the stored checksum of every quantum is compared, which finds what the disk has
+//! done. With it every quantum is decompressed and every chunk compared with its digest, which is
+//! all that a restore would do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use catalog::{EventRow, Filespace, Node, Write};
+use chunk::{Decompressor, RawQuantum};
+use format::pack::{QuantumEntry, Table};
+use model::{FilespaceId, NodeId, PackNumber, Place};
+use tonic::Status;
+
+use crate::core::{Core, DOMAIN};
+use crate::records::{self, Owner, Record, Seen};
+use crate::refusal;
+use crate::restore::places;
+
+/// Objects named at most.
+const OBJECTS_MAX: usize = 1000;
+
+/// What to look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Order {
+    /// Compare every chunk with its digest.
+    pub(crate) data: bool,
+    /// Bytes read in a second at most.
+    pub(crate) rate: Option<u64>,
+}
+
+/// Something that is damaged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Damage {
+    pub(crate) pack: PackNumber,
+    /// The indexes of its chunks: the first, and one behind the last. None are known of a pack
+    /// whose table is lost.
+    pub(crate) chunks: Option<(u32, u32)>,
+    pub(crate) reason: String,
+}
+
+/// A version that cannot be restored as a whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Victim {
+    pub(crate) node: String,
+    /// On the node, from `/`.
+    pub(crate) path: Vec<u8>,
+    pub(crate) is_active: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) packs: u64,
+    pub(crate) packs_done: u64,
+    pub(crate) quanta: u64,
+    pub(crate) bytes: u64,
+    pub(crate) damages: Vec<Damage>,
+    pub(crate) victims: Vec<Victim>,
+    /// All of them, also those that are not named.
+    pub(crate) victim_count: u64,
+}
+
+pub(crate) type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
+
+/// Reads all packs; then, if anything is damaged, the catalogue for what that costs.
+pub(crate) fn run(
+    core: &std::sync::Arc<Core>,
+    order: Order,
+    listener: Listener<'_>,
+) -> Result<Outcome, Status> {
+    // What is read here must not be removed meanwhile.
+    let _reading = core.use_packs(false);
+    let none = |_| Status::internal("no zstd context");
+    let mut audit = Audit {
+        core,
+        order,
+        decompressor: Decompressor::new().map_err(none)?,
+        raw: RawQuantum::default(),
+        started: sys::clock::monotonic(),
+        outcome: Outcome::default(),
+        listener,
+    };
+    audit.packs()?;
+    if !audit.outcome.damages.is_empty() {
+        audit.victims()?;
+        audit.note()?;
+    }
+    Ok(audit.outcome)
+}
+
+struct Audit<'a> {
+    core: &'a Core,
+    order: Order,
+    decompressor: Decompressor,
+    raw: RawQuantum,
+    started: std::time::Instant,
+    outcome: Outcome,
+    listener: Listener<'a>,
+}
+
+impl Audit<'_> {
+    fn packs(&mut self) -> Result<(), Status> {
+        let rows = self.core.catalog.packs().map_err(|error| refusal::catalog(&error))?;
+        self.outcome.packs = rows.len() as u64;
+        for row in rows {
+            // One that was condemned before this began may go; nothing needs it.
+            if !self.core.condemned().holds(row.number) {
+                self.pack(row.number)?;
+            }
+            self.outcome.packs_done += 1;
+        }
+        Ok(())
+    }
+
+    fn pack(&mut self, pack: PackNumber) -> Result<(), Status> {
+        let table = match self.core.pool.table(pack) {
+            Ok(table) => table,
+            Err(error) => {
+                let reason = refusal::chain(&error);
+                self.outcome.damages.push(Damage { pack, chunks: None, reason });
+                return Ok(());
+            }
+        };
+        for quantum in table.quanta() {
+            if let Err(reason) = self.quantum(&table, quantum) {
+                let chunks = (quantum.first_index, quantum.first_index + quantum.chunk_count);
+                self.outcome.damages.push(Damage { pack, chunks: Some(chunks), reason });
+            }
+            self.outcome.quanta += 1;
+            self.outcome.bytes += u64::from(quantum.record_bytes);
+            self.pace();
+            if !(self.listener)(&self.outcome) {
+                return Err(Status::cancelled("the audit was cancelled"));
+            }
+        }
+        Ok(())
+    }
+
+    fn quantum(&mut self, table: &Table, quantum: &QuantumEntry) -> Result<(), String> {
+        let record = self.core.pool.read(table.pack, quantum);
+        let record = record.map_err(|error| refusal::chain(&error))?;
+        if !self.order.data {
+            return Ok(());
+        }
+        self.decompressor
+            .decode_into(&record, &mut self.raw)
+            .map_err(|damage| damage.to_string())?;
+        let from = quantum.first_index as usize;
+        let digests = &table.digests()[from..from + quantum.chunk_count as usize];
+        let is_right = self.raw.chunks().count() == digests.len()
+            && self
+                .raw
+                .chunks()
+                .zip(digests)
+                .all(|(chunk, digest)| self.core.pool.digest_of(DOMAIN, chunk) == *digest);
+        if is_right { Ok(()) } else { Err("a chunk is not what its digest says".to_owned()) }
+    }
+
+    fn pace(&self) {
+        let Some(rate) = self.order.rate.filter(|rate| *rate > 0) else { return };
+        let due = Duration::from_micros(self.outcome.bytes.saturating_mul(1_000_000) / rate);
+        let early = due.saturating_sub(self.started.elapsed());
+        if !early.is_zero() {
+            sys::clock::sleep(early);
+        }
+    }
+
+    /// Which versions need what is damaged.
+    fn victims(&mut self) -> Result<(), Status> {
+        let failed = |error| refusal::catalog(&error);
+        let mut lost: BTreeMap<PackNumber, Vec<Option<(u32, u32)>>> = BTreeMap::new();
+        for damage in &self.outcome.damages {
+            lost.entry(damage.pack).or_default().push(damage.chunks);
+        }
+        let is_lost = |place: Place| {
+            let of_pack = lost.get(&place.pack()).map_or(&[][..], Vec::as_slice);
+            of_pack
+                .iter()
+                .any(|chunks| chunks.is_none_or(|(from, to)| (from..to).contains(&place.index())))
+        };
+        let mut nodes: BTreeMap<NodeId, Node> = BTreeMap::new();
+        let mut filespaces: BTreeMap<FilespaceId, Filespace> = BTreeMap::new();
+        for node in self.core.catalog.nodes().map_err(failed)? {
+            for filespace in self.core.catalog.filespaces(node.id).map_err(failed)? {
+                filespaces.insert(filespace.id, filespace);
+            }
+            nodes.insert(node.id, node);
+        }
+        let core = self.core;
+        records::visit(core, &mut |seen| {
+            let Seen::Record(Owner { node, filespace }, record) = seen else {
+                let goes_on = (self.listener)(&self.outcome);
+                let cancelled = || Status::cancelled("the audit was cancelled");
+                return goes_on.then_some(()).ok_or_else(cancelled);
+            };
+            for object in record.objects()? {
+                if !places(&object).any(is_lost) {
+                    continue;
+                }
+                self.outcome.victim_count += 1;
+                if self.outcome.victims.len() == OBJECTS_MAX {
+                    continue;
+                }
+                let known = filespaces.get(&filespace);
+                let mount_point = known.map_or(&b"/"[..], |known| model::mount_point(&known.name));
+                let path = record.directory().join(&object.name);
+                let path = if mount_point == b"/" { path } else { [mount_point, &path].concat() };
+                self.outcome.victims.push(Victim {
+                    node: nodes.get(&node).map(|node| node.name.to_string()).unwrap_or_default(),
+                    path,
+                    is_active: matches!(record, Record::Page(_)),
+                });
+            }
+            Ok(())
+        })
+    }
+
+    fn note(&self) -> Result<(), Status> {
+        let packs: BTreeSet<PackNumber> =
+            self.outcome.damages.iter().map(|damage| damage.pack).collect();
+        let event = EventRow {
+            time: sys::clock::now(),
+            actor: "server".to_owned(),
+            what: "damage found".to_owned(),
+            details: format!(
+                "{} quanta of {} packs; {} versions need them",
+                self.outcome.damages.len(),
+                packs.len(),
+                self.outcome.victim_count
+            ),
+        };
+        let note = vec![Write::AddEvent(event)];
+        self.core.catalog.commit(note).map_err(|error| refusal::catalog(&error))
+    }
+}
