@@ -44,7 +44,7 @@ use crate::link::Link;
 use crate::progress::{Phase, Progress};
 use crate::report::{BackupReport, Failure};
 use crate::rules::Rules;
-use crate::{BackupOptions, ClientError, ErrorKind};
+use crate::{BackupOptions, ClientError, ErrorKind, STREAM_FILESPACE, Stream};
 pub(crate) use settled::NO_CHANGE_TIME;
 use tally::Tally;
 
@@ -115,6 +115,39 @@ pub(crate) fn run(
     report.filespaces = scopes.into_keys().collect();
     report.dry_run = options.dry_run;
     report.archive = archive.map(|archive| archive.number);
+    report.elapsed = started.elapsed();
+    Ok(report)
+}
+
+/// Backs up a stream as a file.
+pub(crate) fn run_stream(
+    link: &Link,
+    home: &Home,
+    options: &BackupOptions,
+    (name, stream): (&[u8], &mut dyn Stream),
+    progress: &Arc<Progress>,
+) -> Result<BackupReport, ClientError> {
+    let started = sys::clock::monotonic();
+    let tally = Tally::new(Arc::clone(progress));
+    let target = [b"/", name].concat();
+    let is_name = !name.contains(&b'/') && !matches!(name, b"" | b"." | b"..");
+    let place = is_name.then(|| split(&target)).flatten().ok_or_else(|| {
+        let message = format!("'{}' is not the name of a file", model::escaped(name));
+        ClientError::new(ErrorKind::Usage, message)
+    })?;
+    let excludes = &options.excludes;
+    let list = options.inclexcl.as_deref();
+    let rules = Rules::load(home, link, list, excludes, Operation::Backup)?;
+    rules.warnings.iter().for_each(|warning| tally.warn(warning.clone()));
+    progress.enter(Phase::Running);
+    let site = session::Site { link, home, options, rules: &rules, tally: &tally };
+    let targets = [target];
+    let scope = session::Scope { filespace: STREAM_FILESPACE, targets: &targets };
+    session::back_up_stream(site, scope, place, stream)?;
+    progress.enter(Phase::Finishing);
+    let mut report = tally.into_report();
+    report.node = link.hello().node.clone();
+    report.filespaces = vec![STREAM_FILESPACE.to_vec()];
     report.elapsed = started.elapsed();
     Ok(report)
 }

@@ -39,6 +39,12 @@ pub(crate) struct ClientConfig {
     /// DIRMC: the class of directories, if not the one that keeps longest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) dirmc: Option<String>,
+    /// A shell command that runs before each backup and archive; if it fails, they do not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pre_command: Option<String>,
+    /// One that runs behind them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) post_command: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) tuning: Tuning,
 }
@@ -70,6 +76,21 @@ pub(crate) struct Identity {
     pub(crate) leaf: CertificateDer<'static>,
     pub(crate) ca: CertificateDer<'static>,
     pub(crate) key: PrivateKeyDer<'static>,
+}
+
+/// Shell commands to run around backups and archives, as the node's folder has them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Commands {
+    /// Before; if it fails nothing is backed up.
+    pub pre: Option<String>,
+    /// Behind, whatever has come of it.
+    pub post: Option<String>,
+}
+
+/// Reads what the node's folder says is to be run around a backup.
+pub fn commands(home: &Path) -> Result<Commands, ClientError> {
+    let ClientConfig { pre_command, post_command, .. } = Home::load(home)?.config;
+    Ok(Commands { pre: pre_command, post: post_command })
 }
 
 impl Home {
@@ -181,6 +202,8 @@ pub fn enroll(home: &Path, address: &str, token: &str) -> Result<Enrolled, Clien
         dedup_cache_folder: None,
         inclexcl: None,
         dirmc: None,
+        pre_command: None,
+        post_command: None,
         tuning: Tuning::default(),
     };
     let text = toml::to_string(&config)

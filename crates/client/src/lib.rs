@@ -30,7 +30,7 @@ pub use archive::{ArchiveSummary, DeletionSummary};
 pub use backup::Targets;
 pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
-pub use home::{Enrolled, enroll};
+pub use home::{Commands, Enrolled, commands, enroll};
 pub use link::{Class, FilespaceSummary, Hello};
 pub use list::ListedVersion;
 pub use preview::{PreviewOptions, Previewed, RuleShown, Ruled};
@@ -71,6 +71,19 @@ pub struct ArchiveOptions {
     /// Delete the files on this machine once the archive is complete and has been verified.
     pub delete: bool,
 }
+
+/// Something that ends, to be backed up as a file.
+pub trait Stream {
+    /// Reads some bytes; 0 at the end. [`std::io::ErrorKind::Interrupted`] where none come for a
+    /// while, so that a backup can be stopped meanwhile.
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize>;
+
+    /// Whether what was read is all there was to read; else why not. Called once, at the end.
+    fn finish(&mut self) -> Result<(), String>;
+}
+
+/// The filespace that streams are files of.
+pub const STREAM_FILESPACE: &[u8] = b"/stdin";
 
 /// Where a restore takes from.
 #[derive(Clone, Debug, Default)]
@@ -246,6 +259,17 @@ impl Client {
         visit: &mut dyn FnMut(&Ruled) -> bool,
     ) -> Result<Previewed, ClientError> {
         preview::preview(&self.link, &self.home, options, visit)
+    }
+
+    /// Backs up `stream` as the file `name` of the filespace [`STREAM_FILESPACE`].
+    pub fn backup_stream(
+        &self,
+        options: &BackupOptions,
+        name: &[u8],
+        stream: &mut dyn Stream,
+        progress: &Arc<Progress>,
+    ) -> Result<BackupReport, ClientError> {
+        backup::run_stream(&self.link, &self.home, options, (name, stream), progress)
     }
 
     /// Restores. A rerun skips what is right already.

@@ -75,9 +75,11 @@ fn list_place(
     }
     let own = select(place.selection(false), options);
     let seen = list(link, &place.filespace, own, visit)?;
-    if !seen.has_directory || seen.is_stopped {
-        return Ok(seen.entries > 0);
+    let is_other = seen.entries > 0 && !seen.has_directory;
+    if is_other || seen.is_stopped {
+        return Ok(true);
     }
+    // What lies in a directory may be stored where the directory itself is not.
     let below = place.below();
     let selection = proto::Selection {
         filespace: place.filespace.clone().into(),
@@ -85,8 +87,8 @@ fn list_place(
         one_directory: true,
         ..proto::Selection::default()
     };
-    list(link, &place.filespace, select(selection, options), visit)?;
-    Ok(true)
+    let below = list(link, &place.filespace, select(selection, options), visit)?;
+    Ok(seen.entries + below.entries > 0)
 }
 
 #[derive(Default)]

@@ -15,6 +15,7 @@
 
 mod address;
 mod arguments;
+mod around;
 mod commands;
 mod error;
 mod home;
@@ -26,6 +27,7 @@ mod output;
 mod path;
 mod quantity;
 mod report;
+mod stream;
 mod table;
 
 use std::process::ExitCode;

@@ -23,6 +23,7 @@ mod listing;
 pub mod map;
 pub mod mount;
 pub mod net;
+pub mod pipe;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;
 mod source;

@@ -10,7 +10,7 @@ use crossbeam_channel::Sender;
 use format::page;
 use model::{
     Attributes, ChunkDigest, ChunkRange, ClassId, DirPath, DirectoryDigest, Extent, Kind, Name,
-    Object, PAGE_OBJECTS_MAX, Payload, PlaceCode as _, ServerTime, SessionPlace, Stat,
+    Object, PAGE_OBJECTS_MAX, Payload, PlaceCode as _, ServerTime, SessionPlace, Stat, Timestamp,
 };
 use sys::Found;
 use wire::{Grant, proto};
@@ -20,15 +20,17 @@ use super::crew::Crew;
 use super::data::{Assembler, At, ChunkRef, Chunks};
 use super::digest::Digester;
 use super::outbox::{Change, Outgoing};
-use super::read::{Collect, Content, Fidelity, FileReader, Part, Patience, ReadFailure, Sink};
+use super::read::{
+    Collect, Content, Fidelity, FileReader, Part, Patience, ReadFailure, Sink, read_stream,
+};
 use super::settled::{NO_CHANGE_TIME, Settled, settled};
 use super::tally::Tally;
 use super::walk::{Segment, stats};
 use super::{absolute, pages};
-use crate::has_data;
 use crate::link::Link;
 use crate::report::Failure;
 use crate::rules::Rules;
+use crate::{Stream, has_data};
 
 /// Objects examined as one page at most; the page may be divided into so many more.
 const SEGMENT_OBJECTS_MAX: usize = 2 * PAGE_OBJECTS_MAX;
@@ -340,6 +342,64 @@ impl<'a> Examiner<'a> {
                 outcome.has_failed = true;
             }
         }
+    }
+
+    /// Takes a stream as the file `name` of the segment's directory.
+    pub(super) fn take_stream(&mut self, segment: &Segment, name: &Name, stream: &mut dyn Stream) {
+        let mut outcome = Outcome::default();
+        self.context.tally.inspect(1, 0);
+        match self.draft_stream(segment, name, stream) {
+            Ok(draft) => {
+                self.context.tally.bytes_inspected.fetch_add(draft.stat.size, Relaxed);
+                outcome.stored.push((draft.name.clone(), draft.stat));
+                self.count(segment, &self.context.tally.backed_up);
+                outcome.backed_up.push(draft);
+            }
+            Err(error) => self.fail(segment, name, error),
+        }
+        self.conclude(segment, outcome);
+    }
+
+    fn draft_stream(
+        &mut self,
+        segment: &Segment,
+        name: &Name,
+        stream: &mut dyn Stream,
+    ) -> Result<Draft, String> {
+        let class = self.class_of(segment, name, Kind::File);
+        if let Some(refusal) = self.context.rules.refuses(class) {
+            return Err(refusal);
+        }
+        let path = || absolute(self.context.filespace, &segment.path.join(name));
+        self.assembler.treat(self.context.rules.treatment(path));
+        let assembler = &mut self.assembler;
+        let mut collect = Collect { assembler, content: Content::default() };
+        let read = read_stream(stream, &self.context.tally.progress, &mut collect);
+        read.map_err(|error| error.to_string())?;
+        stream.finish()?;
+        let content = collect.content;
+        let tally = self.context.tally;
+        tally.deduplicated.fetch_add(u64::from(content.data_bytes > 0), Relaxed);
+        tally.bytes_before_dedup.fetch_add(content.data_bytes, Relaxed);
+        let micros = sys::clock::now().0;
+        let nanos = u32::try_from(micros.rem_euclid(1_000_000) * 1000).unwrap_or(0);
+        let (uid, gid) = sys::process::effective_ids();
+        let stat = Stat {
+            kind: Kind::File,
+            mode: 0o600,
+            uid,
+            gid,
+            size: content.data_bytes,
+            mtime: Timestamp { secs: micros.div_euclid(1_000_000), nanos },
+            ctime: NO_CHANGE_TIME,
+            inode: 0,
+            linked: false,
+            device: 0,
+        };
+        let content =
+            if stat.size > 0 { DraftContent::Data(content) } else { DraftContent::Nothing };
+        let attributes = Attributes::default();
+        Ok(Draft { name: name.clone(), class, stat, attributes, content })
     }
 
     fn draft(

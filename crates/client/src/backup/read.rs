@@ -8,6 +8,8 @@ use sys::{Dir, Found, Segment, SourceFile};
 
 use super::data::{Assembler, ChunkRef};
 use super::settled::{NO_CHANGE_TIME, Settled, settled};
+use crate::Stream;
+use crate::progress::Progress;
 
 /// A file that changes while it is read is read again so often at most (CHANGINGRETRIES).
 const CHANGING_RETRIES: u32 = 4;
@@ -236,6 +238,38 @@ impl FileReader {
         }
         Ok(end - start)
     }
+}
+
+/// Reads `stream` into `sink` to its end, or until the backup is stopped.
+pub(super) fn read_stream(
+    stream: &mut dyn Stream,
+    progress: &Progress,
+    sink: &mut impl Sink,
+) -> io::Result<()> {
+    let mut buffer = vec![0; READ_BYTES];
+    let (mut held, mut is_end) = (0, false);
+    while !is_end || held > 0 {
+        while !is_end && held < buffer.len() {
+            match stream.read(&mut buffer[held..]) {
+                Ok(0) => is_end = true,
+                Ok(bytes) => held += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            // Behind the reading: what ends the backup may have ended the stream too.
+            if progress.is_stopped() {
+                return Err(io::Error::other("the backup was stopped"));
+            }
+        }
+        let mut cut = 0;
+        while let Some(length) = chunk::cut(&buffer[cut..held], is_end) {
+            sink.chunk(&buffer[cut..cut + length]);
+            cut += length;
+        }
+        buffer.copy_within(cut..held, 0);
+        held -= cut;
+    }
+    Ok(())
 }
 
 /// Fills `buffer` as far as the file goes.

@@ -30,7 +30,7 @@ use crate::home::Home;
 use crate::link::Link;
 use crate::report::Failure;
 use crate::rules::Rules;
-use crate::{BackupOptions, ClientError, CompressionChoice, ErrorKind, Tuning};
+use crate::{BackupOptions, ClientError, CompressionChoice, ErrorKind, Stream, Tuning};
 
 /// Segments that wait to be examined at most.
 const SEGMENTS_WAITING: usize = 64;
@@ -85,6 +85,27 @@ pub(super) struct Site<'a> {
 
 /// Backs up what `scope` says.
 pub(super) fn back_up(site: Site<'_>, scope: Scope<'_>) -> Result<(), ClientError> {
+    expect_objects(site.link, &scope, site.tally)?;
+    in_session(site, &scope, &mut |session, outbox, answered| session.perform(outbox, answered))
+}
+
+/// Backs up `stream` as the file at `place` of the scope's filespace.
+pub(super) fn back_up_stream(
+    site: Site<'_>,
+    scope: Scope<'_>,
+    (directory, name): (DirPath, Name),
+    stream: &mut dyn Stream,
+) -> Result<(), ClientError> {
+    in_session(site, &scope, &mut |session, outbox, answered| {
+        session.perform_stream(outbox, answered, (&directory, &name), stream)
+    })
+}
+
+type Perform<'a> =
+    &'a mut dyn FnMut(&Session<'_>, Outbox<'_>, &Answered) -> Result<(), ClientError>;
+
+/// Opens a session for the filespace of `scope`, and has `perform` use it.
+fn in_session(site: Site<'_>, scope: &Scope<'_>, perform: Perform<'_>) -> Result<(), ClientError> {
     let Site { link, home, options, rules, tally } = site;
     let cache = open_cache(link, home);
     let deduplicates = options.tuning.or(home.config.tuning).deduplication.unwrap_or(true);
@@ -107,16 +128,15 @@ pub(super) fn back_up(site: Site<'_>, scope: Scope<'_>) -> Result<(), ClientErro
         keeps_frequency: is_whole && !options.full && !is_selective,
         is_dry: options.dry_run,
     };
-    expect_objects(link, &scope, tally)?;
-    let session = Session { context: &context, walkers: &walkers, tuning, options, scope: &scope };
+    let session = Session { context: &context, walkers: &walkers, tuning, options, scope };
     let answered = Answered::default();
     let (sender, receiver) = mpsc::channel(SENDING);
-    let stream = if options.dry_run { None } else { Some(open(link, &scope, &sender, receiver)?) };
+    let stream = if options.dry_run { None } else { Some(open(link, scope, &sender, receiver)?) };
     std::thread::scope(|threads| {
         if let Some(stream) = stream {
             threads.spawn(|| answered.read(link, stream, &chunks, tally));
         }
-        let outcome = session.perform(Outbox::new(sender, &answered, tally, tuning), &answered);
+        let outcome = perform(&session, Outbox::new(sender, &answered, tally, tuning), &answered);
         // The server's reason for ending the session says more than what followed from it.
         answered.take_failure().map_or(outcome, Err)
     })
@@ -234,6 +254,54 @@ impl Session<'_> {
         // Single objects that failed do not undo that everything was looked at.
         let complete = !is_withheld && !self.is_selective();
         outbox.close(complete, summary(&report))
+    }
+
+    /// Sends `stream` as a file. It cannot be read twice: what the server refuses has failed.
+    fn perform_stream(
+        &self,
+        mut outbox: Outbox<'_>,
+        answered: &Answered,
+        (directory, name): (&DirPath, &Name),
+        stream: &mut dyn Stream,
+    ) -> Result<(), ClientError> {
+        let Context { link, .. } = self.context;
+        let (first, old) = pages::holding(link, self.scope.filespace, directory, name.as_bytes())?;
+        drop(old);
+        let root = Dir::open(b"/").map_err(|error| {
+            ClientError::new(ErrorKind::Bug, format!("cannot open the root directory: {error}"))
+        })?;
+        let segment = Segment {
+            dir: Arc::new(root),
+            path: directory.clone(),
+            first,
+            entries: Vec::new(),
+            unreadable: Vec::new(),
+            is_whole: false,
+            counts: true,
+        };
+        let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
+        let press = Press::new(self.compression(), 0);
+        let presser = Presser::new(&press, outgoing_sender.clone())?;
+        let mut examiner = self.examiner(presser, None, outgoing_sender);
+        std::thread::scope(|threads| {
+            let sending = threads.spawn(|| outbox.run(&outgoing));
+            examiner.take_stream(&segment, name, stream);
+            examiner.flush();
+            drop(examiner);
+            joined(sending);
+        });
+        if self.tally().progress.is_stopped() {
+            return Err(ClientError::interrupted());
+        }
+        if answered.has_failed() {
+            return Err(ClientError::new(ErrorKind::Retry, "the session has failed"));
+        }
+        for object in outbox.take_rejected() {
+            let path = absolute(self.scope.filespace, &directory.join(name));
+            self.tally().backed_up.fetch_sub(1, Relaxed);
+            self.tally().fail(Failure { path, error: object.reason });
+        }
+        outbox.close(false, summary(&self.tally().report()))
     }
 
     /// Walks, examines, compresses and sends; returns the expirations that were held back.

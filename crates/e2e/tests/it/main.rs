@@ -40,4 +40,6 @@ mod rules;
 #[cfg(test)]
 mod scene;
 #[cfg(test)]
+mod streams;
+#[cfg(test)]
 mod tuning;

@@ -6,8 +6,7 @@ use client::{ArchiveOptions, BackupOptions, Targets};
 
 use super::{Context, backup};
 use crate::error::CommandError;
-use crate::moment;
-use crate::path;
+use crate::{around, moment, path};
 
 const COMMAND: &str = "holdfast archive";
 
@@ -48,6 +47,8 @@ pub(crate) struct Args {
     #[arg(long)]
     cross_filesystems: bool,
     #[command(flatten)]
+    around: backup::AroundArgs,
+    #[command(flatten)]
     tuning: backup::TuningArgs,
 }
 
@@ -73,7 +74,10 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         tuning: backup::tuning(&args.tuning),
         archive: Some(ArchiveOptions { description, class: args.class, delete: args.delete }),
     };
-    let report = context.watched(|client, progress| client.backup(&options, progress))?;
-    backup::show(&report, context);
-    Ok(report.exit_code())
+    let commands = args.around.commands(context)?;
+    around::run(&commands, || {
+        let report = context.watched(|client, progress| client.backup(&options, progress))?;
+        backup::show(&report, context);
+        Ok(report.exit_code())
+    })
 }

@@ -1,15 +1,17 @@
 //! `holdfast backup`: sends what has changed and expires what is gone.
 
+use std::ffi::OsString;
 use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use client::{BackupOptions, BackupReport, CompressionChoice, Targets, Tuning};
+use client::{BackupOptions, BackupReport, Commands, CompressionChoice, Stream, Targets, Tuning};
 use policy::Pattern;
 
 use super::Context;
 use crate::error::CommandError;
 use crate::report::{self, BackupDocument};
-use crate::{path, quantity};
+use crate::{around, path, quantity, stream};
 
 const COMMAND: &str = "holdfast backup";
 
@@ -21,6 +23,7 @@ const COMMAND: &str = "holdfast backup";
 Example:
   holdfast backup /home --exclude '*.o' --exclude 'cache/'
   find /srv -newer stamp -print0 | holdfast backup --filelist - -0
+  holdfast backup --stdin shop.sql --stdin-command 'pg_dump shop'
 
 A pattern without a slash matches at any depth, one that ends with a slash matches directories only;
 * ? [a-z] stand for characters, ... for directories, \\ takes the next character as it is.")]
@@ -31,7 +34,7 @@ pub(crate) struct Args {
     paths: Vec<PathBuf>,
     /// Leave out what matches, with all that is in it; may be given several times
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
-    exclude: Vec<std::ffi::OsString>,
+    exclude: Vec<OsString>,
     /// Take the include and exclude statements in this file instead of the node's own
     #[arg(long, value_name = "FILE")]
     inclexcl: Option<PathBuf>,
@@ -50,6 +53,12 @@ pub(crate) struct Args {
     /// The paths in the file list end with NUL instead of a newline
     #[arg(short = '0')]
     nul: bool,
+    /// Back up what comes in on standard input, as the file /stdin/NAME
+    #[arg(long, value_name = "NAME", conflicts_with_all = STREAM_CONFLICTS)]
+    stdin: Option<OsString>,
+    /// With --stdin: take what this shell command writes, and nothing of it if the command fails
+    #[arg(long, value_name = "COMMAND")]
+    stdin_command: Option<String>,
     /// Descend into other file systems too
     #[arg(long)]
     cross_filesystems: bool,
@@ -57,7 +66,48 @@ pub(crate) struct Args {
     #[arg(long)]
     confirm_expire: bool,
     #[command(flatten)]
+    around: AroundArgs,
+    #[command(flatten)]
     tuning: TuningArgs,
+}
+
+/// What makes no sense for a stream.
+const STREAM_CONFLICTS: [&str; 10] = [
+    "paths",
+    "filelist",
+    "nul",
+    "exclude",
+    "full",
+    "selective",
+    "dry_run",
+    "cross_filesystems",
+    "confirm_expire",
+    "inclexcl",
+];
+
+/// What goes before the commands of client.toml
+#[derive(clap::Args, Debug, Default)]
+#[command(next_help_heading = "Commands around it")]
+pub(super) struct AroundArgs {
+    /// Run this shell command before; if it fails do nothing
+    #[arg(long, value_name = "COMMAND")]
+    pre_command: Option<String>,
+    /// Run this shell command behind, whatever has come of it; it finds the exit code in
+    /// HOLDFAST_EXIT_CODE
+    #[arg(long, value_name = "COMMAND")]
+    post_command: Option<String>,
+}
+
+impl AroundArgs {
+    /// The commands to run, none for an empty one.
+    pub(super) fn commands(self, context: &Context) -> Result<Commands, CommandError> {
+        let Commands { pre, post } = client::commands(&context.home()?)?;
+        let is_one = |command: &String| !command.is_empty();
+        Ok(Commands {
+            pre: self.pre_command.or(pre).filter(is_one),
+            post: self.post_command.or(post).filter(is_one),
+        })
+    }
 }
 
 /// What goes before the section [tuning] of client.toml
@@ -83,7 +133,13 @@ pub(super) struct TuningArgs {
     txngroupmax: Option<u32>,
 }
 
-pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    if args.stdin.is_none() && args.stdin_command.is_some() {
+        let message = "--stdin-command writes a stream; name it with --stdin";
+        return Err(CommandError::usage(message, COMMAND));
+    }
+    let stream = args.stdin.take().map(|name| (name, args.stdin_command.take()));
+    let around = std::mem::take(&mut args.around);
     let options = BackupOptions {
         excludes: excludes(&args.exclude)?,
         inclexcl: args.inclexcl.clone(),
@@ -93,11 +149,35 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         confirm_expire: args.confirm_expire,
         tuning: tuning(&args.tuning),
         archive: None,
-        targets: targets(args)?,
+        targets: match stream {
+            None => targets(args)?,
+            Some(_) => Targets::Paths(Vec::new()),
+        },
     };
-    let report = context.watched(|client, progress| client.backup(&options, progress))?;
-    show(&report, context);
-    Ok(report.exit_code())
+    // A dry run does nothing.
+    let commands = if options.dry_run { Commands::default() } else { around.commands(context)? };
+    around::run(&commands, || {
+        let report = match stream {
+            None => context.watched(|client, progress| client.backup(&options, progress))?,
+            Some((name, command)) => {
+                let mut source = source(command.as_deref())?;
+                let (name, source) = (name.as_bytes(), &mut *source);
+                context.watched(|client, progress| {
+                    client.backup_stream(&options, name, source, progress)
+                })?
+            }
+        };
+        show(&report, context);
+        Ok(report.exit_code())
+    })
+}
+
+/// What is to be backed up as a stream.
+fn source(command: Option<&str>) -> Result<Box<dyn Stream>, CommandError> {
+    Ok(match command {
+        Some(command) => Box::new(stream::Output::of(command)?),
+        None => Box::new(stream::Input::open()?),
+    })
 }
 
 pub(super) fn tuning(args: &TuningArgs) -> Tuning {
@@ -145,9 +225,8 @@ pub(super) fn show(report: &BackupReport, context: &mut Context) {
 }
 
 /// The patterns of `--exclude`, known to be good.
-pub(super) fn excludes(patterns: &[std::ffi::OsString]) -> Result<Vec<Vec<u8>>, CommandError> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let check = |pattern: &std::ffi::OsString| {
+pub(super) fn excludes(patterns: &[OsString]) -> Result<Vec<Vec<u8>>, CommandError> {
+    let check = |pattern: &OsString| {
         let pattern = pattern.as_bytes();
         Pattern::parse(pattern).map(|_| pattern.to_vec()).map_err(|error| {
             let pattern = model::escaped(pattern);

@@ -1,0 +1,149 @@
+//! Streams backed up as files, and the commands around a backup.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use e2e::harness::{Outcome, binary};
+use e2e::nasty::Random;
+use rustix::process::Signal;
+
+use crate::scene::Scene;
+
+impl Scene {
+    #[track_caller]
+    fn backup_output(&self, name: &str, command: &str) -> Outcome {
+        self.node
+            .run(&["backup", "--stdin", name, "--stdin-command", command, "--json"])
+    }
+
+    /// Restores the stream `name` into the new folder `out`.
+    #[track_caller]
+    fn stream(&self, name: &str, out: &str) -> Vec<u8> {
+        let (path, out) = (PathBuf::from("/stdin").join(name), self.scratch.folder(out));
+        self.node.restore(&path, &out, &[]).expect(&[0]);
+        fs::read(out.join(name)).unwrap()
+    }
+}
+
+fn is_there(path: &Path) -> bool {
+    path.try_exists().unwrap()
+}
+
+#[test]
+fn a_stream_comes_back_as_it_was() {
+    let scene = Scene::new();
+    let source = scene.scratch.join("dump");
+    // Longer than a buffer, and no multiple of one; half of it is there twice.
+    let half = Random::new(5, b"stream").bytes(3_700_001);
+    fs::write(&source, [&half[..], &half].concat()).unwrap();
+    let piped = Command::new(binary())
+        .args(["backup", "--stdin", "dump", "--home"])
+        .arg(scene.node.home())
+        .stdin(Stdio::from(File::open(&source).unwrap()))
+        .output()
+        .unwrap();
+    assert!(piped.status.success(), "{}", String::from_utf8_lossy(&piped.stderr));
+    assert!(scene.stream("dump", "first") == fs::read(&source).unwrap());
+
+    let outcome = scene.backup_output("dump", &format!("cat {}; printf more", source.display()));
+    let document = outcome.expect(&[0]).counts(&[("backed_up", 1)]).json();
+    let sent = document["bytes_transferred"].as_u64().unwrap();
+    assert!(sent < 1_000_000, "what the server has is not sent again, but {sent} bytes were");
+    assert!(scene.stream("dump", "second").ends_with(b"more"));
+    let versions = scene.node.list("/stdin/dump".as_ref(), &["--inactive"]);
+    assert_eq!(versions.len(), 2, "{versions:?}");
+    scene.node.verify().expect(&[0]);
+
+    scene.backup_output("nothing", "true").expect(&[0]);
+    assert_eq!(scene.stream("nothing", "third"), b"");
+}
+
+#[test]
+fn a_command_that_fails_leaves_the_last_version() {
+    let scene = Scene::new();
+    scene.backup_output("dump", "echo whole").expect(&[0]);
+    let outcome = scene.backup_output("dump", "echo half; exit 3").expect(&[4]);
+    outcome.counts(&[("failed", 1), ("backed_up", 0)]).says("exit status: 3");
+    assert_eq!(scene.stream("dump", "out"), b"whole\n");
+    scene
+        .backup_output("dump", "echo half; kill -9 $$")
+        .expect(&[4])
+        .says("signal: 9");
+    assert_eq!(scene.node.list("/stdin/dump".as_ref(), &["--inactive"]).len(), 1);
+}
+
+#[test]
+fn a_stream_that_waits_can_be_stopped() {
+    let scene = Scene::new();
+    let mark = scene.scratch.join("mark");
+    let command = format!("echo half; touch {}; exec sleep 1000", mark.display());
+    let running = scene.node.spawn(&["backup", "--stdin", "dump", "--stdin-command", &command]);
+    while !is_there(&mark) {
+        e2e::clock::pause(Duration::from_millis(10));
+    }
+    running.signal(Signal::TERM);
+    running.wait().expect(&[12]);
+    scene.backup_output("other", "echo other").expect(&[0]);
+    let kept = scene.node.list("/stdin".as_ref(), &[]);
+    assert!(kept.iter().all(|row| !row.to_string().contains("dump")), "{kept:?}");
+}
+
+#[test]
+fn a_stream_has_one_name_and_nothing_else() {
+    let scene = Scene::new();
+    for name in ["a/b", "..", ""] {
+        scene.backup_output(name, "true").expect(&[12]).says("not the name of a file");
+    }
+    let tree = scene.tree.to_str().unwrap();
+    scene
+        .node
+        .run(&["backup", tree, "--stdin", "dump"])
+        .expect(&[12])
+        .says("--stdin");
+    scene
+        .node
+        .run(&["backup", tree, "--stdin-command", "true"])
+        .expect(&[12])
+        .says("--stdin");
+}
+
+#[test]
+fn commands_run_around_a_backup() {
+    let scene = Scene::with_files(3, 100);
+    let (before, behind) = (scene.scratch.join("before"), scene.scratch.join("behind"));
+    let path = scene.node.home().join("client.toml");
+    let own = fs::read_to_string(&path).unwrap();
+    let section = |pre: &str| {
+        let behind = behind.display();
+        format!("pre_command = \"{pre}\"\npost_command = \"echo $HOLDFAST_EXIT_CODE >> {behind}\"")
+    };
+    fs::write(&path, format!("{}\n{own}", section("exit 7"))).unwrap();
+    let refused = scene.node.backup(&scene.tree, &[]).expect(&[12]);
+    refused.says("ended with exit status: 7; nothing was backed up");
+    assert!(!is_there(&behind));
+
+    let pre =
+        format!("echo new > {}/new; echo noise; touch {}", scene.tree.display(), before.display());
+    fs::write(&path, format!("{}\n{own}", section(&pre))).unwrap();
+    // What the commands say must not get between the reader and the document.
+    let outcome = scene.node.backup(&scene.tree, &[]).expect(&[0]);
+    assert_eq!(outcome.json()["failed"], 0);
+    assert!(is_there(&before) && is_there(&scene.restore("out", &[]).join("new")));
+    assert_eq!(fs::read_to_string(&behind).unwrap(), "0\n");
+    scene.node.backup(&scene.tree.join("missing"), &[]).expect(&[4, 12]);
+    assert_ne!(fs::read_to_string(&behind).unwrap(), "0\n0\n");
+
+    fs::remove_file(&before).unwrap();
+    scene.node.backup(&scene.tree, &["--dry-run"]).expect(&[0]);
+    assert!(!is_there(&before), "a dry run does nothing");
+    let tree = scene.tree.to_str().unwrap();
+    let options = ["--pre-command", "", "--post-command", "exit 1"];
+    scene
+        .node
+        .run(&[&["archive", tree][..], &options].concat())
+        .expect(&[8])
+        .says("exit status: 1");
+    assert!(!is_there(&before), "an empty command is none");
+}

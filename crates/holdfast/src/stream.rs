@@ -1,0 +1,96 @@
+//! Where a stream to back up comes from: standard input, or what a command writes.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use client::Stream;
+
+use crate::error::CommandError;
+
+/// How long a read waits before it looks whether it is still wanted.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// What is written to this process.
+pub(crate) struct Input(File);
+
+impl Input {
+    pub(crate) fn open() -> Result<Self, CommandError> {
+        let input = io::stdin();
+        if input.is_terminal() {
+            let message = "standard input is a terminal; pipe into it what is to be backed up, \
+                           or name a --stdin-command";
+            return Err(CommandError::new(message));
+        }
+        let unbuffered = input
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| CommandError::new(format!("cannot read standard input: {error}")))?;
+        Ok(Self(unbuffered.into()))
+    }
+}
+
+impl Stream for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        read(&mut self.0, buffer)
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What a shell command writes. Dropped before its end it is killed.
+pub(crate) struct Output {
+    command: String,
+    child: Child,
+    output: ChildStdout,
+}
+
+impl Output {
+    pub(crate) fn of(command: &str) -> Result<Self, CommandError> {
+        let failed = |error: &io::Error| {
+            CommandError::new(format!("cannot start the command '{command}': {error}"))
+        };
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", command])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed(&error))?;
+        let output = child.stdout.take().ok_or_else(|| failed(&io::Error::other("no output")))?;
+        Ok(Self { command: command.to_owned(), child, output })
+    }
+}
+
+impl Stream for Output {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        read(&mut self.output, buffer)
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        match self.child.wait() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("the command '{}' ended with {status}", self.command)),
+            Err(error) => Err(format!("cannot wait for the command '{}': {error}", self.command)),
+        }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // It may have ended by itself: then there is nothing to kill, and nothing to say.
+        let _killed = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+fn read(source: &mut (impl Read + AsFd), buffer: &mut [u8]) -> io::Result<usize> {
+    if sys::pipe::is_readable(source, PATIENCE)? {
+        source.read(buffer)
+    } else {
+        Err(io::ErrorKind::Interrupted.into())
+    }
+}
