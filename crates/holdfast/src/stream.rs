@@ -42,36 +42,39 @@ impl Stream for Input {
     }
 }
 
-/// What a shell command writes. Dropped before its end it is killed.
+/// What a shell command writes. It starts with the first read; dropped before its end it is killed.
 pub(crate) struct Output {
     command: String,
-    child: Child,
-    output: ChildStdout,
+    running: Option<(Child, ChildStdout)>,
 }
 
 impl Output {
-    pub(crate) fn of(command: &str) -> Result<Self, CommandError> {
-        let failed = |error: &io::Error| {
-            CommandError::new(format!("cannot start the command '{command}': {error}"))
-        };
-        let mut child = Command::new("/bin/sh")
-            .args(["-c", command])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed(&error))?;
-        let output = child.stdout.take().ok_or_else(|| failed(&io::Error::other("no output")))?;
-        Ok(Self { command: command.to_owned(), child, output })
+    pub(crate) fn of(command: String) -> Self {
+        Self { command, running: None }
+    }
+
+    fn running(&mut self) -> io::Result<&mut (Child, ChildStdout)> {
+        if self.running.is_none() {
+            let mut child = Command::new("/bin/sh")
+                .args(["-c", &self.command])
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .spawn()?;
+            self.running = child.stdout.take().map(|output| (child, output));
+        }
+        self.running
+            .as_mut()
+            .ok_or_else(|| io::Error::other("the command has no output"))
     }
 }
 
 impl Stream for Output {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        read(&mut self.output, buffer)
+        read(&mut self.running()?.1, buffer)
     }
 
     fn finish(&mut self) -> Result<(), String> {
-        match self.child.wait() {
+        match self.running().and_then(|(child, _)| child.wait()) {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(format!("the command '{}' ended with {status}", self.command)),
             Err(error) => Err(format!("cannot wait for the command '{}': {error}", self.command)),
@@ -81,9 +84,11 @@ impl Stream for Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // It may have ended by itself: then there is nothing to kill, and nothing to say.
-        let _killed = self.child.kill();
-        let _status = self.child.wait();
+        if let Some((child, _)) = &mut self.running {
+            // It may have ended by itself: then there is nothing to kill, and nothing to say.
+            let _killed = child.kill();
+            let _status = child.wait();
+        }
     }
 }
 

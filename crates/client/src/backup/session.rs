@@ -28,9 +28,12 @@ use super::{Target, Targets, absolute, pages, split};
 use crate::cache::Cache;
 use crate::home::Home;
 use crate::link::Link;
+use crate::progress::Progress;
 use crate::report::Failure;
 use crate::rules::Rules;
-use crate::{BackupOptions, ClientError, CompressionChoice, ErrorKind, Stream, Tuning};
+use crate::{
+    BackupOptions, ClientError, CompressionChoice, ErrorKind, STREAM_FILESPACE, Stream, Tuning,
+};
 
 /// Segments that wait to be examined at most.
 const SEGMENTS_WAITING: usize = 64;
@@ -130,8 +133,12 @@ fn in_session(site: Site<'_>, scope: &Scope<'_>, perform: Perform<'_>) -> Result
     };
     let session = Session { context: &context, walkers: &walkers, tuning, options, scope };
     let answered = Answered::default();
-    let (sender, receiver) = mpsc::channel(SENDING);
-    let stream = if options.dry_run { None } else { Some(open(link, scope, &sender, receiver)?) };
+    let (sender, stream) = if options.dry_run {
+        (mpsc::channel(SENDING).0, None)
+    } else {
+        let (sender, stream) = open(link, scope, &tally.progress)?;
+        (sender, Some(stream))
+    };
     std::thread::scope(|threads| {
         if let Some(stream) = stream {
             threads.spawn(|| answered.read(link, stream, &chunks, tally));
@@ -168,19 +175,33 @@ fn expect_objects(link: &Link, scope: &Scope<'_>, tally: &Tally) -> Result<(), C
     Ok(())
 }
 
-/// Opens the session, waiting a little for the end of one that was cut off.
-fn open(
-    link: &Link,
-    scope: &Scope<'_>,
-    sender: &mpsc::Sender<proto::ToServer>,
-    receiver: mpsc::Receiver<proto::ToServer>,
-) -> Result<Streaming<proto::FromServer>, ClientError> {
-    let filespace = Bytes::copy_from_slice(scope.filespace);
+type Opened = (mpsc::Sender<proto::ToServer>, Streaming<proto::FromServer>);
+
+/// Opens the session. While another has the filespace it waits: a little, for the end of one that
+/// was cut off; with a stream for its turn, since streams share a filespace.
+fn open(link: &Link, scope: &Scope<'_>, progress: &Progress) -> Result<Opened, ClientError> {
+    let is_stream = scope.filespace == STREAM_FILESPACE;
+    let mut tries = 1;
+    loop {
+        match try_open(link, scope.filespace) {
+            Err(error) if error.kind == ErrorKind::Busy && (is_stream || tries < BUSY_TRIES) => {
+                sys::clock::sleep(BUSY_WAIT);
+            }
+            other => return other,
+        }
+        if progress.is_stopped() {
+            return Err(ClientError::interrupted());
+        }
+        tries += 1;
+    }
+}
+
+fn try_open(link: &Link, filespace: &[u8]) -> Result<Opened, ClientError> {
+    let (sender, receiver) = mpsc::channel(SENDING);
+    let filespace = Bytes::copy_from_slice(filespace);
     let open = proto::to_server::Message::Open(proto::OpenBackup { filespace });
-    let open = proto::ToServer { message: Some(open) };
-    wait_while_busy(link, &open)?;
     let lost = |_| ClientError::new(ErrorKind::Retry, "the connection to the server was lost");
-    sender.blocking_send(open).map_err(lost)?;
+    sender.blocking_send(proto::ToServer { message: Some(open) }).map_err(lost)?;
     let mut client = link.client();
     let stream = link.runtime.block_on(async {
         let mut stream = client.backup(ReceiverStream::new(receiver)).await?.into_inner();
@@ -189,27 +210,7 @@ fn open(
             _ => Err(ClientError::new(ErrorKind::Bug, "the server did not open the session")),
         }
     })?;
-    Ok(stream)
-}
-
-/// Opens and ends sessions until one is let in, so that the real one is too.
-fn wait_while_busy(link: &Link, open: &proto::ToServer) -> Result<(), ClientError> {
-    let attempt = || {
-        let mut client = link.client();
-        link.runtime.block_on(async {
-            let once = tokio_stream::once(open.clone());
-            let mut stream = client.backup(once).await?.into_inner();
-            while stream.message().await?.is_some() {}
-            Ok::<_, ClientError>(())
-        })
-    };
-    for _ in 1..BUSY_TRIES {
-        match attempt() {
-            Err(error) if error.kind == ErrorKind::Busy => sys::clock::sleep(BUSY_WAIT),
-            other => return other,
-        }
-    }
-    attempt()
+    Ok((sender, stream))
 }
 
 struct Session<'a> {

@@ -91,6 +91,28 @@ fn a_stream_that_waits_can_be_stopped() {
 }
 
 #[test]
+fn streams_wait_for_each_other() {
+    let scene = Scene::new();
+    let (begun, go_on) = (scene.scratch.join("begun"), scene.scratch.join("go_on"));
+    let (begun_shown, go_on_shown) = (begun.display(), go_on.display());
+    let first =
+        format!("touch {begun_shown}; until test -e {go_on_shown}; do sleep 0.1; done; echo first");
+    let first = scene.node.spawn(&["backup", "--stdin", "first", "--stdin-command", &first]);
+    while !is_there(&begun) {
+        e2e::clock::pause(Duration::from_millis(10));
+    }
+    let second = ["backup", "--stdin", "second", "--stdin-command", "echo second"];
+    let second = scene.node.spawn(&second);
+    // Longer than a backup of files waits.
+    assert!(!second.ends_within(Duration::from_secs(7)));
+    fs::write(&go_on, "").unwrap();
+    first.wait().expect(&[0]);
+    second.wait().expect(&[0]);
+    assert_eq!(scene.stream("first", "out"), b"first\n");
+    assert_eq!(scene.stream("second", "out2"), b"second\n");
+}
+
+#[test]
 fn a_stream_has_one_name_and_nothing_else() {
     let scene = Scene::new();
     for name in ["a/b", "..", ""] {

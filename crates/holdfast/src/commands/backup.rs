@@ -160,7 +160,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         let report = match stream {
             None => context.watched(|client, progress| client.backup(&options, progress))?,
             Some((name, command)) => {
-                let mut source = source(command.as_deref())?;
+                let mut source = source(command)?;
                 let (name, source) = (name.as_bytes(), &mut *source);
                 context.watched(|client, progress| {
                     client.backup_stream(&options, name, source, progress)
@@ -173,9 +173,9 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
 }
 
 /// What is to be backed up as a stream.
-fn source(command: Option<&str>) -> Result<Box<dyn Stream>, CommandError> {
+fn source(command: Option<String>) -> Result<Box<dyn Stream>, CommandError> {
     Ok(match command {
-        Some(command) => Box::new(stream::Output::of(command)?),
+        Some(command) => Box::new(stream::Output::of(command)),
         None => Box::new(stream::Input::open()?),
     })
 }
