@@ -220,6 +220,8 @@ pub enum PackState {
     Sealed,
     /// Nothing names its chunks, and nothing new may; it goes once that is certain.
     Condemned,
+    /// An audit has found damage in it; nothing new may name its chunks.
+    Damaged,
 }
 
 impl PackState {

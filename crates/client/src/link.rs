@@ -1,12 +1,12 @@
 //! The connection to the server: TLS 1.3 pinned to its CA, greeting, renewal of the certificate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper_util::rt::TokioIo;
-use model::{ClassId, DirPath, ServerTime};
+use model::{ClassId, DirPath, PackNumber, ServerTime};
 use policy::{ArchiveCopyGroup, BackupCopyGroup};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -57,6 +57,8 @@ pub struct Hello {
     pub directory_class: ClassId,
     /// Name and text of the statements that come behind the node's own.
     pub option_set: Option<(String, Vec<u8>)>,
+    /// Packs that are damaged: what they hold has to be sent again.
+    pub damaged_packs: BTreeSet<PackNumber>,
 }
 
 /// What the client must know of a management class.
@@ -190,6 +192,7 @@ impl Link {
             default_class: number(reply.default_class)?,
             directory_class: number(reply.directory_class)?,
             option_set: option_set.map(|set| (set.name, set.text.to_vec())),
+            damaged_packs: reply.damaged_packs.into_iter().map(PackNumber).collect(),
         };
         let domain_key = chunk::DomainKey::new(domain_key);
         Ok(Self { runtime, client, hello, domain_key, digest_key })

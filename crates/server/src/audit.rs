@@ -5,9 +5,10 @@
 //! all that a restore would do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use catalog::{EventRow, Filespace, Node, Write};
+use catalog::{EventRow, Filespace, Node, PackRow, PackState, Write};
 use chunk::{Decompressor, RawQuantum};
 use format::pack::{QuantumEntry, Table};
 use model::{FilespaceId, NodeId, PackNumber, Place};
@@ -82,6 +83,7 @@ pub(crate) fn run(
         listener,
     };
     audit.packs()?;
+    audit.judge()?;
     if !audit.outcome.damages.is_empty() {
         audit.victims()?;
         audit.note()?;
@@ -105,7 +107,7 @@ impl Audit<'_> {
         self.outcome.packs = rows.len() as u64;
         for row in rows {
             // One that was condemned before this began may go; nothing needs it.
-            if !self.core.condemned().holds(row.number) {
+            if row.state != PackState::Condemned {
                 self.pack(row.number)?;
             }
             self.outcome.packs_done += 1;
@@ -164,6 +166,47 @@ impl Audit<'_> {
         if !early.is_zero() {
             sys::clock::sleep(early);
         }
+    }
+
+    /// Has nothing new lean on packs that are damaged, and lets those be used again that every
+    /// chunk was found whole of: somebody has put them back.
+    fn judge(&self) -> Result<(), Status> {
+        let failed = |error| refusal::catalog(&error);
+        let damaged: BTreeSet<PackNumber> =
+            self.outcome.damages.iter().map(|damage| damage.pack).collect();
+        let lock = &self.core.condemned;
+        // Waits for the commits that go on, and stops the next ones.
+        let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
+        let (mut writes, mut out, mut back) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        for row in self.core.catalog.packs().map_err(failed)? {
+            let is_damaged = damaged.contains(&row.number);
+            let state = match row.state {
+                PackState::Sealed if is_damaged => {
+                    out.insert(row.number);
+                    PackState::Damaged
+                }
+                PackState::Damaged if !is_damaged && self.order.data => {
+                    back.insert(row.number);
+                    PackState::Sealed
+                }
+                // What is still written is judged by the next audit.
+                _ => continue,
+            };
+            writes.push(Write::PutPack(PackRow { state, ..row }));
+        }
+        self.core.catalog.commit(writes).map_err(failed)?;
+        condemned.damaged.extend(&out);
+        condemned.damaged.retain(|pack| !back.contains(pack));
+        drop(condemned);
+        for pack in &back {
+            // An index that lacks them costs duplicates.
+            if let Ok(table) = self.core.pool.table(*pack)
+                && let Err(error) = self.core.index_table(&table)
+            {
+                tracing::warn!(error = refusal::chain(&error), "a pack was not indexed again");
+            }
+        }
+        if out.is_empty() { Ok(()) } else { self.core.forget_packs(&out) }
     }
 
     /// Which versions need what is damaged.

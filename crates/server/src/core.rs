@@ -62,11 +62,13 @@ pub(crate) struct Condemned {
     pub(crate) packs: BTreeMap<PackNumber, Option<u64>>,
     /// Removed since the process began. A backup may still hold places in them.
     pub(crate) gone: BTreeSet<PackNumber>,
+    /// What an audit has found damaged, in part at least. What names them goes on to.
+    pub(crate) damaged: BTreeSet<PackNumber>,
 }
 
 impl Condemned {
     pub(crate) fn holds(&self, pack: PackNumber) -> bool {
-        self.packs.contains_key(&pack) || self.gone.contains(&pack)
+        self.packs.contains_key(&pack) || self.gone.contains(&pack) || self.damaged.contains(&pack)
     }
 }
 
@@ -299,9 +301,12 @@ fn known_packs(rows: &[PackRow]) -> BTreeMap<PackNumber, Known> {
 }
 
 fn condemned_packs(rows: &[PackRow]) -> Condemned {
-    let condemned = rows.iter().filter(|row| row.state == PackState::Condemned);
-    let packs = condemned.map(|row| (row.number, None)).collect();
-    Condemned { packs, gone: BTreeSet::new() }
+    let of = |state| rows.iter().filter(move |row| row.state == state).map(|row| row.number);
+    Condemned {
+        packs: of(PackState::Condemned).map(|pack| (pack, None)).collect(),
+        gone: BTreeSet::new(),
+        damaged: of(PackState::Damaged).collect(),
+    }
 }
 
 /// Those who use packs: backups from when they open, restores from when they begin to select.

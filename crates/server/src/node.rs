@@ -308,6 +308,7 @@ fn hello(core: &Core, node: &Node) -> Result<proto::HelloReply, Status> {
         default_class: u32::from(policy.default_class.0),
         directory_class: u32::from(policy.directory_class().0),
         option_set: Some(option_set(core, node)?),
+        damaged_packs: core.condemned().damaged.iter().map(|pack| pack.0).collect(),
     })
 }
 

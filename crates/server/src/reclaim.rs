@@ -355,12 +355,16 @@ impl Round<'_> {
         if packs.is_empty() {
             return Ok(());
         }
-        commit(self.core, self.rows(packs, PackState::Sealed)?)?;
+        let damaged = self.core.condemned().damaged.clone();
+        let (damaged, whole) = packs.iter().partition(|pack| damaged.contains(pack));
+        let writes =
+            [self.rows(&damaged, PackState::Damaged)?, self.rows(&whole, PackState::Sealed)?];
+        commit(self.core, writes.concat())?;
         let lock = &self.core.condemned;
         let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
         condemned.packs.retain(|pack, _| !packs.contains(pack));
         drop(condemned);
-        for pack in packs {
+        for pack in &whole {
             // An index that lacks them costs duplicates.
             if let Ok(table) = self.core.pool.table(*pack)
                 && let Err(error) = self.core.index_table(&table)
@@ -379,7 +383,9 @@ impl Round<'_> {
             .pool
             .remove(pack)
             .map_err(|error| Status::unavailable(format!("pack {pack} stays: {error}")))?;
-        lock.write().unwrap_or_else(PoisonError::into_inner).packs.remove(&pack);
+        let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
+        condemned.packs.remove(&pack);
+        condemned.damaged.remove(&pack);
         Ok(())
     }
 }

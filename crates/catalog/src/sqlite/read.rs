@@ -196,7 +196,8 @@ pub(super) fn packs(connection: &Connection) -> Result<Vec<PackRow>, CatalogErro
             state: match row.get(2)? {
                 0 => PackState::Open,
                 1 => PackState::Sealed,
-                _ => PackState::Condemned,
+                2 => PackState::Condemned,
+                _ => PackState::Damaged,
             },
             bytes: row.get(3)?,
         })

@@ -211,6 +211,7 @@ fn put_pack(connection: &Connection, pack: &PackRow) -> Result<(), CatalogError>
         PackState::Open => 0,
         PackState::Sealed => 1,
         PackState::Condemned => 2,
+        PackState::Damaged => 3,
     };
     execute(connection, put, &[&pack.number.0, &pack.domain.0, &sealed, &pack.bytes])?;
     Ok(())

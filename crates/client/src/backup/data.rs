@@ -1,17 +1,18 @@
 //! Chunks on their way: deduplicated against grants and against this session, collected into
 //! quanta.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use chunk::{DomainKey, RawQuantum};
 use crossbeam_channel::Sender;
-use model::{ChunkDigest, GrantMac, Place, SessionPlace};
+use model::{ChunkDigest, GrantMac, PackNumber, Place, SessionPlace};
 
 use super::press::{Filled, FullQuantum, Presser};
 use super::tally::Tally;
 use crate::cache::Cache;
+use crate::link::Link;
 use crate::rules::FileTreatment;
 
 /// Where a chunk of an object is.
@@ -33,15 +34,30 @@ pub(super) struct Chunks<'a> {
     deduplicates: bool,
     pub(super) key: &'a DomainKey,
     pub(super) cache: &'a Cache,
+    /// Packs that the server has found damaged: what they hold is to be sent again.
+    damaged: &'a BTreeSet<PackNumber>,
     /// Sent and not yet granted, by digest prefix.
     pending: Mutex<HashMap<[u8; 16], SessionPlace>>,
     next_quantum: AtomicU64,
 }
 
 impl<'a> Chunks<'a> {
-    pub(super) fn new(key: &'a DomainKey, cache: &'a Cache, deduplicates: bool) -> Self {
-        let pending = Mutex::default();
-        Self { deduplicates, key, cache, pending, next_quantum: AtomicU64::new(0) }
+    pub(super) fn new(link: &'a Link, cache: &'a Cache, deduplicates: bool) -> Self {
+        Self {
+            deduplicates,
+            key: &link.domain_key,
+            cache,
+            damaged: &link.hello().damaged_packs,
+            pending: Mutex::default(),
+            next_quantum: AtomicU64::new(0),
+        }
+    }
+
+    /// The grant of a chunk that the server has, as far as is known here.
+    fn grant_of(&self, digest: &ChunkDigest) -> Option<(Place, GrantMac)> {
+        self.cache
+            .get(digest)
+            .filter(|(place, _)| !self.damaged.contains(&place.pack()))
     }
 
     fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 16], SessionPlace>> {
@@ -64,7 +80,7 @@ impl<'a> Chunks<'a> {
         match chunk.at {
             At::Granted(..) => chunk,
             At::Sent(_) if !self.deduplicates => chunk,
-            At::Sent(_) => match self.cache.get(&chunk.digest) {
+            At::Sent(_) => match self.grant_of(&chunk.digest) {
                 Some((place, mac)) => ChunkRef { at: At::Granted(place, mac), ..chunk },
                 None => chunk,
             },
@@ -142,7 +158,7 @@ impl<'a> Assembler<'a> {
         }
         let digest = self.chunks.key.digest(self.raw.room(bytes));
         if self.trusts_grants && self.treatment.deduplicates {
-            if let Some((place, mac)) = self.chunks.cache.get(&digest) {
+            if let Some((place, mac)) = self.chunks.grant_of(&digest) {
                 return ChunkRef { digest, at: At::Granted(place, mac) };
             }
             if let Some(place) = self.chunks.pending().get(&digest.prefix()) {

@@ -112,7 +112,7 @@ fn in_session(site: Site<'_>, scope: &Scope<'_>, perform: Perform<'_>) -> Result
     let Site { link, home, options, rules, tally } = site;
     let cache = open_cache(link, home);
     let deduplicates = options.tuning.or(home.config.tuning).deduplication.unwrap_or(true);
-    let chunks = Chunks::new(&link.domain_key, &cache, deduplicates);
+    let chunks = Chunks::new(link, &cache, deduplicates);
     let digester = Digester::new(&link.digest_key, &canonical(rules, options));
     let tuning = options.tuning.or(home.config.tuning);
     let (walkers, readers) = crews(&tuning);

@@ -106,11 +106,32 @@ fn an_audit_names_what_is_damaged_and_what_that_costs() {
         .any(|version| version["path"] == path.to_str().unwrap() && version["node"] == "anna");
     assert!(is_named && lost.len() <= 3, "{damaged}");
     assert_eq!(scene.server.admin(&["events"])["what"], "damage found");
+    // The source still has it. An incremental sees no change, a full backup heals.
+    scene.backup();
+    scene.server.try_admin(&["audit"]).expect(&[4]);
+    scene
+        .node
+        .backup(&scene.tree, &["--full"])
+        .expect(&[0])
+        .counts(&[("failed", 0)]);
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("healed", &[])));
+    // What was is lost.
+    scene.node.verify().expect(&[4]).counts(&[("failed", lost.len() as u64)]);
+    // Back as it was, the pack serves again.
+    flip(&pack, offset, 16);
+    assert_eq!(scene.server.admin(&["audit", "--data"])["versions_lost"], 0);
     // A whole pack that is gone costs all that was in it.
     fs::remove_file(&pack).unwrap();
+    fs::remove_file(find_stored(scene.server.dir(), &content).0).unwrap();
     scene.server.restart();
     let gone = scene.server.try_admin(&["audit", "--data"]).expect(&[4]).json();
-    assert!(gone["versions_lost"].as_u64().unwrap() >= FILES as u64, "{gone}");
+    assert!(gone["versions_lost"].as_u64().unwrap() >= 2 * FILES as u64, "{gone}");
+    scene
+        .node
+        .backup(&scene.tree, &["--full"])
+        .expect(&[0])
+        .counts(&[("failed", 0)]);
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("healed-again", &[])));
 }
 
 #[test]

@@ -29,11 +29,13 @@ pub(crate) fn a_pack_is_replaced(engine: &dyn Engine) {
     let other = add(&*catalog, domain, 2);
     let open = add(&*catalog, domain, 1);
     let bytes = u64::try_from(i64::MAX).expect("positive");
-    let sealed = PackRow { state: PackState::Sealed, bytes, ..open };
-    catalog
-        .commit(vec![Write::PutPack(sealed.clone())])
-        .expect("the batch is performed");
-    assert_eq!(catalog.packs().expect("are listed"), [sealed, other]);
+    for state in [PackState::Sealed, PackState::Condemned, PackState::Damaged] {
+        let replaced = PackRow { state, bytes, ..open };
+        catalog
+            .commit(vec![Write::PutPack(replaced.clone())])
+            .expect("the batch is performed");
+        assert_eq!(catalog.packs().expect("are listed"), [replaced, other.clone()]);
+    }
 }
 
 pub(crate) fn a_pack_number_is_never_given_twice(engine: &dyn Engine) {

@@ -78,6 +78,12 @@ fn text(outcome: &AuditReply) -> String {
             &[&format!("  pack {}, {chunks}: ", damage.pack), &damage.reason, "\n"].concat(),
         );
     }
+    if !outcome.damages.is_empty() {
+        text.push_str(
+            "Nothing new leans on these packs any more. 'holdfast backup --full' on the nodes \
+             below\nstores again what they still have.\n",
+        );
+    }
     if outcome.victim_count > 0 {
         let count = quantity::count(outcome.victim_count);
         text.push_str(&["Versions that need them: ", &count, "\n"].concat());
