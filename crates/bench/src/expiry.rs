@@ -1,10 +1,13 @@
-//! `bench expiry`: dropping versions from a catalogue that holds millions.
+//! `bench expiry`: dropping versions from a catalogue that holds millions, and freeing the space of
+//! what nothing names any more.
 //!
 //! ```text
 //!   one server; a node that backs up DIR; two nodes with a past, written into the catalogue
 //!   backups of DIR alone
 //!   expiration of the first past:   counting only, then for real
 //!   expiration of the second past:  while DIR is backed up again and again
+//!   random files are backed up, and half of them changed and expired
+//!   reclamation alone; the same again, and reclamation while DIR is backed up again and again
 //! ```
 //!
 //! 1. The past is what years of backups leave: each file of it has an active version and four
@@ -13,6 +16,7 @@
 //!    catalogue, and lasts long enough to be measured.
 
 mod past;
+mod space;
 mod text;
 mod trial;
 
@@ -23,8 +27,9 @@ use crate::trouble::Trouble;
 
 pub(crate) const USAGE: &str = "\
 bench expiry DIR [--versions N] [--json] [--out DIR] [--work DIR]
-  Fills a server's catalogue with inactive versions and expires half of them: alone, and while the
-  tree DIR is backed up. DIR is only read.
+  Fills a server's catalogue with inactive versions and expires half of them, then backs up 1 GiB of
+  random files, changes half of them and reclaims the space: alone, and while the tree DIR is backed
+  up. DIR is only read.
 
   --versions N  So many inactive versions [default: 5000000]
   --json        Write one JSON document

@@ -13,7 +13,8 @@ use crate::process::{self, Finished, Runner, Server};
 use crate::trouble::Trouble;
 use crate::walk;
 
-const NODE: &str = "bench";
+/// The name of the node.
+pub(crate) const NODE: &str = "bench";
 
 /// One measurement. What a bare walk has not is zero.
 #[derive(Clone, Debug, Default)]

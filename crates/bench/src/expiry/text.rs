@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::space::Reclaimed;
 use super::trial::{Results, Run};
 use crate::page;
 use crate::site::Sample;
@@ -18,23 +19,24 @@ fn secs(samples: &[Sample]) -> Spread {
     Spread::of(samples.iter().map(|sample| sample.wall.as_secs_f64()))
 }
 
-/// How much longer a backup takes beside an expiration.
-fn slowdown(results: &Results) -> f64 {
-    secs(&results.backups_beside).median / secs(&results.backups_alone).median
+/// How much longer a backup takes than alone.
+fn slowdown(results: &Results, beside: &[Sample]) -> f64 {
+    secs(beside).median / secs(&results.backups_alone).median
 }
 
 pub(super) fn page(results: &Results) -> String {
-    [head(results), runs(results), backups(results)].concat()
+    [head(results), runs(results), reclamations(results), backups(results)].concat()
 }
 
 fn head(results: &Results) -> String {
     format!(
         "{}\nA catalogue with {} inactive versions ({:.0} MB), half of them due. The server needed \
-         {:.0} MiB of memory at most. Backups of `{}` ({} objects, {:.1} MB) read everything \
-         again. Load: {} before, {} after.\n\n",
-        page::head("Expiration"),
+         {:.0} MiB of memory at most until reclamation began, {:.0} MiB in all. Backups of `{}` \
+         ({} objects, {:.1} MB) read everything again. Load: {} before, {} after.\n\n",
+        page::head("Expiration and reclamation"),
         results.versions,
         float(results.catalog_bytes) / MB,
+        float(results.expiry_memory_bytes) / MIB,
         float(results.server_memory_bytes) / MIB,
         page::shown(&results.tree.to_string_lossy()),
         results.tally.objects,
@@ -66,19 +68,56 @@ fn runs(results: &Results) -> String {
     page::table(&head, &rows)
 }
 
+fn reclamations(results: &Results) -> String {
+    let row = |label: &str, run: &Reclaimed| {
+        let secs = run.wall.as_secs_f64().max(f64::MIN_POSITIVE);
+        vec![
+            label.to_owned(),
+            format!("{secs:.2}"),
+            run.examined.to_string(),
+            format!("{:.0}", float(run.examined) / secs),
+            format!("{:.0}", float(run.pack_bytes) / MB),
+            format!("{:.0}", float(run.bytes_removed) / MB),
+            format!("{:.0}", float(run.bytes_rewritten) / MB),
+            format!("{:.0}", float(run.bytes_removed) / MB / secs),
+        ]
+    };
+    let rows = [
+        row("reclaiming", &results.reclaimed),
+        row("the same beside backups", &results.reclaimed_beside),
+    ];
+    let head = [
+        "run",
+        "s",
+        "pages and versions read",
+        "read/s",
+        "packs, MB",
+        "removed, MB",
+        "written again, MB",
+        "removed, MB/s",
+    ];
+    let table = page::table(&head, &rows);
+    format!(
+        "\n1 GiB of random files, half of which die before each reclamation, here and there in \
+         every pack. All that is left in the catalogue is read, twice or more often.\n\n{table}"
+    )
+}
+
 fn backups(results: &Results) -> String {
     let row = |label: &str, samples: &[Sample]| {
-        vec![label.to_owned(), samples.len().to_string(), page::cell(secs(samples), 2)]
+        vec![
+            label.to_owned(),
+            samples.len().to_string(),
+            page::cell(secs(samples), 2),
+            format!("{:.2}", slowdown(results, samples)),
+        ]
     };
     let rows = [
         row("alone", &results.backups_alone),
         row("beside an expiration", &results.backups_beside),
+        row("beside a reclamation", &results.backups_beside_reclaim),
     ];
-    let table = page::table(&["backup", "count", "s"], &rows);
-    format!(
-        "\n{table}\nA backup beside an expiration takes {:.2} times as long.\n",
-        slowdown(results)
-    )
+    format!("\n{}", page::table(&["backup", "count", "s", "times as long"], &rows))
 }
 
 pub(super) fn document(results: &Results) -> Value {
@@ -88,6 +127,15 @@ pub(super) fn document(results: &Results) -> Value {
             "examined": run.examined,
             "expired": run.expired,
             "expired_bytes": run.expired_bytes,
+        })
+    };
+    let reclaimed = |run: &Reclaimed| {
+        json!({
+            "wall_secs": run.wall.as_secs_f64(),
+            "examined": run.examined,
+            "pack_bytes": run.pack_bytes,
+            "bytes_removed": run.bytes_removed,
+            "bytes_rewritten": run.bytes_rewritten,
         })
     };
     let samples = |samples: &[Sample]| samples.iter().map(Sample::json).collect::<Vec<_>>();
@@ -100,7 +148,12 @@ pub(super) fn document(results: &Results) -> Value {
         "beside": run(&results.beside),
         "backups_alone": samples(&results.backups_alone),
         "backups_beside": samples(&results.backups_beside),
-        "slowdown": slowdown(results),
+        "reclaimed": reclaimed(&results.reclaimed),
+        "reclaimed_beside": reclaimed(&results.reclaimed_beside),
+        "backups_beside_reclaim": samples(&results.backups_beside_reclaim),
+        "expiry_memory_bytes": results.expiry_memory_bytes,
+        "slowdown": slowdown(results, &results.backups_beside),
+        "slowdown_reclaim": slowdown(results, &results.backups_beside_reclaim),
         "load_before": results.load_before,
         "load_after": results.load_after,
     })

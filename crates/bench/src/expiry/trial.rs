@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::past;
+use super::space::{self, Dying, Reclaimed};
 use crate::machine;
 use crate::output;
 use crate::process::{self, Finished, Runner, Server};
@@ -39,6 +40,11 @@ pub(super) struct Results {
     pub(super) beside: Run,
     pub(super) backups_alone: Vec<Sample>,
     pub(super) backups_beside: Vec<Sample>,
+    pub(super) reclaimed: Reclaimed,
+    pub(super) reclaimed_beside: Reclaimed,
+    pub(super) backups_beside_reclaim: Vec<Sample>,
+    /// The server's peak until reclamation began, and in all.
+    pub(super) expiry_memory_bytes: u64,
     pub(super) server_memory_bytes: u64,
     pub(super) load_before: String,
     pub(super) load_after: String,
@@ -79,7 +85,18 @@ pub(super) fn measure(tree: &Path, work: &Path, versions: usize) -> Result<Resul
     let alone = expire(&runner, &site, first, &[])?;
     output::step("expiration beside backups");
     let other = Runner::new(process::find_program()?, outputs[1].clone());
-    let (beside, backups_beside) = beside(&other, &site, &server, (second, &tree))?;
+    let expire_second = || expire(&other, &site, second, &[]);
+    let (expired_beside, backups_beside) = beside(&site, &server, &tree, expire_second)?;
+    let expiry_memory_bytes = machine::peak_memory_of(server.pid())?;
+    output::step("writing what is to die");
+    let mut dying = Dying::new(&runner, &site, &workplace.folder("data")?)?;
+    dying.half_dies(&runner)?;
+    output::step("reclamation alone");
+    let reclaimed = space::reclaim(&runner, &site)?;
+    dying.half_dies(&runner)?;
+    output::step("reclamation beside backups");
+    let reclaim = || space::reclaim(&other, &site);
+    let (reclaimed_beside, backups_beside_reclaim) = beside(&site, &server, &tree, reclaim)?;
     let server_memory_bytes = machine::peak_memory_of(server.pid())?;
     server.stop()?;
     Ok(Results {
@@ -89,9 +106,13 @@ pub(super) fn measure(tree: &Path, work: &Path, versions: usize) -> Result<Resul
         catalog_bytes,
         counted,
         alone,
-        beside,
+        beside: expired_beside,
+        reclaimed,
+        reclaimed_beside,
         backups_alone,
         backups_beside,
+        backups_beside_reclaim,
+        expiry_memory_bytes,
         server_memory_bytes,
         load_before,
         load_after: machine::load(),
@@ -103,30 +124,28 @@ fn back_up(site: &Site<'_>, server: &Server, tree: &Path) -> Result<Sample, Trou
 }
 
 fn expire(runner: &Runner, site: &Site<'_>, node: &str, options: &[&str]) -> Result<Run, Trouble> {
-    let folder = site.server();
-    let mut words: Vec<&OsStr> = vec!["admin".as_ref(), "--server".as_ref(), folder.as_os_str()];
-    words.extend(["expire", "--node", node].map(OsStr::new));
-    words.extend(options.iter().map(OsStr::new));
-    let Finished { wall, report, .. } = runner.run(&words)?;
+    let words = ["expire", "--node", node].into_iter().chain(options.iter().copied());
+    let words: Vec<_> = words.map(OsStr::new).collect();
+    let Finished { wall, report, .. } = space::admin(runner, site, &words)?;
     let count = |key: &str| report[key].as_u64().unwrap_or(0);
     let (examined, expired) = (count("examined"), count("expired"));
     Ok(Run { wall, examined, expired, expired_bytes: count("expired_bytes") })
 }
 
-/// Expires the past of a node while the tree is backed up again and again. Only backups that ended
-/// before the expiration did count, and the first one in any case.
-fn beside(
-    other: &Runner,
+/// Does `work` while the tree is backed up again and again. Only backups that ended before it did
+/// count, and the first one in any case.
+fn beside<T: Send>(
     site: &Site<'_>,
     server: &Server,
-    (node, tree): (&str, &Path),
-) -> Result<(Run, Vec<Sample>), Trouble> {
+    tree: &Path,
+    work: impl FnOnce() -> Result<T, Trouble> + Send,
+) -> Result<(T, Vec<Sample>), Trouble> {
     let done = AtomicBool::new(false);
     std::thread::scope(|threads| {
-        let expiring = threads.spawn(|| {
-            let run = expire(other, site, node, &[]);
+        let working = threads.spawn(|| {
+            let result = work();
             done.store(true, Ordering::Relaxed);
-            run
+            result
         });
         let mut samples = Vec::new();
         while samples.is_empty() || !done.load(Ordering::Relaxed) {
@@ -135,7 +154,7 @@ fn beside(
                 samples.push(sample);
             }
         }
-        let run = expiring.join().map_err(|_| Trouble::new("the expiration panicked"))??;
-        Ok((run, samples))
+        let result = working.join().map_err(|_| Trouble::new("what ran beside panicked"))??;
+        Ok((result, samples))
     })
 }
