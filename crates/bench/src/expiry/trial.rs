@@ -11,7 +11,7 @@ use crate::machine;
 use crate::output;
 use crate::process::{self, Finished, Runner, Server};
 use crate::site::{Sample, Site};
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, While as _};
 use crate::walk::{self, Tally};
 use crate::workplace::{self, Workplace};
 
@@ -66,6 +66,7 @@ pub(super) fn measure(tree: &Path, work: &Path, versions: usize) -> Result<Resul
     output::step("first backup of the tree");
     site.client(&["backup".as_ref(), tree.as_os_str()])?;
     server.stop()?;
+    expire_on_demand(&site.server().join("server.toml"))?;
     let directories = past::directories(versions / PAST_NODES.len());
     let catalog = site.server().join("catalog.sqlite");
     for node in PAST_NODES {
@@ -117,6 +118,15 @@ pub(super) fn measure(tree: &Path, work: &Path, versions: usize) -> Result<Resul
         load_before,
         load_after: machine::load(),
     })
+}
+
+/// Has the server expire and reclaim only when it is told to.
+fn expire_on_demand(config: &Path) -> Result<(), Trouble> {
+    const KEY: &str = "expire_every_hours";
+    let what = || format!("change {}", config.display());
+    let text = std::fs::read_to_string(config).while_doing(what)?;
+    let others: String = text.split_inclusive('\n').filter(|line| !line.starts_with(KEY)).collect();
+    std::fs::write(config, format!("{KEY} = 0\n{others}")).while_doing(what)
 }
 
 fn back_up(site: &Site<'_>, server: &Server, tree: &Path) -> Result<Sample, Trouble> {
