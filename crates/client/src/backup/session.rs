@@ -302,7 +302,8 @@ impl Session<'_> {
             self.tally().backed_up.fetch_sub(1, Relaxed);
             self.tally().fail(Failure { path, error: object.reason });
         }
-        outbox.close(false, summary(&self.tally().report()))
+        let report = self.tally().report();
+        outbox.close(report.backed_up > 0, summary(&report))
     }
 
     /// Walks, examines, compresses and sends; returns the expirations that were held back.

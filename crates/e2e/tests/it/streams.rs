@@ -67,6 +67,8 @@ fn a_command_that_fails_leaves_the_last_version() {
     let outcome = scene.backup_output("dump", "echo half; exit 3").expect(&[4]);
     outcome.counts(&[("failed", 1), ("backed_up", 0)]).says("exit status: 3");
     assert_eq!(scene.stream("dump", "out"), b"whole\n");
+    let status = scene.node.run(&["status", "--json"]).expect(&[0]).json();
+    assert_eq!(status["filespaces"][0]["at_risk"], false, "{status}");
     scene
         .backup_output("dump", "echo half; kill -9 $$")
         .expect(&[4])
