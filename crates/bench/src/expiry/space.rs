@@ -63,7 +63,9 @@ impl<'a> Dying<'a> {
     fn write(&mut self, changes: impl Fn(u64) -> bool) -> Result<(), Trouble> {
         let mut content = vec![0; FILE_BYTES];
         for file in (0..FILES).filter(|file| changes(*file)) {
-            Random::new(self.generation * FILES + file).fill(&mut content);
+            // Neighbouring seeds give the same numbers, one further on.
+            let seed = Random::new(self.generation * FILES + file).next();
+            Random::new(seed).fill(&mut content);
             let path = self.files.join(file.to_string());
             std::fs::write(&path, &content).while_doing(|| format!("write {}", path.display()))?;
         }
