@@ -80,6 +80,9 @@ pub trait Stream {
 
     /// Whether what was read is all there was to read; else why not. Called once, at the end.
     fn finish(&mut self) -> Result<(), String>;
+
+    /// Whether a read after [`Self::finish`] begins again.
+    fn repeats(&self) -> bool;
 }
 
 /// The filespace that streams are files of.

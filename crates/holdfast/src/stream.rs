@@ -40,9 +40,14 @@ impl Stream for Input {
     fn finish(&mut self) -> Result<(), String> {
         Ok(())
     }
+
+    fn repeats(&self) -> bool {
+        false
+    }
 }
 
-/// What a shell command writes. It starts with the first read; dropped before its end it is killed.
+/// What a shell command writes. It starts with the first read, and again with the first behind the
+/// end; dropped before its end it is killed.
 pub(crate) struct Output {
     command: String,
     running: Option<(Child, ChildStdout)>,
@@ -74,11 +79,17 @@ impl Stream for Output {
     }
 
     fn finish(&mut self) -> Result<(), String> {
-        match self.running().and_then(|(child, _)| child.wait()) {
+        let ended = self.running().and_then(|(child, _)| child.wait());
+        self.running = None;
+        match ended {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(format!("the command '{}' ended with {status}", self.command)),
             Err(error) => Err(format!("cannot wait for the command '{}': {error}", self.command)),
         }
+    }
+
+    fn repeats(&self) -> bool {
+        true
     }
 }
 

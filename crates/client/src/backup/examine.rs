@@ -347,10 +347,10 @@ impl<'a> Examiner<'a> {
     /// Takes a stream as the file `name` of the segment's directory.
     pub(super) fn take_stream(&mut self, segment: &Segment, name: &Name, stream: &mut dyn Stream) {
         let mut outcome = Outcome::default();
-        self.context.tally.inspect(1, 0);
         match self.draft_stream(segment, name, stream) {
             Ok(draft) => {
-                self.context.tally.bytes_inspected.fetch_add(draft.stat.size, Relaxed);
+                // Read again it is the same one stream of the run.
+                self.context.tally.bytes_inspected.store(draft.stat.size, Relaxed);
                 outcome.stored.push((draft.name.clone(), draft.stat));
                 self.count(segment, &self.context.tally.backed_up);
                 outcome.backed_up.push(draft);

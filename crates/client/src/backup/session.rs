@@ -236,12 +236,7 @@ impl Session<'_> {
 
     fn perform(&self, mut outbox: Outbox<'_>, answered: &Answered) -> Result<(), ClientError> {
         let mut expiries = self.run_threads(&mut outbox, answered)?;
-        if self.tally().progress.is_stopped() {
-            return Err(ClientError::interrupted());
-        }
-        if answered.has_failed() {
-            return Err(ClientError::new(ErrorKind::Retry, "the session has failed"));
-        }
+        self.check_session(answered)?;
         self.send_rejected_again(&mut outbox, answered)?;
         let is_withheld = self.refuses_to_expire(&expiries)?;
         if self.options.dry_run {
@@ -257,7 +252,8 @@ impl Session<'_> {
         outbox.close(complete, summary(&report))
     }
 
-    /// Sends `stream` as a file. It cannot be read twice: what the server refuses has failed.
+    /// Sends `stream` as a file. A grant of it may turn out not to hold: one that cannot be read
+    /// again goes without grants, the other is read again then.
     fn perform_stream(
         &self,
         mut outbox: Outbox<'_>,
@@ -280,30 +276,66 @@ impl Session<'_> {
             is_whole: false,
             counts: true,
         };
-        let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
-        let press = Press::new(self.compression(), 0);
-        let presser = Presser::new(&press, outgoing_sender.clone())?;
-        let mut examiner = self.examiner(presser, None, outgoing_sender);
-        std::thread::scope(|threads| {
-            let sending = threads.spawn(|| outbox.run(&outgoing));
+        self.tally().inspect(1, 0);
+        let repeats = stream.repeats();
+        self.send_with(&mut outbox, repeats, |examiner| {
             examiner.take_stream(&segment, name, stream);
-            examiner.flush();
-            drop(examiner);
-            joined(sending);
-        });
+        })?;
+        self.check_session(answered)?;
+        if repeats && !outbox.take_rejected().is_empty() {
+            self.tally().backed_up.fetch_sub(1, Relaxed);
+            self.tally().retries.fetch_add(1, Relaxed);
+            self.send_with(&mut outbox, false, |examiner| {
+                examiner.take_stream(&segment, name, stream);
+            })?;
+            self.check_session(answered)?;
+        }
+        self.fail_rejected(&outbox);
+        let report = self.tally().report();
+        outbox.close(report.backed_up > 0, summary(&report))
+    }
+
+    /// Fails when somebody has stopped the backup or the session has ended.
+    fn check_session(&self, answered: &Answered) -> Result<(), ClientError> {
         if self.tally().progress.is_stopped() {
             return Err(ClientError::interrupted());
         }
         if answered.has_failed() {
             return Err(ClientError::new(ErrorKind::Retry, "the session has failed"));
         }
+        Ok(())
+    }
+
+    /// Has `give` hand objects to one examiner, and sends what comes of them.
+    fn send_with(
+        &self,
+        outbox: &mut Outbox<'_>,
+        trusts_grants: bool,
+        give: impl FnOnce(&mut Examiner<'_>),
+    ) -> Result<(), ClientError> {
+        let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
+        let press = Press::new(self.compression(), 0);
+        let presser = Presser::new(&press, outgoing_sender.clone())?;
+        let mut examiner = self.examiner(presser, None, outgoing_sender);
+        examiner.assembler.trusts_grants = trusts_grants;
+        std::thread::scope(|threads| {
+            let sending = threads.spawn(|| outbox.run(&outgoing));
+            give(&mut examiner);
+            examiner.flush();
+            drop(examiner);
+            joined(sending);
+        });
+        Ok(())
+    }
+
+    /// What the server has refused until now has failed.
+    fn fail_rejected(&self, outbox: &Outbox<'_>) {
         for object in outbox.take_rejected() {
-            let path = absolute(self.scope.filespace, &directory.join(name));
+            let path = [&object.directory[..], &object.name].concat();
+            let path = absolute(self.scope.filespace, &path);
             self.tally().backed_up.fetch_sub(1, Relaxed);
             self.tally().fail(Failure { path, error: object.reason });
         }
-        let report = self.tally().report();
-        outbox.close(report.backed_up > 0, summary(&report))
     }
 
     /// Walks, examines, compresses and sends; returns the expirations that were held back.
@@ -499,28 +531,13 @@ impl Session<'_> {
         if rejected.is_empty() {
             return Ok(());
         }
-        let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
-        let press = Press::new(self.compression(), 0);
-        let presser = Presser::new(&press, outgoing_sender.clone())?;
-        let mut examiner = self.examiner(presser, None, outgoing_sender);
-        examiner.assembler.trusts_grants = false;
-        std::thread::scope(|threads| {
-            let sending = threads.spawn(|| outbox.run(&outgoing));
+        self.send_with(outbox, false, |examiner| {
             for object in rejected {
-                self.send_again(&object, &mut examiner);
+                self.send_again(&object, examiner);
             }
-            examiner.flush();
-            drop(examiner);
-            joined(sending);
-        });
-        if answered.has_failed() {
-            return Ok(());
-        }
-        for object in outbox.take_rejected() {
-            let path = [&object.directory[..], &object.name].concat();
-            let path = absolute(self.scope.filespace, &path);
-            self.tally().backed_up.fetch_sub(1, Relaxed);
-            self.tally().fail(Failure { path, error: object.reason });
+        })?;
+        if !answered.has_failed() {
+            self.fail_rejected(outbox);
         }
         Ok(())
     }

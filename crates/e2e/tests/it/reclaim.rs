@@ -21,12 +21,6 @@ fn pool_bytes(folder: &Path) -> u64 {
     bytes
 }
 
-fn keep_only_active(scene: &Scene) {
-    let edit = ["--verexists", "1", "--verdeleted", "0", "--retextra", "0", "--retonly", "0"];
-    scene.server.admin(&[&["policy", "class", "STANDARD"], &edit[..]].concat());
-    scene.server.admin(&["policy", "activate", "--confirm"]);
-}
-
 #[test]
 fn space_comes_back_once_nothing_needs_it() {
     let mut scene = Scene::with_files(200, 40_000);
@@ -43,7 +37,7 @@ fn space_comes_back_once_nothing_needs_it() {
     scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
     let kept = scene.server.admin(&["reclaim"]);
     assert_eq!(kept["packs_removed"], 0, "inactive versions need their data: {kept}");
-    keep_only_active(&scene);
+    scene.keep_only_active();
     scene.server.admin(&["expire"]);
     let dry = scene.server.admin(&["reclaim", "--dry-run"]);
     assert!(dry["dead_bytes"].as_u64().unwrap() >= 150 * 40_000, "{dry}");
@@ -93,7 +87,7 @@ fn allow_interruption(outcome: &Outcome) {
 fn nothing_is_lost_while_everything_goes_on_and_the_server_is_killed() {
     let scene = Scene::with_files(120, 20_000);
     scene.backup();
-    keep_only_active(&scene);
+    scene.keep_only_active();
     let Scene { mut server, node, scratch, tree } = scene;
     let second = Node::enroll(&server, "bert");
     let other = scratch.folder("source/other");

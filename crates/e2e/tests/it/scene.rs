@@ -51,6 +51,13 @@ impl Scene {
         out.join("tree")
     }
 
+    /// Has the server keep nothing but what is active, once it expires.
+    pub(crate) fn keep_only_active(&self) {
+        let edit = ["--verexists", "1", "--verdeleted", "0", "--retextra", "0", "--retonly", "0"];
+        self.server.admin(&[&["policy", "class", "STANDARD"], &edit[..]].concat());
+        self.server.admin(&["policy", "activate", "--confirm"]);
+    }
+
     /// Returns the file of [`plant_files`] with this index.
     pub(crate) fn file(&self, index: usize) -> PathBuf {
         self.tree.join(file_name(index))

@@ -8,6 +8,7 @@ use std::time::Duration;
 use e2e::harness::{Outcome, binary};
 use e2e::nasty::Random;
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::scene::Scene;
 
@@ -16,6 +17,19 @@ impl Scene {
     fn backup_output(&self, name: &str, command: &str) -> Outcome {
         self.node
             .run(&["backup", "--stdin", name, "--stdin-command", command, "--json"])
+    }
+
+    /// Backs up what is in `file` through standard input; returns the report.
+    #[track_caller]
+    fn backup_input(&self, name: &str, file: &Path) -> Value {
+        let done = Command::new(binary())
+            .args(["backup", "--json", "--stdin", name, "--home"])
+            .arg(self.node.home())
+            .stdin(Stdio::from(File::open(file).unwrap()))
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        serde_json::from_slice(&done.stdout).unwrap()
     }
 
     /// Restores the stream `name` into the new folder `out`.
@@ -38,13 +52,7 @@ fn a_stream_comes_back_as_it_was() {
     // Longer than a buffer, and no multiple of one; half of it is there twice.
     let half = Random::new(5, b"stream").bytes(3_700_001);
     fs::write(&source, [&half[..], &half].concat()).unwrap();
-    let piped = Command::new(binary())
-        .args(["backup", "--stdin", "dump", "--home"])
-        .arg(scene.node.home())
-        .stdin(Stdio::from(File::open(&source).unwrap()))
-        .output()
-        .unwrap();
-    assert!(piped.status.success(), "{}", String::from_utf8_lossy(&piped.stderr));
+    scene.backup_input("dump", &source);
     assert!(scene.stream("dump", "first") == fs::read(&source).unwrap());
 
     let outcome = scene.backup_output("dump", &format!("cat {}; printf more", source.display()));
@@ -58,6 +66,35 @@ fn a_stream_comes_back_as_it_was() {
 
     scene.backup_output("nothing", "true").expect(&[0]);
     assert_eq!(scene.stream("nothing", "third"), b"");
+}
+
+#[test]
+fn a_stream_is_sent_again_where_the_server_has_dropped_it() {
+    let mut scene = Scene::new();
+    scene.keep_only_active();
+    let source = scene.scratch.join("dump");
+    let content = Random::new(6, b"stream").bytes(2_000_001);
+    fs::write(&source, &content).unwrap();
+    let command = format!("cat {}", source.display());
+    for round in 0..2 {
+        scene.backup_output("dump", &command).expect(&[0]);
+        scene.backup_output("dump", "echo other").expect(&[0]);
+        scene.server.admin(&["expire"]);
+        // Packs are judged once they are sealed.
+        scene.server.restart();
+        let done = scene.server.admin(&["reclaim"]);
+        assert!(done["packs_removed"].as_u64().unwrap() > 0, "{done}");
+        // What the node holds grants for is gone.
+        let report = if round == 0 {
+            scene.backup_input("dump", &source)
+        } else {
+            scene.backup_output("dump", &command).expect(&[0]).json()
+        };
+        assert_eq!((&report["inspected"], &report["backed_up"]), (&1.into(), &1.into()));
+        assert_eq!((&report["failed"], &report["retries"]), (&0.into(), &round.into()), "{report}");
+        assert!(scene.stream("dump", &format!("out-{round}")) == content);
+        scene.backup_output("dump", "echo other").expect(&[0]);
+    }
 }
 
 #[test]
