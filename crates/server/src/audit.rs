@@ -198,14 +198,7 @@ impl Audit<'_> {
         condemned.damaged.extend(&out);
         condemned.damaged.retain(|pack| !back.contains(pack));
         drop(condemned);
-        for pack in &back {
-            // An index that lacks them costs duplicates.
-            if let Ok(table) = self.core.pool.table(*pack)
-                && let Err(error) = self.core.index_table(&table)
-            {
-                tracing::warn!(error = refusal::chain(&error), "a pack was not indexed again");
-            }
-        }
+        self.core.index_again(&back);
         if out.is_empty() { Ok(()) } else { self.core.forget_packs(&out) }
     }
 

@@ -145,12 +145,24 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn index_table(&self, table: &format::pack::Table) -> Result<(), RunError> {
+    fn index_table(&self, table: &format::pack::Table) -> Result<(), RunError> {
         let place = |index| Place::new(table.pack, index);
         let digests = table.digests().iter().copied();
         let entries: Vec<_> =
             (0..).zip(digests).map(|(index, digest)| (digest, place(index))).collect();
         Ok(self.index.insert(&entries)?)
+    }
+
+    /// Has the index answer packs that serve again.
+    pub(crate) fn index_again(&self, packs: &BTreeSet<PackNumber>) {
+        for pack in packs {
+            // An index that lacks them costs duplicates.
+            if let Ok(table) = self.pool.table(*pack)
+                && let Err(error) = self.index_table(&table)
+            {
+                tracing::warn!(error = refusal::chain(&error), "a pack was not indexed again");
+            }
+        }
     }
 
     fn record_packs(&self, recovered: &[pool::Found]) -> Result<(), RunError> {

@@ -23,6 +23,8 @@ mod refusal;
 mod resolve;
 mod restore;
 mod run;
+#[cfg(test)]
+mod samples;
 mod secrets;
 mod select;
 mod store;

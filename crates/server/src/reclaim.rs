@@ -27,15 +27,13 @@ use std::sync::{Arc, PoisonError};
 
 use catalog::{EventRow, PackRow, PackState, Write};
 use chunk::{Compression, Compressor, Decompressor, RawQuantum};
-use model::{
-    ChunkDigest, ChunkRange, Extent, FilespaceId, Object, PackNumber, Payload, Place,
-    PlaceCode as _,
-};
+use model::{ChunkDigest, Extent, FilespaceId, Object, PackNumber, Payload, Place, PlaceCode as _};
 use tonic::Status;
 
 use crate::core::{Core, DOMAIN};
 use crate::records::{self, Record, Seen};
 use crate::refusal;
+use crate::resolve::push_chunk;
 use crate::restore::places;
 
 /// Rows rewritten in one batch.
@@ -364,14 +362,7 @@ impl Round<'_> {
         let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
         condemned.packs.retain(|pack, _| !packs.contains(pack));
         drop(condemned);
-        for pack in &whole {
-            // An index that lacks them costs duplicates.
-            if let Ok(table) = self.core.pool.table(*pack)
-                && let Err(error) = self.core.index_table(&table)
-            {
-                tracing::warn!(error = refusal::chain(&error), "a pack was not indexed again");
-            }
-        }
+        self.core.index_again(&whole);
         Ok(())
     }
 
@@ -416,23 +407,11 @@ fn redirect(object: &mut Object, moved: &HashMap<Place, Place>) -> bool {
         let first = range.first.code();
         for offset in 0..u64::from(range.count) {
             let Some(place) = Place::from_code(first + offset) else { continue };
-            push(&mut new, moved.get(&place).copied().unwrap_or(place));
+            push_chunk(&mut new, moved.get(&place).copied().unwrap_or(place));
         }
     }
     object.payload = Payload::Extents(new);
     true
-}
-
-/// Adds a chunk, to the last run where it is its neighbour.
-fn push(extents: &mut Vec<Extent>, place: Place) {
-    if let Some(Extent::Chunks(ChunkRange { first, count })) = extents.last_mut()
-        && first.pack() == place.pack()
-        && first.code() + u64::from(*count) == place.code()
-    {
-        *count += 1;
-        return;
-    }
-    extents.push(Extent::Chunks(ChunkRange { first: place, count: 1 }));
 }
 
 /// Chunks on their way to a new place, in the order in which they are taken.

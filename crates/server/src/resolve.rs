@@ -207,7 +207,7 @@ fn session_places(range: &ChunkRange<SessionPlace>) -> impl Iterator<Item = Opti
 }
 
 /// Adds a chunk, to the last run where it is its neighbour.
-fn push_chunk(extents: &mut Vec<Extent>, place: Place) {
+pub(crate) fn push_chunk(extents: &mut Vec<Extent>, place: Place) {
     use model::PlaceCode as _;
     if let Some(Extent::Chunks(range)) = extents.last_mut()
         && range.first.code() + u64::from(range.count) == place.code()

@@ -1,9 +1,7 @@
 //! Expiration against a naive model over random histories, on a real catalogue.
 
-use std::sync::Arc;
-
 use catalog::change::{Change, apply};
-use model::{Extent, FilespaceId, NodeName, Object, Payload, Stat, Timestamp};
+use model::{Extent, FilespaceId, NodeName, Object};
 use policy::{BackupCopyGroup, Limit, ManagementClass};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -11,6 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 use crate::backup::writes;
+use crate::samples;
 
 const DAY_MICROS: i64 = 86_400_000_000;
 const FIRST: i64 = 20_000 * DAY_MICROS;
@@ -111,26 +110,8 @@ fn set() -> PolicySet {
 }
 
 fn object(name: &str, class: u16, size: u64) -> Object {
-    let time = Timestamp { secs: 1, nanos: 0 };
-    Object {
-        name: Name::new(name.as_bytes()).expect("a name"),
-        stat: Stat {
-            kind: Kind::File,
-            mode: 0,
-            uid: 0,
-            gid: 0,
-            size,
-            mtime: time,
-            ctime: time,
-            inode: 1,
-            linked: false,
-            device: 0,
-        },
-        attributes: Arc::default(),
-        class: ClassId(class),
-        inserted: ServerTime(0),
-        payload: Payload::Extents(vec![Extent::Hole { bytes: size }]),
-    }
+    let name = Name::new(name.as_bytes()).expect("a name");
+    samples::file(name, ClassId(class), size, vec![Extent::Hole { bytes: size }])
 }
 
 fn directory(index: usize) -> DirPath {

@@ -8,12 +8,13 @@ use std::path::PathBuf;
 use catalog::change::{Change, apply};
 use catalog::{Node, PageKey, VersionKey, VersionRow};
 use format::page;
-use model::{Attributes, ClassId, DirPath, Kind, Name, NodeName, ServerTime, Stat, Timestamp};
+use model::{ClassId, DirPath, Name, NodeName, ServerTime};
 use wire::proto;
 
 use super::*;
 use crate::backup::{decode_page, writes};
 use crate::core::Use;
+use crate::samples;
 use crate::store::{Stored, store};
 
 const SEEDS: u64 = 40;
@@ -98,29 +99,10 @@ fn name(index: usize) -> Name {
 }
 
 fn object(index: usize, places: &[Place], content: &Content) -> Object {
-    let time = Timestamp { secs: 1, nanos: 0 };
     let size = content.iter().map(|number| chunk(*number).len() as u64).sum();
     let mut extents = Vec::new();
-    places.iter().for_each(|place| push(&mut extents, *place));
-    Object {
-        name: name(index),
-        stat: Stat {
-            kind: Kind::File,
-            mode: 0,
-            uid: 0,
-            gid: 0,
-            size,
-            mtime: time,
-            ctime: time,
-            inode: 1,
-            linked: false,
-            device: 0,
-        },
-        attributes: Arc::new(Attributes::default()),
-        class: ClassId(1),
-        inserted: ServerTime(0),
-        payload: Payload::Extents(extents),
-    }
+    places.iter().for_each(|place| push_chunk(&mut extents, *place));
+    samples::file(name(index), ClassId(1), size, extents)
 }
 
 impl World {
