@@ -18,10 +18,12 @@ pub mod sqlite;
 pub use rows::{
     ArchiveChange, ArchiveRow, Certificate, Day, DeletionRow, EventRow, ExpiryState, Filespace,
     Node, NodeChange, OptionSet, PackRow, PackState, PageDigest, PageKey, PageRow, PageSpan,
-    SessionRow, TokenRow, VersionKey, VersionRow, Write,
+    PoolRow, SessionRow, TokenRow, VersionKey, VersionRow, Write,
 };
 
-use model::{ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, ServerTime};
+use model::{
+    ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, PoolId, ServerTime,
+};
 use policy::{PolicyDomain, PolicySet};
 
 /// Why the catalogue did not do what was asked.
@@ -162,6 +164,21 @@ pub trait Catalog: Send + Sync {
 
     /// The number that no pack has had yet.
     fn next_pack(&self) -> Result<PackNumber, CatalogError>;
+
+    /// All pools, in the order in which they were made.
+    fn pools(&self) -> Result<Vec<PoolRow>, CatalogError>;
+
+    /// Makes a pool, whose number is given. Fails with `Exists` for a known name.
+    fn add_pool(&self, pool: &PoolRow) -> Result<PoolId, CatalogError>;
+
+    /// Puts the row in the place of the one with its number. Fails with `NotFound`.
+    fn change_pool(&self, pool: &PoolRow) -> Result<(), CatalogError>;
+
+    /// Forgets a pool; none may have it as its next. Fails with `NotFound`.
+    fn remove_pool(&self, pool: PoolId) -> Result<(), CatalogError>;
+
+    /// Writes the catalogue, as it is at one moment, into the new file `path`, while writers go on.
+    fn copy_to(&self, path: &std::path::Path) -> Result<(), CatalogError>;
 
     /// All policy domains, by name.
     fn domains(&self) -> Result<Vec<PolicyDomain>, CatalogError>;

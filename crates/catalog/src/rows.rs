@@ -2,7 +2,7 @@
 
 use model::{
     DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, PathHash,
-    ServerTime,
+    PoolId, ServerTime,
 };
 
 /// A registered node.
@@ -238,6 +238,28 @@ pub struct PackRow {
     pub domain: DomainId,
     pub state: PackState,
     pub bytes: u64,
+}
+
+/// A storage pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolRow {
+    pub id: PoolId,
+    pub name: String,
+    /// Where it is, as `server.toml` says it.
+    pub url: String,
+    /// Whether it holds second copies.
+    pub is_copy: bool,
+    /// What its folder is marked with.
+    pub mark: [u8; 16],
+    /// The pool that its packs go to.
+    pub next: Option<PoolId>,
+    pub capacity_bytes: Option<u64>,
+    /// Packs go to the next pool when it is so full.
+    pub high_percent: u8,
+    /// And until it is so full.
+    pub low_percent: u8,
+    /// Packs stay so many days, unless it would run over.
+    pub delay_days: u16,
 }
 
 /// A finished backup.

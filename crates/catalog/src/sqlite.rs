@@ -12,6 +12,7 @@ mod archive;
 mod expiry;
 mod identity;
 mod policy;
+mod pools;
 mod read;
 mod schema;
 mod write;
@@ -21,7 +22,9 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use model::{ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, ServerTime};
+use model::{
+    ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, PoolId, ServerTime,
+};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -30,7 +33,7 @@ use ::policy::{PolicyDomain, PolicySet};
 use crate::{
     ArchiveRow, Catalog, CatalogError, Certificate, Day, DeletionRow, EventRow, ExpiryState,
     Filespace, Node, NodeChange, OptionSet, PackRow, PageDigest, PageKey, PageRow, PageSpan,
-    SessionRow, TokenRow, VersionRow, Write,
+    PoolRow, SessionRow, TokenRow, VersionRow, Write,
 };
 
 /// Pieces of work that share one commit at most.
@@ -383,6 +386,28 @@ impl Catalog for Sqlite {
 
     fn next_pack(&self) -> Result<PackNumber, CatalogError> {
         self.read(read::next_pack)
+    }
+
+    fn pools(&self) -> Result<Vec<PoolRow>, CatalogError> {
+        self.read(pools::all)
+    }
+
+    fn add_pool(&self, pool: &PoolRow) -> Result<PoolId, CatalogError> {
+        let pool = pool.clone();
+        self.write(move |connection| pools::add(connection, &pool))
+    }
+
+    fn change_pool(&self, pool: &PoolRow) -> Result<(), CatalogError> {
+        let pool = pool.clone();
+        self.write(move |connection| pools::change(connection, &pool))
+    }
+
+    fn remove_pool(&self, pool: PoolId) -> Result<(), CatalogError> {
+        self.write(move |connection| pools::remove(connection, pool))
+    }
+
+    fn copy_to(&self, path: &Path) -> Result<(), CatalogError> {
+        self.read(|connection| pools::copy_to(connection, path))
     }
 
     fn domains(&self) -> Result<Vec<PolicyDomain>, CatalogError> {

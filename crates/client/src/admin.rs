@@ -9,11 +9,13 @@ use wire::proto;
 use wire::proto::admin_client::AdminClient;
 
 pub use wire::proto::edit_policy_request::Edit;
+pub use wire::proto::tend_pool_request::Work;
 use wire::proto::{ActivatePolicyRequest, DomainRequest, EditPolicyRequest};
 pub use wire::proto::{
     AddNodeReply, ArchiveCopyGroup, AuditReply, AuditRequest, BackupCopyGroup, Domain, Event,
     ExpireReply, ExpireRequest, GraceDays, ManagementClass, NodeInfo, OptionSet, PolicyDifference,
-    PolicyReview, PolicySet, ReclaimReply, ReclaimRequest, RemoveGroup, SetNodeRequest,
+    PolicyReview, PolicySet, PoolInfo, PutPoolRequest, ReclaimReply, ReclaimRequest, RemoveGroup,
+    SetNodeRequest, TendPoolReply, TendPoolRequest,
 };
 
 use crate::{ClientError, ErrorKind};
@@ -148,20 +150,14 @@ impl Admin {
         self.hear(stream, visit)
     }
 
-    /// Reads the pool and compares; `visit` hears how it goes. Ends early with this process.
+    /// Reads the pools and compares; `visit` hears how it goes. Ends early with this process.
     pub fn audit(
         &mut self,
         request: AuditRequest,
         visit: &mut dyn FnMut(&AuditReply),
     ) -> Result<AuditReply, ClientError> {
-        let mut stream = self.runtime.block_on(self.client.audit(request))?.into_inner();
-        while let Some(reply) = self.runtime.block_on(stream.message())? {
-            if reply.is_last {
-                return Ok(reply);
-            }
-            visit(&reply);
-        }
-        Err(ClientError::new(ErrorKind::Retry, "the server ended before it was done"))
+        let stream = self.runtime.block_on(self.client.audit(request))?.into_inner();
+        self.hear(stream, visit)
     }
 
     /// Frees the space of what nothing names any more; `visit` hears how it goes. Ends early with
@@ -171,23 +167,44 @@ impl Admin {
         request: ReclaimRequest,
         visit: &mut dyn FnMut(&ReclaimReply),
     ) -> Result<ReclaimReply, ClientError> {
-        let mut stream = self.runtime.block_on(self.client.reclaim(request))?.into_inner();
-        while let Some(reply) = self.runtime.block_on(stream.message())? {
-            if reply.is_last {
-                return Ok(reply);
-            }
-            visit(&reply);
-        }
-        Err(ClientError::new(ErrorKind::Retry, "the server ended before it was done"))
+        let stream = self.runtime.block_on(self.client.reclaim(request))?.into_inner();
+        self.hear(stream, visit)
     }
 
-    fn hear(
+    /// One pool, or all.
+    pub fn pools(&mut self, name: Option<&str>) -> Result<Vec<PoolInfo>, ClientError> {
+        let request = proto::PoolsRequest { name: name.unwrap_or_default().to_owned() };
+        Ok(self.runtime.block_on(self.client.pools(request))?.into_inner().pools)
+    }
+
+    /// Makes a pool, or changes of one what the request says.
+    pub fn put_pool(&mut self, request: PutPoolRequest) -> Result<PoolInfo, ClientError> {
+        Ok(self.runtime.block_on(self.client.put_pool(request))?.into_inner())
+    }
+
+    pub fn remove_pool(&mut self, name: &str) -> Result<PoolInfo, ClientError> {
+        let request = proto::PoolsRequest { name: name.to_owned() };
+        Ok(self.runtime.block_on(self.client.remove_pool(request))?.into_inner())
+    }
+
+    /// Copies, moves or repairs packs; `visit` hears how it goes. Ends early with this process.
+    pub fn tend_pool(
+        &mut self,
+        request: TendPoolRequest,
+        visit: &mut dyn FnMut(&TendPoolReply),
+    ) -> Result<TendPoolReply, ClientError> {
+        let stream = self.runtime.block_on(self.client.tend_pool(request))?.into_inner();
+        self.hear(stream, visit)
+    }
+
+    /// Hears the server out.
+    fn hear<R: Told>(
         &self,
-        mut stream: Streaming<ExpireReply>,
-        visit: &mut dyn FnMut(&ExpireReply),
-    ) -> Result<ExpireReply, ClientError> {
+        mut stream: Streaming<R>,
+        visit: &mut dyn FnMut(&R),
+    ) -> Result<R, ClientError> {
         while let Some(reply) = self.runtime.block_on(stream.message())? {
-            if reply.is_last {
+            if reply.is_last() {
                 return Ok(reply);
             }
             visit(&reply);
@@ -219,3 +236,20 @@ impl Admin {
         Ok(self.runtime.block_on(self.client.events(request))?.into_inner().events)
     }
 }
+
+/// How something goes that takes a while; the last one is what came of it.
+trait Told {
+    fn is_last(&self) -> bool;
+}
+
+macro_rules! told {
+    ($($reply:ty),*) => {
+        $(impl Told for $reply {
+            fn is_last(&self) -> bool {
+                self.is_last
+            }
+        })*
+    };
+}
+
+told!(AuditReply, ExpireReply, ReclaimReply, TendPoolReply);

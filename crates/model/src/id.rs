@@ -41,6 +41,11 @@ number!(
     PackNumber(u64)
 );
 
+number!(
+    /// A storage pool. Never reused.
+    PoolId(u32)
+);
+
 /// The registered name of a node: 1 to 64 of letters, digits, `.`, `-`, `_`, starting with a letter
 /// or digit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -17,7 +17,7 @@ pub use chunk::{
 };
 pub use filespace::{archive_filespace, archive_number, mount_point};
 pub use id::{
-    ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, SessionId,
+    ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, PoolId, SessionId,
 };
 pub use object::{Attributes, Kind, Object, Payload, Stat, Version, Xattr};
 pub use path::{DirPath, Name, NameError, escaped};

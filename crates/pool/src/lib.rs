@@ -1,25 +1,31 @@
 //! Storage pools: where quanta lie.
 //!
-//! A [`Pool`] keeps packs in a local folder. Quanta are appended to the one open pack of their
-//! domain, made durable by [`Pool::sync`], and read back by place. When a pack has reached its size
-//! it is sealed: its footer is written and it never changes again.
+//! [`Pools`] keep packs in local folders, one a pool. Quanta are appended to the one open pack of
+//! their domain, made durable by [`Pools::sync`], and read back by place. When a pack has reached
+//! its size it is sealed: its footer is written and it never changes again. A sealed pack may go
+//! to another pool, or lie in several: a place names a pack, not a pool. Where a pack is, is seen
+//! from the folders; nothing else says so, and nothing can contradict them.
 //!
 //! Invariants:
 //! 1. What was appended before `sync` was called survives a power cut once `sync` has returned.
-//! 2. A sealed pack is never written to.
+//! 2. A sealed pack is never written to; a damaged one is replaced as a whole.
 //! 3. No place is ever given twice, also not across crashes: what an open pack lost was never
 //!    synced.
 //! 4. A pack that failed to sync takes no more quanta and none of its unsynced places is served.
+//! 5. A pack leaves a pool only once it is whole and durable in another, or nothing names it.
 //!
 //! What object stores will differ in (a pack exists only once it is sealed) is behind the same
 //! calls; nothing above this crate knows files.
 
+mod copy;
 mod folder;
+mod member;
 mod open;
 mod recover;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs::File;
+use std::hash::Hash;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -27,9 +33,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use format::Damaged;
 use format::pack::{QuantumEntry, Table};
-use model::{ChunkDigest, DomainId, PackNumber, Place};
+use model::{ChunkDigest, DomainId, PackNumber, Place, PoolId};
 
+use member::Member;
 use open::OpenPack;
+
+pub use copy::PutError;
+pub use member::{Mark, PoolSpec, Role, Usage, is_marked, mark, unmark};
 
 /// Bytes of quanta at which a pack is sealed.
 pub const PACK_BYTES: u64 = 64 << 20;
@@ -50,6 +60,9 @@ pub enum AppendError {
     /// its place.
     #[error("pack {pack} cannot be written")]
     Failed { pack: PackNumber, source: io::Error },
+    /// Nothing was changed. Bring its disk back, then go on.
+    #[error("the pool in {folder} is not there; is its disk mounted?")]
+    Away { folder: PathBuf },
 }
 
 /// Why a chunk could not be read.
@@ -80,7 +93,7 @@ pub struct Known {
     pub bytes: u64,
 }
 
-/// What [`Pool::open`] came upon.
+/// What [`Pools::open`] came upon.
 #[derive(Debug, Default)]
 pub struct Opened {
     /// Sealed packs by number; tables are read when asked for.
@@ -100,9 +113,8 @@ pub struct PackNews {
     pub sealed: bool,
 }
 
-/// A pool in a local folder. All methods may be called from any thread; they block.
-pub struct Pool {
-    folder: PathBuf,
+/// All pools of a server. All methods may be called from any thread; they block.
+pub struct Pools {
     key: recover::DigestOf,
     state: Mutex<State>,
     /// Held while syncing, so that waiting callers find their appends synced by the one before.
@@ -111,38 +123,41 @@ pub struct Pool {
 
 struct State {
     next_pack: PackNumber,
-    open: BTreeMap<DomainId, OpenPack>,
+    members: BTreeMap<PoolId, Member>,
+    open: BTreeMap<(DomainId, PoolId), OpenPack>,
     /// Packs that were sealed, or given up, since the last sync of the folder.
     sealing: Vec<OpenPack>,
-    tables: Recent<Arc<Table>>,
-    files: Recent<Arc<File>>,
+    tables: Recent<PackNumber, Arc<Table>>,
+    files: Recent<(PoolId, PackNumber), Arc<File>>,
     news: Vec<PackNews>,
+    /// Packs that one pool could not give and another did.
+    suspects: BTreeSet<PackNumber>,
 }
 
-/// The few things used last, by pack.
-struct Recent<T> {
-    items: HashMap<PackNumber, T>,
-    order: VecDeque<PackNumber>,
+/// The few things used last.
+struct Recent<K, T> {
+    items: HashMap<K, T>,
+    order: VecDeque<K>,
     limit: usize,
 }
 
-impl<T: Clone> Recent<T> {
+impl<K: Copy + Eq + Hash, T: Clone> Recent<K, T> {
     fn new(limit: usize) -> Self {
         Self { items: HashMap::new(), order: VecDeque::new(), limit }
     }
 
-    fn get(&self, pack: PackNumber) -> Option<T> {
-        self.items.get(&pack).cloned()
+    fn get(&self, key: K) -> Option<T> {
+        self.items.get(&key).cloned()
     }
 
-    fn forget(&mut self, pack: PackNumber) {
-        self.items.remove(&pack);
-        self.order.retain(|known| *known != pack);
+    fn forget(&mut self, key: K) {
+        self.items.remove(&key);
+        self.order.retain(|known| *known != key);
     }
 
-    fn put(&mut self, pack: PackNumber, item: T) {
-        if self.items.insert(pack, item).is_none() {
-            self.order.push_back(pack);
+    fn put(&mut self, key: K, item: T) {
+        if self.items.insert(key, item).is_none() {
+            self.order.push_back(key);
         }
         if self.order.len() > self.limit
             && let Some(oldest) = self.order.pop_front()
@@ -152,45 +167,44 @@ impl<T: Clone> Recent<T> {
     }
 }
 
-impl Pool {
-    /// Opens the pool in `folder`, which must exist. New packs are numbered from `next_pack` or
-    /// from behind the packs that are there. `known` is what the catalogue says of them.
-    /// `digest_of` gives a chunk's digest in a domain: packs that were open when their server died
-    /// have no other record of it.
+impl Pools {
+    /// Opens the pools of `specs`; the first primary one takes new packs. They are numbered from
+    /// `next_pack` or from behind the packs that are there. `known` is what the catalogue says of
+    /// them. `digest_of` gives a chunk's digest in a domain: packs that were open when their server
+    /// died have no other record of it.
     pub fn open(
-        folder: &Path,
+        specs: &[PoolSpec],
         next_pack: PackNumber,
         known: &BTreeMap<PackNumber, Known>,
         digest_of: impl Fn(DomainId, &[u8]) -> ChunkDigest + Send + Sync + 'static,
     ) -> io::Result<(Self, Opened)> {
         let key: recover::DigestOf = Box::new(digest_of);
         let mut opened = Opened::default();
-        let mut last = PackNumber(0);
-        for pack in folder::list(folder)? {
-            last = last.max(pack);
-            let known = known.get(&pack).copied().unwrap_or_default();
-            match recover::examine(folder, pack, known, &key) {
-                Ok(recover::State::Sealed) => opened.sealed.push(pack),
-                Ok(recover::State::Recovered(found)) => opened.recovered.push(found),
-                Ok(recover::State::Empty) => {}
-                Err(error) => opened.damaged.push((pack, error)),
+        let mut members = BTreeMap::new();
+        let bytes_of = |pack: PackNumber| known.get(&pack).map_or(0, |known| known.bytes);
+        for spec in specs {
+            let mut member = Member::open(spec.clone(), bytes_of)?;
+            if spec.role == Role::Primary {
+                opened.examine(&mut member, known, &key);
             }
+            members.insert(spec.id, member);
         }
+        opened.sealed.sort_unstable();
+        opened.sealed.dedup();
+        let packs = members.values().flat_map(|member| member.packs.keys());
+        let last = packs.max().copied().unwrap_or(PackNumber(0));
         let state = State {
             next_pack: next_pack.max(PackNumber(last.0 + 1)),
+            members,
             open: BTreeMap::new(),
             sealing: Vec::new(),
             tables: Recent::new(TABLES_MAX),
             files: Recent::new(FILES_MAX),
             news: Vec::new(),
+            suspects: BTreeSet::new(),
         };
-        let pool = Self {
-            folder: folder.to_owned(),
-            key,
-            state: Mutex::new(state),
-            syncing: Mutex::new(()),
-        };
-        Ok((pool, opened))
+        let pools = Self { key, state: Mutex::new(state), syncing: Mutex::new(()) };
+        Ok((pools, opened))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -205,7 +219,8 @@ impl Pool {
     }
 
     /// Appends the quantum `record` of chunks of `lengths` and `digests`; returns the place of its
-    /// first chunk. Durable only after [`Pool::sync`].
+    /// first chunk. Durable only after [`Pools::sync`]. What the first pool has no room for goes to
+    /// the next.
     pub fn append(
         &self,
         domain: DomainId,
@@ -214,28 +229,55 @@ impl Pool {
         digests: &[ChunkDigest],
     ) -> Result<Place, AppendError> {
         let mut state = self.state();
-        let full = state.open.get(&domain).is_some_and(OpenPack::is_full);
-        if full && let Some(pack) = state.open.remove(&domain) {
-            state.sealing.push(pack);
+        let mut full = None;
+        for pool in state.chain() {
+            match self.append_to(&mut state, (domain, pool), record, (lengths, digests)) {
+                Err(error @ AppendError::Full { .. }) => full = full.or(Some(error)),
+                other => return other,
+            }
         }
-        if !state.open.contains_key(&domain) {
-            let pack = state.next_pack;
-            let made = OpenPack::create(&self.folder, pack, domain)
-                .map_err(|error| self.append_error(pack, error))?;
-            state.next_pack = PackNumber(pack.0 + 1);
-            state.open.insert(domain, made);
-        }
-        let open = state.open.get_mut(&domain).expect("made just above");
-        let pack = open.number();
-        open.append(record, lengths, digests)
-            .map_err(|error| self.append_error(pack, error))
+        Err(full.unwrap_or_else(|| state.nowhere()))
     }
 
-    fn append_error(&self, pack: PackNumber, error: io::Error) -> AppendError {
+    fn append_to(
+        &self,
+        state: &mut State,
+        key: (DomainId, PoolId),
+        record: &[u8],
+        (lengths, digests): (&[u32], &[ChunkDigest]),
+    ) -> Result<Place, AppendError> {
+        let (domain, pool) = key;
+        let member = &state.members[&pool];
+        let folder = member.spec.folder.clone();
+        if !member.has_room(record.len() as u64) {
+            return Err(AppendError::Full { folder });
+        }
+        let full = state.open.get(&key).is_some_and(OpenPack::is_full);
+        if full && let Some(pack) = state.open.remove(&key) {
+            state.sealing.push(pack);
+        }
+        if !state.open.contains_key(&key) {
+            let pack = state.next_pack;
+            let made = OpenPack::create(&folder, pool, pack, domain)
+                .map_err(|error| Self::append_error(pack, &folder, error))?;
+            state.next_pack = PackNumber(pack.0 + 1);
+            state.open.insert(key, made);
+        }
+        let open = state.open.get_mut(&key).expect("made just above");
+        let pack = open.number();
+        let place = open
+            .append(record, lengths, digests)
+            .map_err(|error| Self::append_error(pack, &folder, error))?;
+        let bytes = open.bytes();
+        state.set_bytes(pool, pack, bytes);
+        Ok(place)
+    }
+
+    fn append_error(pack: PackNumber, folder: &Path, error: io::Error) -> AppendError {
         if error.kind() == io::ErrorKind::StorageFull
             || error.kind() == io::ErrorKind::QuotaExceeded
         {
-            AppendError::Full { folder: self.folder.clone() }
+            AppendError::Full { folder: folder.to_owned() }
         } else {
             AppendError::Failed { pack, source: error }
         }
@@ -247,7 +289,7 @@ impl Pool {
         self.sync_and(false)
     }
 
-    /// As [`Pool::sync`], and seals the open packs too: for an orderly stop.
+    /// As [`Pools::sync`], and seals the open packs too: for an orderly stop.
     pub fn seal_all(&self) -> Result<(), AppendError> {
         self.sync_and(true)
     }
@@ -263,39 +305,44 @@ impl Pool {
             for pack in &sealing {
                 // Readers go on while the footer is being written, without scanning for a table.
                 state.tables.put(pack.number(), pack.table());
-                state.files.put(pack.number(), pack.file());
+                state.files.put((pack.pool(), pack.number()), pack.file());
             }
             let unsynced = state.open.values().filter(|open| open.is_unsynced());
             (sealing, unsynced.map(OpenPack::sync_handle).collect::<Vec<_>>())
         };
+        let pools = sealing.iter().map(OpenPack::pool);
+        let pools: BTreeSet<_> = pools.chain(to_sync.iter().map(open::SyncHandle::pool)).collect();
         let sealed: Vec<_> = sealing.into_iter().map(OpenPack::seal).collect();
         let synced: Vec<_> = to_sync.into_iter().map(open::SyncHandle::sync).collect();
-        folder::sync(&self.folder)
-            .map_err(|source| AppendError::Failed { pack: PackNumber(0), source })?;
+        for pool in pools {
+            let folder = self.folder_of(pool)?;
+            folder::sync(&folder)
+                .map_err(|source| AppendError::Failed { pack: PackNumber(0), source })?;
+        }
         self.note(sealed, synced)
     }
 
     /// Takes the outcomes of syncing into the state; the first failure is the caller's.
     fn note(
         &self,
-        sealed: Vec<Result<Found, (PackNumber, io::Error)>>,
+        sealed: Vec<Result<(PoolId, Found), (PackNumber, io::Error)>>,
         synced: Vec<Result<open::Synced, (PackNumber, io::Error)>>,
     ) -> Result<(), AppendError> {
         let mut state = self.state();
         let mut failure = None;
         for outcome in sealed {
             match outcome {
-                Ok(found) => state.sealed(&found),
-                Err((pack, error)) => failure = Some(self.append_error(pack, error)),
+                Ok((pool, found)) => state.sealed(pool, &found),
+                Err((pack, error)) => failure = Some(state.failure(pack, error)),
             }
         }
         for outcome in synced {
             match outcome {
                 Ok(synced) => state.synced(&synced),
                 Err((pack, error)) => {
+                    failure = Some(state.failure(pack, error));
                     // Whether the kernel still has the bytes is not known: see invariant 4.
                     state.open.retain(|_, open| open.number() != pack);
-                    failure = Some(self.append_error(pack, error));
                 }
             }
         }
@@ -318,23 +365,88 @@ impl Pool {
                 return Ok(table);
             }
         }
-        let file = self.file(pack)?;
-        let table = Arc::new(recover::read_table(&file, pack, &self.key)?);
+        let mut table = self.first(pack, |pool| self.table_at(pool, pack));
+        if table.is_err() {
+            // No footer is whole.
+            table = self.scanned(pack).ok_or(()).or(table);
+        }
+        let table = Arc::new(table?);
         self.state().tables.put(pack, Arc::clone(&table));
         Ok(table)
     }
 
-    fn file(&self, pack: PackNumber) -> Result<Arc<File>, ReadError> {
-        {
+    /// What the records of `pack` tell, of the pool that has most of them.
+    fn scanned(&self, pack: PackNumber) -> Option<Table> {
+        let homes = self.homes(pack);
+        let scans = homes.iter().filter_map(|pool| self.scan_at(*pool, pack).ok());
+        scans.max_by_key(Table::chunk_count).filter(|found| found.chunk_count() > 0)
+    }
+
+    /// The table of all that was ever in `pack`.
+    fn whole_table(&self, pack: PackNumber) -> Result<Table, ReadError> {
+        self.first(pack, |pool| self.table_at(pool, pack)).or_else(|error| {
+            let bytes = self.state().bytes_of(pack);
+            let is_whole =
+                |table: &Table| Some(table.end() + table.encode_footer().len() as u64) == bytes;
+            self.scanned(pack).filter(is_whole).ok_or(error)
+        })
+    }
+
+    /// The table as the footer of `pack` in `pool` says.
+    pub fn table_at(&self, pool: PoolId, pack: PackNumber) -> Result<Table, ReadError> {
+        let file = self.file(pool, pack)?;
+        recover::read_table(&file, pack)
+    }
+
+    fn scan_at(&self, pool: PoolId, pack: PackNumber) -> Result<Table, ReadError> {
+        let file = self.file(pool, pack)?;
+        recover::scan_table(&file, pack, &self.key)
+    }
+
+    /// What `look` gives in the first of the pack's pools where it succeeds. A pack that one could
+    /// not give is suspect then.
+    fn first<T>(
+        &self,
+        pack: PackNumber,
+        look: impl Fn(PoolId) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        loop {
+            let homes = self.homes(pack);
+            let mut failure = None;
+            for pool in &homes {
+                match look(*pool) {
+                    Ok(found) => {
+                        if failure.is_some() {
+                            self.state().suspects.insert(pack);
+                        }
+                        return Ok(found);
+                    }
+                    Err(error) => {
+                        tracing::warn!(%pack, %pool, %error, "a pool cannot give what it has");
+                        failure = failure.or(Some(error));
+                    }
+                }
+            }
+            // It may have moved on meanwhile.
+            if self.homes(pack) == homes {
+                return Err(failure.unwrap_or(ReadError::Missing { pack, index: 0 }));
+            }
+        }
+    }
+
+    fn file(&self, pool: PoolId, pack: PackNumber) -> Result<Arc<File>, ReadError> {
+        let path = {
             let state = self.state();
             if let Some(open) = state.open_pack(pack) {
                 return Ok(open.file());
             }
-            if let Some(file) = state.files.get(pack) {
+            if let Some(file) = state.files.get((pool, pack)) {
                 return Ok(file);
             }
-        }
-        let file = File::open(folder::path(&self.folder, pack)).map_err(|error| {
+            let member = state.members.get(&pool);
+            member.ok_or(ReadError::Missing { pack, index: 0 })?.path(pack)
+        };
+        let file = File::open(path).map_err(|error| {
             if error.kind() == io::ErrorKind::NotFound {
                 ReadError::Missing { pack, index: 0 }
             } else {
@@ -342,16 +454,16 @@ impl Pool {
             }
         })?;
         let file = Arc::new(file);
-        self.state().files.put(pack, Arc::clone(&file));
+        self.state().files.put((pool, pack), Arc::clone(&file));
         Ok(file)
     }
 
     /// The packs that are there and sealed, in order; the open ones are left out.
-    pub fn sealed(&self) -> io::Result<Vec<PackNumber>> {
-        let mut all = folder::list(&self.folder)?;
+    pub fn sealed(&self) -> Vec<PackNumber> {
         let state = self.state();
-        all.retain(|pack| state.open_pack(*pack).is_none());
-        Ok(all)
+        let primaries = state.members.values().filter(|member| member.is_primary());
+        let all: BTreeSet<_> = primaries.flat_map(|member| member.packs.keys().copied()).collect();
+        all.into_iter().filter(|pack| state.open_pack(*pack).is_none()).collect()
     }
 
     /// The number that the next pack will have at least: what is appended from now on goes to the
@@ -362,20 +474,33 @@ impl Pool {
         open.min().unwrap_or(state.next_pack)
     }
 
-    /// Removes a sealed pack, durably. Nothing may name its chunks any more.
+    /// Removes a sealed pack from all pools that are there, durably. Nothing may name its chunks
+    /// any more.
     pub fn remove(&self, pack: PackNumber) -> io::Result<()> {
-        {
+        let homes = self.homes(pack);
+        homes.into_iter().try_for_each(|pool| self.remove_from(pool, pack))
+    }
+
+    /// Removes a sealed pack from `pool`, durably.
+    pub fn remove_from(&self, pool: PoolId, pack: PackNumber) -> io::Result<()> {
+        let path = {
             let mut state = self.state();
             assert!(state.open_pack(pack).is_none(), "an open pack stays");
+            let Some(member) = state.members.get(&pool) else { return Ok(()) };
+            let path = member.path(pack);
             state.tables.forget(pack);
-            state.files.forget(pack);
-        }
-        let path = folder::path(&self.folder, pack);
+            state.files.forget((pool, pack));
+            path
+        };
         match std::fs::remove_file(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => folder::sync(path.parent().expect("a pack lies in a folder")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(()) => folder::sync(path.parent().expect("a pack lies in a folder"))?,
         }
+        if let Some(member) = self.state().members.get_mut(&pool) {
+            member.remove(pack);
+        }
+        Ok(())
     }
 
     /// The length and digest of the chunk at `place`.
@@ -385,9 +510,19 @@ impl Pool {
         table.chunk(place.index()).ok_or(missing)
     }
 
-    /// The record of a quantum of `pack`, its checksum verified.
+    /// The record of a quantum of `pack`, its checksum verified, from whichever pool has it whole.
     pub fn read(&self, pack: PackNumber, quantum: &QuantumEntry) -> Result<Vec<u8>, ReadError> {
-        let file = self.file(pack)?;
+        self.first(pack, |pool| self.read_at(pool, pack, quantum))
+    }
+
+    /// The same from one pool.
+    pub fn read_at(
+        &self,
+        pool: PoolId,
+        pack: PackNumber,
+        quantum: &QuantumEntry,
+    ) -> Result<Vec<u8>, ReadError> {
+        let file = self.file(pool, pack)?;
         let mut record = vec![0; quantum.record_bytes as usize];
         file.read_exact_at(&mut record, quantum.offset)
             .map_err(|error| match error.kind() {
@@ -402,6 +537,129 @@ impl Pool {
             Err(source) => Err(ReadError::Damaged { pack, source }),
         }
     }
+
+    /// Whether `pack` still takes quanta or waits for its footer.
+    pub fn is_open(&self, pack: PackNumber) -> bool {
+        self.state().open_pack(pack).is_some()
+    }
+
+    /// Whether a primary pool has `pack`, or may have it: one of them is away.
+    pub fn has_primary(&self, pack: PackNumber) -> bool {
+        let state = self.state();
+        let mut primaries = state.members.values().filter(|member| member.is_primary());
+        primaries.any(|member| !member.is_there || member.packs.contains_key(&pack))
+    }
+
+    /// The pools that have `pack`, primary ones first.
+    pub fn homes(&self, pack: PackNumber) -> Vec<PoolId> {
+        self.state().homes(pack)
+    }
+
+    /// The packs of a pool with their bytes; also those that are open.
+    pub fn packs_of(&self, pool: PoolId) -> BTreeMap<PackNumber, u64> {
+        let state = self.state();
+        state
+            .members
+            .get(&pool)
+            .map_or_else(BTreeMap::new, |member| member.packs.clone())
+    }
+
+    /// When `pack` came to `pool`, by the clock of the machine that wrote it.
+    pub fn arrival(&self, pool: PoolId, pack: PackNumber) -> io::Result<std::time::SystemTime> {
+        let path = self.state().members.get(&pool).map(|member| member.path(pack));
+        std::fs::metadata(path.ok_or(io::ErrorKind::NotFound)?)?.modified()
+    }
+
+    /// How full a pool is.
+    pub fn usage(&self, pool: PoolId) -> Usage {
+        self.state().members.get(&pool).map_or_else(Usage::default, Member::usage)
+    }
+
+    /// Packs that one pool could not give and another did, since it was last asked.
+    pub fn take_suspects(&self) -> BTreeSet<PackNumber> {
+        std::mem::take(&mut self.state().suspects)
+    }
+
+    /// Goes on with these pools: new ones are looked at, those that are missing go.
+    pub fn set(&self, specs: &[PoolSpec]) -> io::Result<()> {
+        for spec in specs {
+            if let Some(member) = self.state().members.get_mut(&spec.id) {
+                member.spec = spec.clone();
+                continue;
+            }
+            let member = Member::open(spec.clone(), |pack| stored_bytes(spec, pack))?;
+            self.state().members.insert(spec.id, member);
+        }
+        self.state().members.retain(|id, _| specs.iter().any(|spec| spec.id == *id));
+        Ok(())
+    }
+
+    /// Sees which pools have come or gone: a disk that is mounted or unmounted. Returns those that
+    /// are there now and were not.
+    pub fn refresh(&self) -> io::Result<Vec<PoolId>> {
+        let before: Vec<(PoolSpec, bool)> = {
+            let state = self.state();
+            let members = state.members.values();
+            members.map(|member| (member.spec.clone(), member.is_there)).collect()
+        };
+        let mut come = Vec::new();
+        for (spec, was_there) in before {
+            let id = spec.id;
+            if is_marked(&spec) == was_there {
+                continue;
+            }
+            let now = Member::open(spec.clone(), |pack| stored_bytes(&spec, pack))?;
+            come.extend(now.is_there.then_some(id));
+            self.state().members.insert(id, now);
+        }
+        Ok(come)
+    }
+
+    /// The folder of `pool`, if it is there.
+    fn folder_of(&self, pool: PoolId) -> Result<PathBuf, AppendError> {
+        let state = self.state();
+        match state.members.get(&pool) {
+            Some(member) if member.is_there => Ok(member.spec.folder.clone()),
+            Some(member) => Err(AppendError::Away { folder: member.spec.folder.clone() }),
+            None => Err(AppendError::Away { folder: PathBuf::new() }),
+        }
+    }
+
+    /// `pack` is in `pool` now, as it should be.
+    fn arrived(&self, pack: PackNumber, pool: PoolId, bytes: u64) {
+        let mut state = self.state();
+        state.files.forget((pool, pack));
+        state.tables.forget(pack);
+        state.set_bytes(pool, pack, bytes);
+    }
+}
+
+fn stored_bytes(spec: &PoolSpec, pack: PackNumber) -> u64 {
+    let found = std::fs::metadata(folder::path(&spec.folder, pack));
+    found.map_or(0, |metadata| metadata.len())
+}
+
+impl Opened {
+    /// Looks at the packs of a primary pool, and recovers what its server left open.
+    fn examine(
+        &mut self,
+        member: &mut Member,
+        known: &BTreeMap<PackNumber, Known>,
+        key: &recover::DigestOf,
+    ) {
+        for pack in member.packs.keys().copied().collect::<Vec<_>>() {
+            let known = known.get(&pack).copied().unwrap_or_default();
+            match recover::examine(&member.spec.folder, pack, known, key) {
+                Ok(recover::State::Sealed) => self.sealed.push(pack),
+                Ok(recover::State::Recovered(found)) => {
+                    member.put(pack, found.bytes);
+                    self.recovered.push(found);
+                }
+                Ok(recover::State::Empty) => member.remove(pack),
+                Err(error) => self.damaged.push((pack, error)),
+            }
+        }
+    }
 }
 
 impl State {
@@ -410,14 +668,60 @@ impl State {
         self.open.values().chain(&self.sealing).find(|open| open.number() == pack)
     }
 
-    fn sealed(&mut self, found: &Found) {
+    /// As the catalogue said, or as long as the longest is.
+    fn bytes_of(&self, pack: PackNumber) -> Option<u64> {
+        let members = self.members.values();
+        members.filter_map(|member| member.packs.get(&pack)).max().copied()
+    }
+
+    fn homes(&self, pack: PackNumber) -> Vec<PoolId> {
+        let having = self.members.values().filter(|member| member.packs.contains_key(&pack));
+        let mut homes: Vec<&Member> = having.collect();
+        homes.sort_by_key(|member| (!member.is_primary(), member.spec.id));
+        homes.into_iter().map(|member| member.spec.id).collect()
+    }
+
+    /// The pools that new packs go to, in the order in which they are tried.
+    fn chain(&self) -> Vec<PoolId> {
+        let first = self.members.values().find(|member| member.is_primary());
+        let mut chain = Vec::new();
+        let mut at = first.map(|member| member.spec.id);
+        while let Some(pool) = at.filter(|pool| !chain.contains(pool)) {
+            chain.push(pool);
+            at = self.members.get(&pool).and_then(|member| member.spec.next);
+        }
+        chain.retain(|pool| self.members.get(pool).is_some_and(|member| member.is_there));
+        chain
+    }
+
+    /// Why there is no pool to append to.
+    fn nowhere(&self) -> AppendError {
+        let first = self.members.values().find(|member| member.is_primary());
+        let folder = first.map(|member| member.spec.folder.clone()).unwrap_or_default();
+        AppendError::Away { folder }
+    }
+
+    fn failure(&self, pack: PackNumber, error: io::Error) -> AppendError {
+        let member = self.members.values().find(|member| member.packs.contains_key(&pack));
+        let folder = member.map(|member| member.spec.folder.clone()).unwrap_or_default();
+        Pools::append_error(pack, &folder, error)
+    }
+
+    fn set_bytes(&mut self, pool: PoolId, pack: PackNumber, bytes: u64) {
+        if let Some(member) = self.members.get_mut(&pool) {
+            member.put(pack, bytes);
+        }
+    }
+
+    fn sealed(&mut self, pool: PoolId, found: &Found) {
         let Table { pack, domain, .. } = *found.table;
         self.tables.put(pack, Arc::clone(&found.table));
+        self.set_bytes(pool, pack, found.bytes);
         self.news.push(PackNews { pack, domain, bytes: found.bytes, sealed: true });
     }
 
     fn synced(&mut self, synced: &open::Synced) {
-        let open::Synced { pack, domain, bytes } = *synced;
+        let open::Synced { pack, domain, bytes, .. } = *synced;
         if let Some(open) = self.open.values_mut().find(|open| open.number() == pack) {
             open.note_synced(bytes);
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use format::pack::{HEADER_BYTES, Header, Table};
-use model::{ChunkDigest, DomainId, PackNumber, Place};
+use model::{ChunkDigest, DomainId, PackNumber, Place, PoolId};
 
 use crate::{Found, PACK_BYTES, PACK_CHUNKS, folder};
 
@@ -17,6 +17,7 @@ const CLAIM_BYTES: u64 = 4 << 20;
 
 /// Invariant: the file holds a header and exactly the records that the table tells, up to `end`.
 pub(crate) struct OpenPack {
+    pool: PoolId,
     file: Arc<File>,
     table: Arc<Table>,
     claimed_bytes: u64,
@@ -32,16 +33,23 @@ pub(crate) struct SyncHandle {
 /// A pack is durable up to `bytes`.
 #[derive(Clone, Copy)]
 pub(crate) struct Synced {
+    pub(crate) pool: PoolId,
     pub(crate) pack: PackNumber,
     pub(crate) domain: DomainId,
     pub(crate) bytes: u64,
 }
 
 impl OpenPack {
-    pub(crate) fn create(folder: &Path, pack: PackNumber, domain: DomainId) -> io::Result<Self> {
+    pub(crate) fn create(
+        folder: &Path,
+        pool: PoolId,
+        pack: PackNumber,
+        domain: DomainId,
+    ) -> io::Result<Self> {
         let path = folder::make_for(folder, pack)?;
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
         let mut open = Self {
+            pool,
             file: Arc::new(file),
             table: Arc::new(Table::new(pack, domain)),
             claimed_bytes: 0,
@@ -61,6 +69,15 @@ impl OpenPack {
 
     pub(crate) fn number(&self) -> PackNumber {
         self.table.pack
+    }
+
+    pub(crate) fn pool(&self) -> PoolId {
+        self.pool
+    }
+
+    /// Header and records.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.table.end()
     }
 
     pub(crate) fn table(&self) -> Arc<Table> {
@@ -113,7 +130,7 @@ impl OpenPack {
 
     pub(crate) fn sync_handle(&self) -> SyncHandle {
         let Table { pack, domain, .. } = *self.table;
-        let synced = Synced { pack, domain, bytes: self.table.end() };
+        let synced = Synced { pool: self.pool, pack, domain, bytes: self.table.end() };
         SyncHandle { file: Arc::clone(&self.file), synced }
     }
 
@@ -122,9 +139,10 @@ impl OpenPack {
     }
 
     /// Writes the footer and makes everything durable.
-    pub(crate) fn seal(self) -> Result<Found, (PackNumber, io::Error)> {
-        let pack = self.number();
-        seal(&self.file, self.table).map_err(|error| (pack, error))
+    pub(crate) fn seal(self) -> Result<(PoolId, Found), (PackNumber, io::Error)> {
+        let (pool, pack) = (self.pool, self.number());
+        let sealed = seal(&self.file, self.table);
+        sealed.map(|found| (pool, found)).map_err(|error| (pack, error))
     }
 }
 
@@ -142,6 +160,10 @@ pub(crate) fn seal(file: &File, table: Arc<Table>) -> io::Result<Found> {
 }
 
 impl SyncHandle {
+    pub(crate) fn pool(&self) -> PoolId {
+        self.synced.pool
+    }
+
     pub(crate) fn sync(self) -> Result<Synced, (PackNumber, io::Error)> {
         self.file.sync_data().map_err(|error| (self.synced.pack, error))?;
         Ok(self.synced)

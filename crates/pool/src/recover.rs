@@ -70,22 +70,29 @@ fn read_trailer(file: &File) -> io::Result<Option<Trailer>> {
     Ok(Trailer::decode(&trailer, bytes).ok())
 }
 
-/// Reads the table of a sealed pack; of one whose footer is damaged, as much as its records tell.
-pub(crate) fn read_table(
+/// Reads the footer of a sealed pack.
+pub(crate) fn read_table(file: &File, pack: PackNumber) -> Result<Table, ReadError> {
+    let disk = |source| ReadError::Disk { pack, source };
+    match read_footer(file).map_err(disk)? {
+        Ok(table) if table.pack == pack => Ok(table),
+        Ok(_) => {
+            let source = Damaged { what: "pack", why: "it has another pack's number" };
+            Err(ReadError::Damaged { pack, source })
+        }
+        Err(source) => Err(ReadError::Damaged { pack, source }),
+    }
+}
+
+/// As much of the table as the records tell from the front.
+pub(crate) fn scan_table(
     file: &File,
     pack: PackNumber,
     digest_of: &DigestOf,
 ) -> Result<Table, ReadError> {
-    let disk = |source| ReadError::Disk { pack, source };
-    let damage = match read_footer(file).map_err(disk)? {
-        Ok(table) if table.pack == pack => return Ok(table),
-        Ok(_) => Damaged { what: "pack", why: "it has another pack's number" },
-        Err(damage) => damage,
-    };
-    match scan(file, pack, digest_of).map_err(disk)? {
-        Some(table) if table.chunk_count() > 0 => Ok(table),
-        _ => Err(ReadError::Damaged { pack, source: damage }),
-    }
+    let scanned = scan(file, pack, digest_of);
+    let scanned = scanned.map_err(|source| ReadError::Disk { pack, source })?;
+    let source = Damaged { what: "pack", why: "it has no header" };
+    scanned.ok_or(ReadError::Damaged { pack, source })
 }
 
 fn read_footer(file: &File) -> io::Result<Result<Table, Damaged>> {

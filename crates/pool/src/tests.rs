@@ -11,8 +11,20 @@ fn digest_of(_: DomainId, chunk: &[u8]) -> ChunkDigest {
     DomainKey::new([1; 32]).digest(chunk)
 }
 
-fn open(folder: &Path) -> (Pool, Opened) {
-    Pool::open(folder, PackNumber(1), &BTreeMap::new(), digest_of).expect("a folder")
+fn spec(number: u32, role: Role, folder: &Path) -> PoolSpec {
+    let id = PoolId(number);
+    let spec = Mark([u8::try_from(number).expect("small"); 16]);
+    mark(folder, spec).expect("marked");
+    PoolSpec { id, folder: folder.into(), role, mark: spec, capacity_bytes: None, next: None }
+}
+
+fn open_known(folder: &Path, known: &BTreeMap<PackNumber, Known>) -> (Pools, Opened) {
+    let specs = [spec(1, Role::Primary, folder)];
+    Pools::open(&specs, PackNumber(1), known, digest_of).expect("a folder")
+}
+
+fn open(folder: &Path) -> (Pools, Opened) {
+    open_known(folder, &BTreeMap::new())
 }
 
 fn quantum(chunks: &[Vec<u8>]) -> (Vec<u8>, Vec<u32>, Vec<ChunkDigest>) {
@@ -22,13 +34,13 @@ fn quantum(chunks: &[Vec<u8>]) -> (Vec<u8>, Vec<u32>, Vec<ChunkDigest>) {
     (record, raw.lengths().to_vec(), raw.chunks().map(|c| digest_of(DOMAIN, c)).collect())
 }
 
-fn append(pool: &Pool, chunks: &[Vec<u8>]) -> Place {
+fn append(pool: &Pools, chunks: &[Vec<u8>]) -> Place {
     let (record, lengths, digests) = quantum(chunks);
     pool.append(DOMAIN, &record, &lengths, &digests).expect("space")
 }
 
 /// The chunk at `place`, read as a restore does.
-fn read(pool: &Pool, place: Place) -> Result<Vec<u8>, ReadError> {
+fn read(pool: &Pools, place: Place) -> Result<Vec<u8>, ReadError> {
     let table = pool.table(place.pack())?;
     let missing = ReadError::Missing { pack: place.pack(), index: place.index() };
     let quantum = table.quanta()[table.quantum_of(place.index()).ok_or(missing)?];
@@ -123,8 +135,7 @@ fn damage_before_the_durable_end_is_not_taken_for_a_tear() {
     content[at] ^= 1;
     std::fs::write(pack_file(folder.path()), &content).expect("written");
     let known = BTreeMap::from([(PackNumber(1), Known { sealed: false, bytes })]);
-    let (pool, opened) =
-        Pool::open(folder.path(), PackNumber(1), &known, digest_of).expect("opens");
+    let (pool, opened) = open_known(folder.path(), &known);
     assert_eq!(opened.damaged.len(), 1);
     assert_eq!(std::fs::read(pack_file(folder.path())).expect("the pack"), content);
     assert_eq!(read(&pool, kept).expect("still readable"), b"kept");
@@ -134,7 +145,7 @@ fn damage_before_the_durable_end_is_not_taken_for_a_tear() {
 #[test]
 fn an_empty_pack_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
-    drop(OpenPack::create(folder.path(), PackNumber(1), DOMAIN).expect("made"));
+    drop(OpenPack::create(folder.path(), PoolId(1), PackNumber(1), DOMAIN).expect("made"));
     let (_, opened) = open(folder.path());
     assert!(opened.sealed.is_empty() && opened.recovered.is_empty() && opened.damaged.is_empty());
     assert!(!pack_file(folder.path()).try_exists().expect("asked"));
@@ -156,6 +167,132 @@ fn a_full_pack_is_sealed_by_the_next_sync() {
     let sealed = pool.take_news().into_iter().filter(|news| news.sealed);
     assert_eq!(sealed.map(|news| news.pack).collect::<Vec<_>>(), [PackNumber(1)]);
     assert_eq!(read(&pool, places[0]).expect("sealed"), noise(0));
+}
+
+/// Two pools in new folders: the first takes packs, the other is of `role`.
+fn open_two(role: Role, capacity: Option<u64>) -> (Pools, [tempfile::TempDir; 2]) {
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    let mut first = spec(1, Role::Primary, folders[0].path());
+    first.capacity_bytes = capacity;
+    first.next = Some(PoolId(2)).filter(|_| role == Role::Primary);
+    let specs = [first, spec(2, role, folders[1].path())];
+    let opened = Pools::open(&specs, PackNumber(1), &BTreeMap::new(), digest_of);
+    (opened.expect("folders").0, folders)
+}
+
+fn flip(folder: &Path, offset: u64) {
+    let path = pack_file(folder);
+    let mut content = std::fs::read(&path).expect("the pack");
+    content[usize::try_from(offset).expect("small")] ^= 1;
+    std::fs::write(path, content).expect("written");
+}
+
+#[test]
+fn what_one_pool_has_lost_another_gives_and_mends() {
+    let (pools, folders) = open_two(Role::Copy, None);
+    let places = [append(&pools, &[vec![1; 900]]), append(&pools, &[vec![2; 900]])];
+    let pack = places[0].pack();
+    pools.seal_all().expect("sealed");
+    let bytes = pools.put(pack, PoolId(2)).expect("copied");
+    assert_eq!(pools.homes(pack), [PoolId(1), PoolId(2)]);
+    let original = std::fs::read(pack_file(folders[0].path())).expect("the pack");
+    assert_eq!(std::fs::read(pack_file(folders[1].path())).expect("the copy"), original);
+    assert_eq!(bytes, original.len() as u64);
+    // Each has another quantum damaged.
+    let table = pools.table(pack).expect("whole");
+    for (folder, quantum) in folders.iter().zip(table.quanta()) {
+        flip(folder.path(), quantum.offset + u64::from(quantum.record_bytes) - 1);
+    }
+    assert!(pools.take_suspects().is_empty());
+    for (place, byte) in places.iter().zip(1..) {
+        assert_eq!(read(&pools, *place).expect("whole somewhere"), vec![byte; 900]);
+    }
+    assert_eq!(pools.take_suspects(), BTreeSet::from([pack]));
+    for pool in [PoolId(1), PoolId(2)] {
+        pools.put(pack, pool).expect("mended");
+    }
+    for folder in &folders {
+        assert_eq!(std::fs::read(pack_file(folder.path())).expect("the pack"), original);
+    }
+}
+
+#[test]
+fn what_is_whole_nowhere_is_left_as_it_is() {
+    let (pools, folders) = open_two(Role::Copy, None);
+    let place = append(&pools, &[vec![1; 900]]);
+    pools.seal_all().expect("sealed");
+    let end = pools.table(place.pack()).expect("whole").end();
+    flip(folders[0].path(), end - 1);
+    let before = std::fs::read(pack_file(folders[0].path())).expect("the pack");
+    for pool in [PoolId(1), PoolId(2)] {
+        assert!(matches!(pools.put(place.pack(), pool), Err(PutError::Read(_))));
+    }
+    assert_eq!(std::fs::read(pack_file(folders[0].path())).expect("the pack"), before);
+    assert_eq!(pools.homes(place.pack()), [PoolId(1)]);
+}
+
+#[test]
+fn a_pack_without_a_footer_is_mended_only_when_all_of_it_is_there() {
+    for cut in [40, 200] {
+        let (pools, folders) = open_two(Role::Copy, None);
+        append(&pools, &[b"one".to_vec()]);
+        let place = append(&pools, &[b"two".to_vec(), (0..255).collect()]);
+        pools.seal_all().expect("sealed");
+        let file = pack_file(folders[0].path());
+        let bytes = std::fs::metadata(&file).expect("there").len();
+        let known = BTreeMap::from([(place.pack(), Known { sealed: true, bytes })]);
+        drop(pools);
+        let file = File::options().write(true).open(file).expect("the pack");
+        file.set_len(bytes - cut).expect("cut");
+        let specs =
+            [spec(1, Role::Primary, folders[0].path()), spec(2, Role::Copy, folders[1].path())];
+        let opened = Pools::open(&specs, PackNumber(1), &known, digest_of);
+        let put = opened.expect("folders").0.put(place.pack(), PoolId(2));
+        assert_eq!(put.is_ok(), cut == 40, "{put:?}");
+    }
+}
+
+#[test]
+fn what_a_pool_has_no_room_for_goes_to_the_next() {
+    let (pools, folders) = open_two(Role::Primary, Some(3000));
+    let noise = |seed: u8| {
+        let mut bytes = vec![0; 1000];
+        blake3::Hasher::new_keyed(&[seed; 32]).finalize_xof().fill(&mut bytes);
+        bytes
+    };
+    let places: Vec<Place> = (0..6).map(|seed| append(&pools, &[noise(seed)])).collect();
+    pools.sync().expect("synced");
+    assert_eq!((places[0].pack(), places[5].pack()), (PackNumber(1), PackNumber(2)));
+    assert!(pools.usage(PoolId(1)).bytes <= 3000 && pools.usage(PoolId(2)).packs == 1);
+    for (place, seed) in places.iter().zip(0..) {
+        assert_eq!(read(&pools, *place).expect("there"), noise(seed));
+    }
+    // Moved on it is found where it is.
+    pools.seal_all().expect("sealed");
+    pools.put(PackNumber(1), PoolId(2)).expect("copied");
+    pools.remove_from(PoolId(1), PackNumber(1)).expect("removed");
+    assert_eq!(read(&pools, places[0]).expect("there"), noise(0));
+    assert_eq!(pools.usage(PoolId(1)).bytes, 0);
+    assert!(!pack_file(folders[0].path()).try_exists().expect("asked"));
+}
+
+#[test]
+fn a_folder_without_its_mark_is_away() {
+    let (pools, folders) = open_two(Role::Copy, None);
+    let place = append(&pools, &[b"one".to_vec()]);
+    pools.seal_all().expect("sealed");
+    pools.put(place.pack(), PoolId(2)).expect("copied");
+    unmark(folders[0].path()).expect("as if unmounted");
+    assert_eq!(pools.refresh().expect("looked"), []);
+    assert!(!pools.usage(PoolId(1)).is_there);
+    let (record, lengths, digests) = quantum(&[b"new".to_vec()]);
+    let refused = pools.append(DOMAIN, &record, &lengths, &digests);
+    assert!(matches!(refused, Err(AppendError::Away { .. })), "{refused:?}");
+    assert_eq!(read(&pools, place).expect("from the copy"), b"one");
+    mark(folders[0].path(), Mark([1; 16])).expect("back");
+    assert_eq!(pools.refresh().expect("looked"), [PoolId(1)]);
+    assert_eq!(append(&pools, &[b"new".to_vec()]).pack(), PackNumber(2));
+    assert!(mark(folders[0].path(), Mark([3; 16])).is_err(), "it is another's");
 }
 
 proptest! {

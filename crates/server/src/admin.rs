@@ -15,6 +15,7 @@ use crate::domains;
 use crate::enrol::token_hash;
 use crate::expire::{self, Order, Outcome};
 use crate::node::{ReplyStream, describe_filespaces, streaming};
+use crate::pools;
 use crate::reclaim;
 use crate::refusal;
 
@@ -233,11 +234,51 @@ impl Admin for AdminApi {
         let core = Arc::clone(&self.core);
         let proto::ReclaimRequest { dry_run: is_dry, dead_percent } = request.into_inner();
         let dead_percent = match dead_percent {
-            0 => core.reclaim_dead_percent.max(1),
+            0 => core.config.reclaim_dead_percent.max(1),
             percent => u8::try_from(percent.min(100)).unwrap_or(100),
         };
         let order = reclaim::Order { is_dry, dead_percent };
         Ok(Response::new(told(reclaim_reply, move |listener| reclaim::run(&core, order, listener))))
+    }
+
+    async fn pools(
+        &self,
+        request: Request<proto::PoolsRequest>,
+    ) -> Result<Response<proto::PoolsReply>, Status> {
+        let name = request.into_inner().name;
+        self.blocking(move |core| pools::list(core, &name)).await
+    }
+
+    async fn put_pool(
+        &self,
+        request: Request<proto::PutPoolRequest>,
+    ) -> Result<Response<proto::PoolInfo>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |core| pools::put(core, &request)).await
+    }
+
+    async fn remove_pool(
+        &self,
+        request: Request<proto::PoolsRequest>,
+    ) -> Result<Response<proto::PoolInfo>, Status> {
+        let name = request.into_inner().name;
+        self.blocking(move |core| pools::remove(core, &name)).await
+    }
+
+    type TendPoolStream = ReplyStream<proto::TendPoolReply>;
+
+    async fn tend_pool(
+        &self,
+        request: Request<proto::TendPoolRequest>,
+    ) -> Result<Response<Self::TendPoolStream>, Status> {
+        use proto::tend_pool_request::Work;
+        let core = Arc::clone(&self.core);
+        let request = request.into_inner();
+        Ok(Response::new(told(tend_reply, move |listener| match request.work() {
+            Work::Copy => pools::copy(&core, &request.pool, true, listener),
+            Work::Drain => pools::drain(&core, &request.pool, request.all, listener),
+            Work::Repair => pools::repair(&core, None, listener),
+        })))
     }
 
     async fn option_sets(
@@ -333,11 +374,29 @@ fn told<O: 'static, R: Send + 'static>(
     })
 }
 
+fn tend_reply(outcome: &pools::Outcome, is_last: bool) -> proto::TendPoolReply {
+    let failures = outcome.failures.iter();
+    let failure = |(pack, reason): &(model::PackNumber, String)| proto::PackFailure {
+        pack: pack.0,
+        reason: reason.clone(),
+    };
+    proto::TendPoolReply {
+        packs: outcome.packs,
+        bytes: outcome.bytes,
+        packs_done: outcome.packs_done,
+        bytes_done: outcome.bytes_done,
+        failures: failures.map(failure).collect(),
+        is_last,
+    }
+}
+
 fn audit_reply(outcome: &audit::Outcome, is_last: bool) -> proto::AuditReply {
     let damage = |damage: &audit::Damage| {
         let (first_chunk, end_chunk) = damage.chunks.unwrap_or_default();
         let reason = damage.reason.clone();
-        proto::Damage { pack: damage.pack.0, first_chunk, end_chunk, reason }
+        let pool = outcome.pools.get(&damage.pool).cloned().unwrap_or_default();
+        let repaired = damage.is_repaired;
+        proto::Damage { pack: damage.pack.0, first_chunk, end_chunk, reason, pool, repaired }
     };
     let victim = |victim: &audit::Victim| proto::Victim {
         node: victim.node.clone(),

@@ -356,7 +356,7 @@ fn deletion_message(core: &Core, row: &DeletionRow) -> proto::Deletion {
         time: row.time.0,
         versions: row.versions,
         details: row.details.clone(),
-        until: row.time.0 + i64::from(core.undo_days) * DAY_MICROS,
+        until: row.time.0 + i64::from(core.config.undo_days) * DAY_MICROS,
     }
 }
 
@@ -460,7 +460,7 @@ fn put_back(
 
 /// Forgets deletions that can no longer be undone, and archives that they left empty.
 pub(crate) fn purge(core: &Core, now: ServerTime) -> Result<(), Status> {
-    let keeps = i64::from(core.undo_days) * DAY_MICROS;
+    let keeps = i64::from(core.config.undo_days) * DAY_MICROS;
     for row in core.catalog.deletions(None).map_err(failed)? {
         if row.time.0 + keeps <= now.0 {
             let deletion = row.number;

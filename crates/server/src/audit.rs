@@ -1,20 +1,22 @@
 //! Audit of the pool: whether what it holds is what was stored, and what is lost where it is not.
 //!
+//! Every copy of a pack is looked at, and what is damaged in one pool is made whole from another.
 //! Without `data` the stored checksum of every quantum is compared, which finds what the disk has
 //! done. With it every quantum is decompressed and every chunk compared with its digest, which is
 //! all that a restore would do.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use catalog::{EventRow, Filespace, Node, PackRow, PackState, Write};
 use chunk::{Decompressor, RawQuantum};
 use format::pack::{QuantumEntry, Table};
-use model::{FilespaceId, NodeId, PackNumber, Place};
+use model::{FilespaceId, NodeId, PackNumber, Place, PoolId};
 use tonic::Status;
 
-use crate::core::{Core, DOMAIN};
+use crate::core::Core;
+use crate::pools;
 use crate::records::{self, Owner, Record, Seen};
 use crate::refusal;
 use crate::restore::places;
@@ -35,10 +37,14 @@ pub(crate) struct Order {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Damage {
     pub(crate) pack: PackNumber,
+    /// Where.
+    pub(crate) pool: PoolId,
     /// The indexes of its chunks: the first, and one behind the last. None are known of a pack
     /// whose table is lost.
     pub(crate) chunks: Option<(u32, u32)>,
     pub(crate) reason: String,
+    /// Whether it was made whole again from what another pool has.
+    pub(crate) is_repaired: bool,
 }
 
 /// A version that cannot be restored as a whole.
@@ -60,13 +66,15 @@ pub(crate) struct Outcome {
     pub(crate) victims: Vec<Victim>,
     /// All of them, also those that are not named.
     pub(crate) victim_count: u64,
+    /// The names of the pools.
+    pub(crate) pools: BTreeMap<PoolId, String>,
 }
 
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
 
 /// Reads all packs; then, if anything is damaged, the catalogue for what that costs.
 pub(crate) fn run(
-    core: &std::sync::Arc<Core>,
+    core: &Arc<Core>,
     order: Order,
     listener: Listener<'_>,
 ) -> Result<Outcome, Status> {
@@ -79,20 +87,35 @@ pub(crate) fn run(
         decompressor: Decompressor::new().map_err(none)?,
         raw: RawQuantum::default(),
         started: sys::clock::monotonic(),
-        outcome: Outcome::default(),
+        outcome: Outcome { pools: names(core)?, ..Outcome::default() },
         listener,
     };
     audit.packs()?;
+    audit.repair()?;
     audit.judge()?;
-    if !audit.outcome.damages.is_empty() {
+    if audit.outcome.lost().next().is_some() {
         audit.victims()?;
+    }
+    if !audit.outcome.damages.is_empty() {
         audit.note()?;
     }
     Ok(audit.outcome)
 }
 
+fn names(core: &Core) -> Result<BTreeMap<PoolId, String>, Status> {
+    let rows = core.catalog.pools().map_err(|error| refusal::catalog(&error))?;
+    Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
+}
+
+impl Outcome {
+    /// What no pool has whole.
+    fn lost(&self) -> impl Iterator<Item = &Damage> {
+        self.damages.iter().filter(|damage| !damage.is_repaired)
+    }
+}
+
 struct Audit<'a> {
-    core: &'a Core,
+    core: &'a Arc<Core>,
     order: Order,
     decompressor: Decompressor,
     raw: RawQuantum,
@@ -116,18 +139,48 @@ impl Audit<'_> {
     }
 
     fn pack(&mut self, pack: PackNumber) -> Result<(), Status> {
-        let table = match self.core.pool.table(pack) {
-            Ok(table) => table,
-            Err(error) => {
-                let reason = refusal::chain(&error);
-                self.outcome.damages.push(Damage { pack, chunks: None, reason });
+        let homes = self.core.pools.homes(pack);
+        if !self.core.pools.has_primary(pack) {
+            self.damaged(pack, pools::FIRST, None, "no primary pool has it".to_owned());
+        }
+        homes.into_iter().try_for_each(|pool| self.copy(pack, pool))
+    }
+
+    fn damaged(
+        &mut self,
+        pack: PackNumber,
+        pool: PoolId,
+        chunks: Option<(u32, u32)>,
+        reason: String,
+    ) {
+        let damage = Damage { pack, pool, chunks, reason, is_repaired: false };
+        self.outcome.damages.push(damage);
+    }
+
+    /// What `pool` has of `pack`.
+    fn copy(&mut self, pack: PackNumber, pool: PoolId) -> Result<(), Status> {
+        let footer = self.core.pools.table_at(pool, pack);
+        // Of an open pack there is no footer yet.
+        let table = self.core.pools.table(pack);
+        let is_sealed = !self.core.pools.is_open(pack);
+        let table = match (footer, table) {
+            (Ok(footer), _) => Arc::new(footer),
+            (Err(_), Ok(table)) if !is_sealed => table,
+            (Err(error), Ok(table)) => {
+                // What may lie behind the last record that can be read is not known.
+                let chunks = (table.chunk_count(), u32::MAX);
+                self.damaged(pack, pool, Some(chunks), refusal::chain(&error));
+                table
+            }
+            (Err(_), Err(error)) => {
+                self.damaged(pack, pool, None, refusal::chain(&error));
                 return Ok(());
             }
         };
         for quantum in table.quanta() {
-            if let Err(reason) = self.quantum(&table, quantum) {
+            if let Err(reason) = self.quantum(pool, &table, quantum) {
                 let chunks = (quantum.first_index, quantum.first_index + quantum.chunk_count);
-                self.outcome.damages.push(Damage { pack, chunks: Some(chunks), reason });
+                self.damaged(pack, pool, Some(chunks), reason);
             }
             self.outcome.quanta += 1;
             self.outcome.bytes += u64::from(quantum.record_bytes);
@@ -139,8 +192,13 @@ impl Audit<'_> {
         Ok(())
     }
 
-    fn quantum(&mut self, table: &Table, quantum: &QuantumEntry) -> Result<(), String> {
-        let record = self.core.pool.read(table.pack, quantum);
+    fn quantum(
+        &mut self,
+        pool: PoolId,
+        table: &Table,
+        quantum: &QuantumEntry,
+    ) -> Result<(), String> {
+        let record = self.core.pools.read_at(pool, table.pack, quantum);
         let record = record.map_err(|error| refusal::chain(&error))?;
         if !self.order.data {
             return Ok(());
@@ -150,13 +208,49 @@ impl Audit<'_> {
             .map_err(|damage| damage.to_string())?;
         let from = quantum.first_index as usize;
         let digests = &table.digests()[from..from + quantum.chunk_count as usize];
-        let is_right = self.raw.chunks().count() == digests.len()
-            && self
-                .raw
-                .chunks()
-                .zip(digests)
-                .all(|(chunk, digest)| self.core.pool.digest_of(DOMAIN, chunk) == *digest);
+        let is_right =
+            self.raw.chunks().count() == digests.len()
+                && self.raw.chunks().zip(digests).all(|(chunk, digest)| {
+                    self.core.pools.digest_of(table.domain, chunk) == *digest
+                });
         if is_right { Ok(()) } else { Err("a chunk is not what its digest says".to_owned()) }
+    }
+
+    /// Makes whole again what another pool has whole.
+    fn repair(&mut self) -> Result<(), Status> {
+        let packs: BTreeSet<PackNumber> =
+            self.outcome.damages.iter().map(|damage| damage.pack).collect();
+        if packs.is_empty() {
+            return Ok(());
+        }
+        let repaired = pools::repair(self.core, Some(&packs), &mut |_| true)?;
+        let failed: BTreeSet<PackNumber> =
+            repaired.failures.iter().map(|(pack, _)| *pack).collect();
+        let mended = packs.difference(&failed).copied().collect::<Vec<_>>();
+        for pack in mended {
+            if self.is_whole(pack) {
+                let of_pack = self.outcome.damages.iter_mut();
+                of_pack
+                    .filter(|damage| damage.pack == pack)
+                    .for_each(|damage| damage.is_repaired = true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every copy of the pack is whole, and a primary pool has one.
+    fn is_whole(&mut self, pack: PackNumber) -> bool {
+        let homes = self.core.pools.homes(pack);
+        let is_primary = self.core.pools.has_primary(pack);
+        is_primary
+            && !homes.is_empty()
+            && homes.into_iter().all(|pool| {
+                let table = self.core.pools.table_at(pool, pack);
+                table.is_ok_and(|table| {
+                    let quanta = table.quanta();
+                    quanta.iter().all(|quantum| self.quantum(pool, &table, quantum).is_ok())
+                })
+            })
     }
 
     fn pace(&self) {
@@ -172,8 +266,7 @@ impl Audit<'_> {
     /// chunk was found whole of: somebody has put them back.
     fn judge(&self) -> Result<(), Status> {
         let failed = |error| refusal::catalog(&error);
-        let damaged: BTreeSet<PackNumber> =
-            self.outcome.damages.iter().map(|damage| damage.pack).collect();
+        let damaged: BTreeSet<PackNumber> = self.outcome.lost().map(|damage| damage.pack).collect();
         let lock = &self.core.condemned;
         // Waits for the commits that go on, and stops the next ones.
         let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
@@ -206,7 +299,7 @@ impl Audit<'_> {
     fn victims(&mut self) -> Result<(), Status> {
         let failed = |error| refusal::catalog(&error);
         let mut lost: BTreeMap<PackNumber, Vec<Option<(u32, u32)>>> = BTreeMap::new();
-        for damage in &self.outcome.damages {
+        for damage in self.outcome.lost() {
             lost.entry(damage.pack).or_default().push(damage.chunks);
         }
         let is_lost = |place: Place| {
@@ -260,9 +353,10 @@ impl Audit<'_> {
             actor: "server".to_owned(),
             what: "damage found".to_owned(),
             details: format!(
-                "{} quanta of {} packs; {} versions need them",
+                "{} quanta of {} packs, {} made whole from another pool; {} versions need the rest",
                 self.outcome.damages.len(),
                 packs.len(),
+                self.outcome.damages.iter().filter(|damage| damage.is_repaired).count(),
                 self.outcome.victim_count
             ),
         };

@@ -104,15 +104,20 @@ impl Config {
         }
     }
 
-    /// The folder of the pool.
+    /// The folder of the first pool.
     pub(crate) fn pool_folder(&self, server: &Path) -> Result<PathBuf, ConfigError> {
-        let unusable = || ConfigError::Pool { url: self.pool.clone() };
-        let path = self.pool.strip_prefix("file:").ok_or_else(unusable)?;
-        match path.strip_prefix("//") {
-            Some(absolute) if absolute.starts_with('/') => Ok(PathBuf::from(absolute)),
-            None if !path.is_empty() => Ok(server.join(path)),
-            _ => Err(unusable()),
-        }
+        pool_folder(&self.pool, server)
+    }
+}
+
+/// The folder of the pool at `url`, of the server in the folder `server`.
+pub(crate) fn pool_folder(url: &str, server: &Path) -> Result<PathBuf, ConfigError> {
+    let unusable = || ConfigError::Pool { url: url.to_owned() };
+    let path = url.strip_prefix("file:").ok_or_else(unusable)?;
+    match path.strip_prefix("//") {
+        Some(absolute) if absolute.starts_with('/') => Ok(PathBuf::from(absolute)),
+        None if !path.is_empty() => Ok(server.join(path)),
+        _ => Err(unusable()),
     }
 }
 

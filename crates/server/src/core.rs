@@ -1,19 +1,20 @@
 //! What all sessions share.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use catalog::index::ChunkIndex;
 use catalog::{Catalog, Node, PackRow, PackState, Write};
 use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, SessionId};
-use pool::{Known, Pool};
+use pool::{Known, Pools};
 use tokio::sync::Semaphore;
 use tonic::{Request, Status};
 
 use crate::authority::Authority;
 use crate::config::{CATALOG_FILE, Config, MASTER_KEY};
+use crate::pools;
 use crate::refusal;
 use crate::run::RunError;
 use crate::secrets::Secrets;
@@ -26,7 +27,10 @@ const PACKS_PER_FLUSH: u64 = 32;
 /// Catalogue, pool, index and keys. Shared by all sessions.
 pub(crate) struct Core {
     pub(crate) catalog: Box<dyn Catalog>,
-    pub(crate) pool: Pool,
+    pub(crate) pools: Pools,
+    /// The server's folder.
+    pub(crate) folder: PathBuf,
+    pub(crate) config: Config,
     pub(crate) secrets: Secrets,
     pub(crate) authority: Authority,
     /// Taken while a quantum is stored: each keeps a processor busy, and room for a whole quantum.
@@ -42,12 +46,10 @@ pub(crate) struct Core {
     pub(crate) condemned: RwLock<Condemned>,
     /// Who reads or fills packs, since when.
     pub(crate) users: Users,
+    /// Held while packs are copied, moved or repaired, and while pools change.
+    pub(crate) tending: Mutex<()>,
     /// Whether a run of reclamation goes on.
     pub(crate) reclaiming: AtomicBool,
-    /// A pack is written again when so many per cent of it are dead, unless said otherwise.
-    pub(crate) reclaim_dead_percent: u8,
-    /// What nodes delete can be had back for so many days.
-    pub(crate) undo_days: u16,
     /// Whether a run of expiration drops versions.
     pub(crate) expiring: AtomicBool,
     /// Whether the server is about to end.
@@ -78,8 +80,10 @@ const STORING_PER_PROCESSOR: usize = 2;
 /// Backups at once at most: each keeps a thread that may block.
 const BACKUPS_MAX: usize = 1000;
 
-/// Deduplication spans the one domain that there is.
+/// Deduplication spans the one domain that nodes are in.
 pub(crate) const DOMAIN: DomainId = DomainId(1);
+/// What copies of the catalogue are made of is a domain of its own.
+pub(crate) const CATALOG_DOMAIN: DomainId = DomainId(0);
 
 impl Core {
     /// Opens everything in `folder`, recovering what a dead process left.
@@ -88,20 +92,22 @@ impl Core {
         let secrets = Secrets::load(&folder.join(MASTER_KEY)).map_err(RunError::MasterKey)?;
         let catalog_packs = catalog.packs()?;
         let known = known_packs(&catalog_packs);
-        let pool_folder = config.pool_folder(folder)?;
-        let key = secrets.domain_key(DOMAIN);
-        let (pool, opened) =
-            Pool::open(&pool_folder, catalog.next_pack()?, &known, move |_, chunk| {
-                key.digest(chunk)
+        let specs = pools::begin(&catalog, folder, config, !catalog_packs.is_empty())?;
+        let keys = [secrets.domain_key(CATALOG_DOMAIN), secrets.domain_key(DOMAIN)];
+        let (pools, opened) =
+            Pools::open(&specs, catalog.next_pack()?, &known, move |domain, chunk| {
+                keys[usize::from(domain != CATALOG_DOMAIN)].digest(chunk)
             })
-            .map_err(|source| RunError::Pool { folder: pool_folder.clone(), source })?;
+            .map_err(|source| RunError::Pool { folder: specs[0].folder.clone(), source })?;
         for (pack, error) in &opened.damaged {
             tracing::error!(%pack, error = refusal::chain(error), "a pack is damaged");
         }
         let (index, recovered) = ChunkIndex::open(&folder.join("index"), Default::default())?;
         let core = Self {
             catalog: Box::new(catalog),
-            pool,
+            pools,
+            folder: folder.to_owned(),
+            config: config.clone(),
             secrets,
             authority: Authority::load(folder, config.certificate_days)?,
             storing: Arc::new(Semaphore::new(STORING_PER_PROCESSOR * sys::process::processors())),
@@ -112,9 +118,8 @@ impl Core {
             sessions: AtomicU64::new(0),
             condemned: RwLock::new(condemned_packs(&catalog_packs)),
             users: Users::default(),
+            tending: Mutex::default(),
             reclaiming: AtomicBool::new(false),
-            reclaim_dead_percent: config.reclaim_dead_percent,
-            undo_days: config.undo_days,
             expiring: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         };
@@ -134,7 +139,7 @@ impl Core {
             if condemned.holds(pack) {
                 continue;
             }
-            match self.pool.table(pack) {
+            match self.pools.table(pack) {
                 Ok(table) => self.index_table(&table)?,
                 Err(error) => tracing::error!(error = refusal::chain(&error), "not indexed"),
             }
@@ -157,7 +162,7 @@ impl Core {
     pub(crate) fn index_again(&self, packs: &BTreeSet<PackNumber>) {
         for pack in packs {
             // An index that lacks them costs duplicates.
-            if let Ok(table) = self.pool.table(*pack)
+            if let Ok(table) = self.pools.table(*pack)
                 && let Err(error) = self.index_table(&table)
             {
                 tracing::warn!(error = refusal::chain(&error), "a pack was not indexed again");
@@ -182,8 +187,8 @@ impl Core {
     /// Pool before catalogue: a page must never name bytes that a crash can take back (invariant 1
     /// of the design). A crash between the two leaves chunks that nothing names.
     pub(crate) fn commit(&self, mut writes: Vec<Write>) -> Result<(), Status> {
-        self.pool.sync().map_err(|error| refusal::append(&error))?;
-        let news = self.pool.take_news();
+        self.pools.sync().map_err(|error| refusal::append(&error))?;
+        let news = self.pools.take_news();
         let sealed = news.iter().filter(|news| news.sealed).map(|news| news.pack).max();
         writes.extend(news.into_iter().map(|news| {
             let state = if news.sealed { PackState::Sealed } else { PackState::Open };
@@ -209,7 +214,7 @@ impl Core {
 
     /// For an orderly stop: seals packs and writes the index.
     pub(crate) fn close(&self) -> Result<(), Status> {
-        if let Err(error) = self.pool.seal_all() {
+        if let Err(error) = self.pools.seal_all() {
             // A pack without its footer is recovered at the next start.
             tracing::warn!(error = refusal::chain(&error), "not all packs were sealed");
             return Ok(());
@@ -235,7 +240,7 @@ impl Core {
             vec![None; digests.len()]
         });
         let holds = |place: Place, digest: &ChunkDigest| {
-            self.pool.chunk(place).is_ok_and(|(_, found)| found == *digest)
+            self.pools.chunk(place).is_ok_and(|(_, found)| found == *digest)
         };
         let verified = found.into_iter().zip(digests);
         verified
@@ -368,7 +373,7 @@ impl Core {
     /// Says that packs are used until what is returned is dropped; `fills` that they are appended
     /// to as well.
     pub(crate) fn use_packs(self: &Arc<Self>, fills: bool) -> Use {
-        let first = fills.then(|| self.pool.horizon());
+        let first = fills.then(|| self.pools.horizon());
         let mut state = self.users.state();
         state.next += 1;
         let number = state.next;

@@ -17,6 +17,7 @@ mod domains;
 mod enrol;
 mod expire;
 mod node;
+mod pools;
 mod reclaim;
 mod records;
 mod refusal;

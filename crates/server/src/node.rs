@@ -490,7 +490,7 @@ fn content(core: &Core, object: &Object) -> Option<[u8; 16]> {
         match extent {
             Extent::Hole { bytes } => hasher.hole(*bytes),
             Extent::Chunks(range) => {
-                let table = core.pool.table(range.first.pack()).ok()?;
+                let table = core.pools.table(range.first.pack()).ok()?;
                 for offset in 0..range.count {
                     let (_, digest) = table.chunk(range.first.index().checked_add(offset)?)?;
                     hasher.chunk(&digest);

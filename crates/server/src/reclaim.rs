@@ -158,7 +158,7 @@ impl Round<'_> {
         let mut dead = BTreeSet::new();
         let mut sparse = BTreeMap::new();
         for &pack in packs.keys().filter(|pack| !before.contains(pack)) {
-            let Ok(table) = self.core.pool.table(pack) else { continue };
+            let Ok(table) = self.core.pools.table(pack) else { continue };
             let (alive, all) = weigh(&table, named.get(&pack));
             self.outcome.dead_bytes += all - alive;
             if alive == 0 {
@@ -179,18 +179,17 @@ impl Round<'_> {
     /// The first pack that something may be appended to that no page names yet.
     fn horizon(&self) -> PackNumber {
         // In this order: a backup that begins between appends behind the pool's horizon.
-        let open = self.core.pool.horizon();
+        let open = self.core.pools.horizon();
         let filled = self.core.users.first_filled();
         filled.map_or(open, |filled| filled.min(open))
     }
 
     /// The sealed packs below the horizon, with their bytes.
     fn packs(&self, horizon: PackNumber) -> Result<BTreeMap<PackNumber, u64>, Status> {
-        let disk = |error: std::io::Error| Status::unavailable(format!("the pool: {error}"));
         let rows = self.core.catalog.packs().map_err(failed)?;
         let known: BTreeMap<PackNumber, u64> =
             rows.into_iter().map(|row| (row.number, row.bytes)).collect();
-        let all = self.core.pool.sealed().map_err(disk)?;
+        let all = self.core.pools.sealed();
         let bytes = |pack: &PackNumber| known.get(pack).copied().unwrap_or(0);
         Ok(all
             .into_iter()
@@ -371,7 +370,7 @@ impl Round<'_> {
         lock.write().unwrap_or_else(PoisonError::into_inner).gone.insert(pack);
         commit(self.core, vec![Write::RemovePack(pack)])?;
         self.core
-            .pool
+            .pools
             .remove(pack)
             .map_err(|error| Status::unavailable(format!("pack {pack} stays: {error}")))?;
         let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
@@ -473,18 +472,18 @@ impl<'a> Copy<'a> {
 
     /// The chunk at `place`, if it is what its pack says.
     fn read(&mut self, place: Place) -> Option<(Vec<u8>, ChunkDigest)> {
-        let table = self.core.pool.table(place.pack()).ok()?;
+        let table = self.core.pools.table(place.pack()).ok()?;
         let (_, digest) = table.chunk(place.index())?;
         let quantum = table.quanta()[table.quantum_of(place.index())?];
         let wanted = (place.pack(), quantum.first_index);
         if self.source.as_ref().is_none_or(|(pack, first, _)| (*pack, *first) != wanted) {
-            let record = self.core.pool.read(place.pack(), &quantum).ok()?;
+            let record = self.core.pools.read(place.pack(), &quantum).ok()?;
             let raw = self.decompressor.decode(&record).ok()?;
             self.source = Some((place.pack(), quantum.first_index, raw));
         }
         let (_, first, raw) = self.source.as_ref()?;
         let chunk = raw.chunks().nth((place.index() - first) as usize)?;
-        (self.core.pool.digest_of(DOMAIN, chunk) == digest).then(|| (chunk.to_vec(), digest))
+        (self.core.pools.digest_of(DOMAIN, chunk) == digest).then(|| (chunk.to_vec(), digest))
     }
 
     fn write(&mut self) -> Result<(), Status> {
@@ -495,7 +494,7 @@ impl<'a> Copy<'a> {
         let digests: Vec<ChunkDigest> = self.origins.iter().map(|(_, digest)| *digest).collect();
         let first = self
             .core
-            .pool
+            .pools
             .append(DOMAIN, &record, self.open.lengths(), &digests)
             .map_err(|error| refusal::append(&error))?;
         let mut entries = Vec::with_capacity(digests.len());

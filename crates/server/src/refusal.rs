@@ -12,7 +12,7 @@
 //! | bug | `INTERNAL` | reports it |
 
 use catalog::CatalogError;
-use pool::AppendError;
+use pool::{AppendError, PutError};
 use tonic::Status;
 
 /// `error` with its sources, once each.
@@ -42,7 +42,14 @@ pub(crate) fn append(error: &AppendError) -> Status {
     let text = chain(error);
     match error {
         AppendError::Full { .. } => Status::resource_exhausted(text),
-        AppendError::Failed { .. } => Status::unavailable(text),
+        AppendError::Failed { .. } | AppendError::Away { .. } => Status::unavailable(text),
+    }
+}
+
+pub(crate) fn put(error: &PutError) -> Status {
+    match error {
+        PutError::Read(error) => Status::data_loss(chain(error)),
+        PutError::Write(error) => append(error),
     }
 }
 

@@ -134,7 +134,7 @@ impl Sender<'_> {
     /// The places of the object's chunks with their lengths; 0 where the pack's table is lost.
     fn chunks(&self, object: &Object) -> Vec<(Place, u32)> {
         places(object)
-            .map(|place| (place, self.core.pool.chunk(place).map_or(0, |(bytes, _)| bytes)))
+            .map(|place| (place, self.core.pools.chunk(place).map_or(0, |(bytes, _)| bytes)))
             .collect()
     }
 
@@ -200,7 +200,7 @@ impl Sender<'_> {
 
     /// Sends the quanta of `pack` that hold the chunks at `indexes`, which are sorted.
     fn send_pack(&self, pack: PackNumber, indexes: &[u32]) -> Result<(), Status> {
-        let table = match self.core.pool.table(pack) {
+        let table = match self.core.pools.table(pack) {
             Ok(table) => table,
             Err(error) => return self.send_damaged(pack, indexes, &refusal::chain(&error)),
         };
@@ -213,7 +213,7 @@ impl Sender<'_> {
             let end = quantum.first_index + quantum.chunk_count;
             let (of_quantum, behind) = rest.split_at(rest.partition_point(|&index| index < end));
             rest = behind;
-            match self.core.pool.read(pack, &quantum) {
+            match self.core.pools.read(pack, &quantum) {
                 Ok(record) => {
                     let (from, to) = (quantum.first_index as usize, end as usize);
                     let digests = table.digests()[from..to].iter().flat_map(|digest| digest.0);

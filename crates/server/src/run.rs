@@ -23,6 +23,7 @@ use crate::core::Core;
 use crate::enrol::EnrolmentApi;
 use crate::expire;
 use crate::node::NodeApi;
+use crate::pools;
 use crate::reclaim;
 use crate::{ADMIN_SOCKET, tls};
 
@@ -32,6 +33,8 @@ const STOP_SECS: u64 = 10;
 const KEEPALIVE_SECS: u64 = 20;
 /// Whether an expiration is due is looked at so often.
 const EXPIRY_CHECK_SECS: u64 = 60;
+/// Whether packs are to be copied, passed on or repaired is looked at so often.
+const TEND_SECS: u64 = 20;
 /// Concurrent streams on one connection at most.
 const STREAMS_MAX: u32 = 64;
 
@@ -109,6 +112,7 @@ pub async fn run(
             stopped(&mut stop_admin).await;
         });
     let expiring = tokio::spawn(expire_by_itself(Arc::clone(&core), config, stop.clone()));
+    let tending = tokio::spawn(tend_by_itself(Arc::clone(&core), stop.clone()));
     let both = async { tokio::try_join!(nodes, admin).map(|_| ()) };
     let limit = async {
         stopped(&mut stop).await;
@@ -120,7 +124,7 @@ pub async fn run(
         () = limit => tracing::warn!("sessions were cut off"),
     }
     // A run that panicked has said so; the next server goes on where it was.
-    drop(expiring.await);
+    drop((expiring.await, tending.await));
     close(&core).await
 }
 
@@ -144,6 +148,31 @@ async fn expire_by_itself(core: Arc<Core>, config: Config, mut stop: watch::Rece
             Ok(Ok(None)) => {}
             Ok(Err(status)) => tracing::warn!(error = status.message(), "nothing was expired"),
             Err(error) => tracing::error!(%error, "expiration failed"),
+        }
+    }
+}
+
+/// Looks after the pools now and then.
+async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
+    let mut sealed = sys::clock::monotonic();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(TEND_SECS)) => {}
+            () = stopped(&mut stop) => return,
+        }
+        let core = Arc::clone(&core);
+        let run = move || {
+            let tended = pools::tend(&core, &mut sealed);
+            (tended, sealed)
+        };
+        match tokio::task::spawn_blocking(run).await {
+            Ok((tended, when)) => {
+                sealed = when;
+                if let Err(status) = tended {
+                    tracing::warn!(error = status.message(), "the pools were not looked after");
+                }
+            }
+            Err(error) => tracing::error!(%error, "looking after the pools failed"),
         }
     }
 }

@@ -61,7 +61,7 @@ fn store_opened(
 ) -> Result<Stored, Status> {
     let Opener { raw, compressor, .. } = opener;
     let digests: Vec<ChunkDigest> =
-        raw.chunks().map(|chunk| core.pool.digest_of(DOMAIN, chunk)).collect();
+        raw.chunks().map(|chunk| core.pools.digest_of(DOMAIN, chunk)).collect();
     let is_right = match quantum.raw_check {
         Some(check) if quantum.check.is_empty() => wire::raw_check(raw.data()) == check,
         _ => wire::quantum_check(&digests) == quantum.check[..],
@@ -117,7 +117,7 @@ fn append_whole(
     digests: &[ChunkDigest],
 ) -> Result<Vec<Place>, Status> {
     let first = core
-        .pool
+        .pools
         .append(DOMAIN, record, lengths, digests)
         .map_err(|error| refusal::append(&error))?;
     let place = |(offset, _)| Place::new(first.pack(), first.index() + offset);

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::{CatalogError, database};
 
 /// What makes each version of the schema from the one before.
-const MIGRATIONS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
+const MIGRATIONS: [&str; 4] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 const VERSION_1: &str = "
 CREATE TABLE domain(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -113,6 +113,15 @@ CREATE TABLE trash(
     body BLOB NOT NULL,
     PRIMARY KEY(deletion, filespace, directory, name, deactivated, inserted))
     STRICT, WITHOUT ROWID;
+";
+
+/// Pools.
+const VERSION_4: &str = "
+CREATE TABLE pool(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE COLLATE NOCASE,
+    url TEXT NOT NULL, is_copy INTEGER NOT NULL, mark BLOB NOT NULL,
+    next INTEGER REFERENCES pool, capacity INTEGER, high INTEGER NOT NULL, low INTEGER NOT NULL,
+    delay INTEGER NOT NULL) STRICT;
 ";
 
 /// Brings the schema to the newest version, each step as a whole.

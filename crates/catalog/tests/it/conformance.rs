@@ -13,6 +13,7 @@ pub(crate) mod nodes;
 pub(crate) mod packs;
 pub(crate) mod pages;
 pub(crate) mod policy;
+pub(crate) mod pools;
 pub(crate) mod reference;
 pub(crate) mod sessions;
 pub(crate) mod threads;
@@ -51,6 +52,11 @@ macro_rules! conformance {
                 removal_takes_all_of_the_node_and_nothing_else,
                 a_removed_node_gets_nothing_more,
                 numbers_are_never_given_twice,
+            );
+            conformance!(@theme pools, $new,
+                a_pool_is_as_it_was_put,
+                pools_are_told_apart,
+                a_copy_is_of_one_moment,
             );
             conformance!(@theme tokens, $new,
                 a_token_enrols_its_node_once,

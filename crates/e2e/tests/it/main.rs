@@ -26,6 +26,8 @@ mod listing;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
+mod pools;
+#[cfg(test)]
 mod reclaim;
 #[cfg(test)]
 mod refusals;

@@ -7,6 +7,7 @@ mod expire;
 mod node;
 mod optionset;
 mod policy;
+mod pool;
 mod reclaim;
 
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ enum AdminCommand {
     Domain(domain::Args),
     Policy(policy::Args),
     Optionset(optionset::Args),
+    Pool(pool::Args),
     Expire(expire::Args),
     Reclaim(reclaim::Args),
     Audit(audit::Args),
@@ -54,6 +56,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         AdminCommand::Domain(args) => domain::run(args, &mut admin, context),
         AdminCommand::Policy(args) => policy::run(args, &mut admin, context),
         AdminCommand::Optionset(args) => optionset::run(args, &mut admin, context),
+        AdminCommand::Pool(args) => pool::run(args, &mut admin, context),
         AdminCommand::Expire(args) => expire::run(&args, &mut admin, context),
         AdminCommand::Audit(args) => audit::run(&args, &mut admin, context),
         AdminCommand::Reclaim(args) => reclaim::run(&args, &mut admin, context),

@@ -17,7 +17,7 @@ fn quantum(core: &Core, seeds: std::ops::Range<u32>) -> proto::Quantum {
             .fill(&mut chunk);
         raw.push(&chunk);
     }
-    let digests: Vec<_> = raw.chunks().map(|chunk| core.pool.digest_of(DOMAIN, chunk)).collect();
+    let digests: Vec<_> = raw.chunks().map(|chunk| core.pools.digest_of(DOMAIN, chunk)).collect();
     let record = Compressor::new(Compression::Standard).expect("a context").encode(&raw);
     let check = wire::quantum_check(&digests).to_vec();
     proto::Quantum { number: 0, record: record.into(), check: check.into(), raw_check: None }
@@ -26,7 +26,7 @@ fn quantum(core: &Core, seeds: std::ops::Range<u32>) -> proto::Quantum {
 fn in_packs(core: &Core) -> BTreeMap<[u8; 16], u64> {
     let mut all = BTreeMap::new();
     for pack in 1..core.catalog.next_pack().expect("a number").0 {
-        let table = core.pool.table(PackNumber(pack)).expect("a table");
+        let table = core.pools.table(PackNumber(pack)).expect("a table");
         for (index, digest) in (0..).zip(table.digests()) {
             all.insert(digest.prefix(), Place::new(PackNumber(pack), index).code());
         }
@@ -88,7 +88,7 @@ fn a_quantum_of_known_and_new_chunks_stores_the_new_ones() {
 }
 
 fn in_packs_len(core: &Core) -> usize {
-    core.pool.seal_all().expect("sealed");
+    core.pools.seal_all().expect("sealed");
     core.commit(Vec::new()).expect("recorded");
     in_packs(core).len()
 }

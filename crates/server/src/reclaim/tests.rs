@@ -1,5 +1,5 @@
-//! Reclamation against a model of what must be readable, with backups, readers, cancellations and
-//! kills at random moments.
+//! Reclamation against a model of what must be readable, with backups, readers, packs on their way
+//! to other pools, cancellations and kills at random moments.
 //!
 //! `HOLDFAST_SEEDS=1000` runs so many seeds, `HOLDFAST_SEED=7` one.
 
@@ -14,6 +14,7 @@ use wire::proto;
 use super::*;
 use crate::backup::{decode_page, writes};
 use crate::core::Use;
+use crate::pools;
 use crate::samples;
 use crate::store::{Stored, store};
 
@@ -127,6 +128,41 @@ impl World {
         }
     }
 
+    /// Gives the server a pool that the first one hands on to, and one for copies.
+    fn add_pools(&self) {
+        let put = |name: &str, is_copy| {
+            let url = format!("file://{}", self.folder.join(name).display());
+            let name = name.to_owned();
+            let request = proto::PutPoolRequest {
+                name,
+                is_new: true,
+                url,
+                is_copy,
+                ..proto::PutPoolRequest::default()
+            };
+            pools::put(&self.core, &request).expect("is made");
+        };
+        put("NEXT", false);
+        put("COPIES", true);
+        let next = Some("NEXT".to_owned());
+        let name = "PRIMARY".to_owned();
+        let request = proto::PutPoolRequest { name, next, ..proto::PutPoolRequest::default() };
+        pools::put(&self.core, &request).expect("is changed");
+    }
+
+    /// Copies packs or moves them on; may be cancelled anywhere.
+    fn tend(&mut self) {
+        let cancels = self.random.below(4) == 0;
+        let core = Arc::clone(&self.core);
+        let mut go_on = |_: &pools::Outcome| !cancels || self.random.below(3) > 0;
+        let outcome = match core.pools.horizon().0 % 2 {
+            0 => pools::copy(&core, "", true, &mut go_on),
+            _ => pools::drain(&core, "PRIMARY", true, &mut go_on),
+        };
+        let ended = outcome.map(|_| ()).map_err(|status| status.code());
+        assert!(matches!(ended, Ok(()) | Err(tonic::Code::Cancelled)), "{ended:?}");
+    }
+
     fn content(&mut self) -> Content {
         let length = 1 + self.random.below(6);
         (0..length).map(|_| self.random.below(CHUNKS)).collect()
@@ -138,7 +174,7 @@ impl World {
             raw.push(&chunk(*number));
         }
         let digests: Vec<_> =
-            raw.chunks().map(|chunk| self.core.pool.digest_of(DOMAIN, chunk)).collect();
+            raw.chunks().map(|chunk| self.core.pools.digest_of(DOMAIN, chunk)).collect();
         let record = Compressor::new(Compression::Standard).expect("a context").encode(&raw);
         let check = wire::quantum_check(&digests).to_vec().into();
         let quantum = proto::Quantum { number: 0, record: record.into(), check, raw_check: None };
@@ -254,10 +290,10 @@ impl World {
     fn compare(&self, places: &[Place], content: &Content) {
         assert_eq!(places.len(), content.len());
         for (place, number) in places.iter().zip(content) {
-            let table = self.core.pool.table(place.pack()).expect("the pack is there");
+            let table = self.core.pools.table(place.pack()).expect("the pack is there");
             let at = table.quantum_of(place.index()).expect("a chunk of it");
             let quantum = table.quanta()[at];
-            let record = self.core.pool.read(place.pack(), &quantum).expect("is whole");
+            let record = self.core.pools.read(place.pack(), &quantum).expect("is whole");
             let raw = Decompressor::new().expect("a context").decode(&record).expect("is whole");
             let found = raw.chunks().nth((place.index() - quantum.first_index) as usize);
             assert!(found == Some(&chunk(*number)[..]), "chunk {number} at {place:?}");
@@ -290,7 +326,8 @@ impl World {
 
     /// Something that goes on beside reclamation.
     fn live(&mut self) {
-        match self.random.below(12) {
+        match self.random.below(13) {
+            12 => self.tend(),
             0..=3 => self.begin(),
             4..=6 if !self.fillers.is_empty() => {
                 let at = self.random.index(self.fillers.len());
@@ -346,7 +383,7 @@ impl World {
             0..=2 => self.reclaim(),
             3 => self.kill(),
             4..=6 => {
-                self.core.pool.seal_all().expect("is sealed");
+                self.core.pools.seal_all().expect("is sealed");
                 self.core.commit(Vec::new()).expect("is told");
             }
             _ => self.live(),
@@ -359,6 +396,7 @@ fn history(seed: u64) {
     let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
     let folder = tempfile::tempdir_in(parent).expect("a folder");
     let mut world = World::new(folder.path().join("server"), seed);
+    world.add_pools();
     for _ in 0..STEPS {
         world.step();
         world.compare_all();
@@ -381,10 +419,14 @@ fn history(seed: u64) {
     while !world.model.trash.is_empty() {
         world.empty_trash();
     }
-    world.core.pool.seal_all().expect("is sealed");
+    world.core.pools.seal_all().expect("is sealed");
     let order = Order { is_dry: false, dead_percent: 50 };
     run(&world.core, order, &mut |_| true).expect("runs");
-    assert_eq!(world.core.pool.sealed().expect("are listed"), [], "seed {seed}");
+    assert_eq!(world.core.pools.sealed(), [], "seed {seed}");
+    pools::copy(&world.core, "", true, &mut |_| true).expect("there is nothing to copy");
+    for row in world.core.catalog.pools().expect("are listed") {
+        assert!(world.core.pools.packs_of(row.id).is_empty(), "seed {seed}: pool {}", row.name);
+    }
 }
 
 #[test]
@@ -411,7 +453,7 @@ fn what_is_alive_in_a_sparse_pack_moves_together() {
         let filler = Filler { _filling: filling, directory: 0, name: index, content, stored };
         world.commit(filler);
     }
-    world.core.pool.seal_all().expect("is sealed");
+    world.core.pools.seal_all().expect("is sealed");
     world.now += 1;
     world.change(0, Change { expired: vec![name(0), name(2)], ..Change::default() });
     world.model.active.retain(|(_, index), _| index % 2 == 1);

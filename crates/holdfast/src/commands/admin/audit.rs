@@ -5,13 +5,14 @@ use model::escaped;
 use serde::Serialize;
 
 use crate::commands::{Context, DONE};
-use crate::error::{CommandError, FAILED};
+use crate::error::{CommandError, FAILED, WARNED};
 use crate::output;
 use crate::path::JsonPath;
 use crate::quantity;
 
-/// Read the pool and compare it with its checksums; name what is lost where it is damaged
+/// Read all pools and compare them with their checksums; repair, and name what is lost
 ///
+/// What one pool has damaged is made whole from another that has it.
 /// With --data every chunk is decompressed and compared with its digest: all that a restore does.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -58,7 +59,13 @@ pub(super) fn run(
     } else {
         context.output.text(&text(&outcome));
     }
-    Ok(if outcome.damages.is_empty() { DONE } else { FAILED })
+    Ok(if outcome.damages.is_empty() {
+        DONE
+    } else if outcome.damages.iter().all(|damage| damage.repaired) {
+        WARNED
+    } else {
+        FAILED
+    })
 }
 
 fn text(outcome: &AuditReply) -> String {
@@ -72,16 +79,22 @@ fn text(outcome: &AuditReply) -> String {
     for damage in &outcome.damages {
         let chunks = match (damage.first_chunk, damage.end_chunk) {
             (0, 0) => "all of it".to_owned(),
+            (from, u32::MAX) => format!("chunks from {from} on, if any"),
             (from, to) => format!("chunks {from} to {}", to.saturating_sub(1)),
         };
         text.push_str(
-            &[&format!("  pack {}, {chunks}: ", damage.pack), &damage.reason, "\n"].concat(),
+            &[
+                format!("  pack {} in pool {}, {chunks}: ", damage.pack, damage.pool).as_str(),
+                &damage.reason,
+                if damage.repaired { "; repaired\n" } else { "\n" },
+            ]
+            .concat(),
         );
     }
-    if !outcome.damages.is_empty() {
+    if outcome.damages.iter().any(|damage| !damage.repaired) {
         text.push_str(
-            "Nothing new leans on these packs any more. 'holdfast backup --full' on the nodes \
-             below\nstores again what they still have.\n",
+            "Nothing new leans on the packs that are not repaired. 'holdfast backup --full' on the \
+             nodes\nbelow stores again what they still have.\n",
         );
     }
     if outcome.victim_count > 0 {
@@ -111,6 +124,8 @@ struct AuditDocument<'a> {
 #[derive(Serialize)]
 struct DamageDocument<'a> {
     pack: u64,
+    pool: &'a str,
+    repaired: bool,
     first_chunk: u32,
     end_chunk: u32,
     reason: &'a str,
@@ -127,6 +142,8 @@ impl<'a> AuditDocument<'a> {
     fn new(outcome: &'a AuditReply, data: bool) -> Self {
         let damages = outcome.damages.iter().map(|damage| DamageDocument {
             pack: damage.pack,
+            pool: &damage.pool,
+            repaired: damage.repaired,
             first_chunk: damage.first_chunk,
             end_chunk: damage.end_chunk,
             reason: &damage.reason,

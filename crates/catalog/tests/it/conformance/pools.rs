@@ -1,0 +1,72 @@
+//! Storage pools, and the copy of the catalogue that they keep.
+
+use catalog::{Catalog as _, CatalogError, PoolRow, sqlite::Sqlite};
+use model::PoolId;
+
+use super::Engine;
+use crate::samples::add_node;
+
+fn pool(name: &str) -> PoolRow {
+    PoolRow {
+        id: PoolId(0),
+        name: name.to_owned(),
+        url: format!("file:///{name}"),
+        is_copy: false,
+        mark: [7; 16],
+        next: None,
+        capacity_bytes: None,
+        high_percent: 90,
+        low_percent: 70,
+        delay_days: 0,
+    }
+}
+
+pub(crate) fn a_pool_is_as_it_was_put(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let first = PoolRow { id: catalog.add_pool(&pool("B")).expect("made"), ..pool("B") };
+    let copies = PoolRow { is_copy: true, mark: [9; 16], ..pool("A") };
+    let copies = PoolRow { id: catalog.add_pool(&copies).expect("made"), ..copies };
+    let catalog = engine.reopen(catalog);
+    assert_eq!(catalog.pools().expect("are listed"), [first.clone(), copies.clone()]);
+    let changed = PoolRow {
+        next: Some(copies.id),
+        capacity_bytes: Some(1 << 50),
+        high_percent: 80,
+        low_percent: 5,
+        delay_days: 30,
+        ..first
+    };
+    catalog.change_pool(&changed).expect("changed");
+    assert_eq!(catalog.pools().expect("are listed"), [changed, copies]);
+}
+
+pub(crate) fn pools_are_told_apart(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let first = catalog.add_pool(&pool("A")).expect("made");
+    let again = catalog.add_pool(&pool("a"));
+    assert!(matches!(again, Err(CatalogError::Exists { .. })), "{again:?}");
+    catalog.remove_pool(first).expect("removed");
+    let unknown = catalog.remove_pool(first);
+    assert!(matches!(unknown, Err(CatalogError::NotFound { .. })), "{unknown:?}");
+    let unknown = catalog.change_pool(&PoolRow { id: first, ..pool("A") });
+    assert!(matches!(unknown, Err(CatalogError::NotFound { .. })), "{unknown:?}");
+    let catalog = engine.reopen(catalog);
+    assert_ne!(catalog.add_pool(&pool("A")).expect("made"), first, "a number is given once");
+}
+
+pub(crate) fn a_copy_is_of_one_moment(engine: &dyn Engine) {
+    let catalog = engine.open();
+    add_node(&*catalog, "before");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("copy");
+    catalog.copy_to(&path).expect("copied");
+    add_node(&*catalog, "after");
+    let copy = Sqlite::open(&path).expect("a catalogue");
+    let names: Vec<String> = copy
+        .nodes()
+        .expect("are listed")
+        .iter()
+        .map(|node| node.name.to_string())
+        .collect();
+    assert_eq!(names, ["before"]);
+}

@@ -1,0 +1,266 @@
+//! Several pools: what one has lost another gives, full ones hand on, copies are kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use e2e::harness::{Outcome, Server};
+use e2e::manifest::assert_same;
+use serde_json::Value;
+
+use crate::scene::{Scene, manifest, plant_files};
+
+const FILES: usize = 60;
+const FILE_BYTES: usize = 100_000;
+
+/// The packs of a pool's folder.
+fn packs(pool: &Path) -> Vec<PathBuf> {
+    let mut packs = Vec::new();
+    for folder in fs::read_dir(pool).unwrap().map(|entry| entry.unwrap().path()) {
+        if folder.is_dir() {
+            packs.extend(fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    packs.retain(|path| path.extension().is_some_and(|extension| extension == "pack"));
+    packs.sort();
+    packs
+}
+
+fn url(folder: &Path) -> String {
+    format!("file://{}", folder.display())
+}
+
+/// Changes a byte in the middle of the file.
+fn damage(path: &Path) {
+    let mut content = fs::read(path).unwrap();
+    let middle = content.len() / 2;
+    content[middle] ^= 0x55;
+    fs::write(path, content).unwrap();
+}
+
+impl Scene {
+    /// Makes a pool in a new folder.
+    #[track_caller]
+    fn add_pool(&self, name: &str, options: &[&str]) -> PathBuf {
+        let folder = self.scratch.join(name);
+        let url = url(&folder);
+        self.server.admin(&[&["pool", "add", name, &url], options].concat());
+        folder
+    }
+
+    fn primary(&self) -> PathBuf {
+        self.server.dir().join("pool")
+    }
+
+    #[track_caller]
+    fn pool(&self, name: &str) -> Value {
+        let all = self.server.try_admin(&["pool", "list"]).expect(&[0]).json_lines();
+        all.into_iter().find(|pool| pool["pool"] == name).unwrap()
+    }
+
+    /// Restores the tree below the new folder `name` and compares it.
+    #[track_caller]
+    fn compare(&self, name: &str) {
+        assert_same(&manifest(&self.tree), &manifest(&self.restore(name, &[])));
+    }
+}
+
+#[test]
+fn a_copy_serves_and_repairs_what_the_primary_pool_has_lost() {
+    let scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.backup();
+    let copies = scene.add_pool("COPIES", &["--copy"]);
+    let lacking = scene.pool("COPIES");
+    // What is open is not counted yet.
+    assert_eq!(lacking["missing_packs"], 0, "{lacking}");
+    let copied = scene.server.admin(&["pool", "copy", "COPIES"]);
+    assert!(copied["bytes_done"].as_u64().unwrap() > (FILES * FILE_BYTES) as u64, "{copied}");
+    assert_eq!(scene.server.admin(&["pool", "copy"])["packs"], 0);
+    let [pack] = &packs(&scene.primary())[..] else { panic!("one pack") };
+    let [copy] = &packs(&copies)[..] else { panic!("one copy") };
+    let original = fs::read(pack).unwrap();
+    assert!(original == fs::read(copy).unwrap());
+
+    damage(pack);
+    scene.compare("from the copy");
+    scene.node.verify().expect(&[0]);
+    // By itself, since a restore has come upon it.
+    let mended = (0..600).any(|_| {
+        e2e::clock::pause(Duration::from_millis(100));
+        fs::read(pack).unwrap() == original
+    });
+    assert!(mended, "the server repairs what it has come upon");
+
+    damage(pack);
+    damage_elsewhere(copy);
+    let audit = scene.server.try_admin(&["audit"]).expect(&[8]).json();
+    let damages = audit["damages"].as_array().unwrap();
+    assert_eq!((damages.len(), &audit["versions_lost"]), (2, &0.into()), "{audit}");
+    assert!(damages.iter().all(|damage| damage["repaired"] == true), "{audit}");
+    assert!(fs::read(pack).unwrap() == original && fs::read(copy).unwrap() == original);
+    assert_eq!(scene.server.admin(&["audit", "--data"])["damages"], Value::Array(vec![]));
+    scene.backup().counts(&[("backed_up", 0)]);
+    let healed = scene.node.backup(&scene.tree, &["--full"]).expect(&[0]);
+    assert!(healed.count("bytes_transferred") < FILE_BYTES as u64, "it still deduplicates");
+}
+
+/// Not where [`damage`] does.
+fn damage_elsewhere(path: &Path) {
+    let mut content = fs::read(path).unwrap();
+    content[40] ^= 0x55;
+    fs::write(path, content).unwrap();
+}
+
+#[test]
+fn a_server_whose_primary_pool_is_gone_restores_from_the_copy() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.backup();
+    scene.add_pool("COPIES", &["--copy"]);
+    scene.server.admin(&["pool", "copy"]);
+    scene.server.terminate().expect(&[0]);
+    let away = scene.scratch.join("unmounted");
+    fs::rename(scene.primary(), &away).unwrap();
+    fs::create_dir(scene.primary()).unwrap();
+    scene.server.restart();
+    assert_eq!(scene.pool("PRIMARY")["available"], false);
+    scene.compare("while the disk is away");
+    fs::write(scene.file(1), "changed").unwrap();
+    let refused = scene.node.backup(&scene.tree, &[]).expect(&[12]);
+    assert!(refused.to_string().contains("mounted"), "{refused}");
+    assert!(packs(&scene.primary()).is_empty(), "nothing is written where the disk should be");
+
+    // The disk comes back, without some packs: they are put there again.
+    fs::remove_dir(scene.primary()).unwrap();
+    fs::rename(&away, scene.primary()).unwrap();
+    let lost = packs(&scene.primary());
+    lost.iter().for_each(|pack| fs::remove_file(pack).unwrap());
+    scene.server.restart();
+    scene
+        .server
+        .try_admin(&["pool", "set", "PRIMARY", "--replaced"])
+        .expect(&[12])
+        .says("is there");
+    let audit = scene.server.try_admin(&["audit"]).expect(&[8]).json();
+    assert_eq!(audit["versions_lost"], 0, "{audit}");
+    assert_eq!(packs(&scene.primary()), lost);
+    scene.backup().counts(&[("backed_up", 1)]);
+    scene.compare("after the repair");
+
+    // The disk is lost, and a new one in its place.
+    scene.server.admin(&["pool", "copy"]);
+    fs::remove_dir_all(scene.primary()).unwrap();
+    scene.server.restart();
+    scene.server.admin(&["pool", "set", "PRIMARY", "--replaced"]);
+    let audit = scene.server.try_admin(&["audit"]).expect(&[8]).json();
+    assert_eq!(audit["versions_lost"], 0, "{audit}");
+    assert_eq!(packs(&scene.primary()).len(), 2);
+    scene.server.admin(&["pool", "remove", "COPIES"]);
+    scene.backup().counts(&[("backed_up", 0)]);
+    scene.compare("on the new disk");
+}
+
+#[test]
+fn a_full_pool_hands_on_to_the_next() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.backup();
+    let large = scene.add_pool("LARGE", &[]);
+    scene
+        .server
+        .try_admin(&["pool", "drain", "PRIMARY"])
+        .expect(&[12])
+        .says("has no next pool");
+    scene
+        .server
+        .admin(&["pool", "set", "PRIMARY", "--next", "LARGE", "--capacity", "7M"]);
+    // There is room for a part of it only.
+    plant_files(&scene.tree.join("more"), FILES, FILE_BYTES, 2);
+    scene.backup();
+    assert!(scene.pool("PRIMARY")["bytes"].as_u64().unwrap() <= 7 << 20);
+    assert!(scene.pool("LARGE")["bytes"].as_u64().unwrap() > 4 << 20);
+    scene.compare("from both");
+    // Packs are passed on once they are sealed.
+    scene.server.restart();
+    scene
+        .server
+        .admin(&["pool", "set", "PRIMARY", "--high", "80", "--low", "0", "--delay", "3"]);
+    let first = scene.server.admin(&["pool", "drain", "PRIMARY"]);
+    assert_eq!(first["packs_done"], 1, "it would stay above its mark: {first}");
+    assert!(packs(&scene.primary()).is_empty() && packs(&large).len() == 2);
+    scene.compare("from the next");
+    scene.backup().counts(&[("backed_up", 0)]);
+    // What is new goes to the first pool again, and stays its days.
+    fs::write(scene.file(3), vec![7; 6_000_000]).unwrap();
+    scene.backup();
+    scene.server.restart();
+    assert_eq!(packs(&scene.primary()).len(), 1);
+    scene.server.admin(&["pool", "set", "PRIMARY", "--high", "0"]);
+    scene.server.admin(&["pool", "set", "PRIMARY", "--high", "90"]);
+    assert_eq!(scene.server.admin(&["pool", "drain", "PRIMARY"])["packs"], 0);
+    assert_eq!(scene.server.admin(&["pool", "drain", "PRIMARY", "--all"])["packs_done"], 1);
+    scene.compare("all of it moved");
+    assert_eq!(scene.server.admin(&["audit", "--data"])["damages"], Value::Array(vec![]));
+}
+
+#[test]
+fn reclamation_takes_copies_along() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.keep_only_active();
+    let copies = scene.add_pool("COPIES", &["--copy"]);
+    scene.backup();
+    scene.server.admin(&["pool", "copy"]);
+    let kept_away = scene.scratch.join("elsewhere");
+    plant_files(&scene.tree, FILES, FILE_BYTES, 9);
+    scene.backup();
+    scene.server.admin(&["expire"]);
+    scene.server.restart();
+    scene.server.admin(&["pool", "copy"]);
+    assert_eq!(packs(&copies).len(), 2);
+    // The copies' disk is away while the packs go.
+    fs::rename(&copies, &kept_away).unwrap();
+    scene.server.restart();
+    let done = scene.server.admin(&["reclaim"]);
+    assert_eq!(done["packs_removed"], 1, "{done}");
+    fs::rename(&kept_away, &copies).unwrap();
+    scene.server.restart();
+    scene.server.admin(&["pool", "copy", "COPIES"]);
+    assert_eq!(packs(&copies).len(), 1);
+    scene.compare("out");
+}
+
+#[test]
+fn pools_are_refused_where_they_would_lose_something() {
+    let scene = Scene::with_files(3, 1000);
+    scene.backup();
+    let refused = |words: &[&str], why: &str| {
+        let outcome: Outcome = scene.server.try_admin(&[&["pool"], words].concat());
+        outcome.expect(&[12]).says(why);
+    };
+    let used = scene.scratch.folder("used");
+    fs::write(used.join("file"), "somebody's").unwrap();
+    refused(&["add", "A", &url(&used)], "not empty");
+    refused(&["add", "A", "file:relative"], "whole path");
+    refused(&["add", "A", "s3://bucket"], "file:///FOLDER");
+    refused(&["add", "a b", &url(&scene.scratch.join("new"))], "cannot be the name of a pool");
+    refused(&["add", "PRIMARY", &url(&scene.scratch.join("other"))], "exists already");
+    refused(&["add", "A", &url(&scene.primary())], "not empty");
+    refused(&["remove", "PRIMARY"], "server.toml names it");
+    refused(&["remove", "NONE"], "pool list");
+    refused(&["set", "PRIMARY"], "say what to set");
+    refused(&["set", "PRIMARY", "--low", "95"], "above the high one");
+    refused(&["set", "PRIMARY", "--next", "PRIMARY"], "itself");
+    scene.add_pool("SECOND", &["--next", "PRIMARY"]);
+    refused(&["set", "PRIMARY", "--next", "SECOND"], "itself");
+    refused(&["remove", "PRIMARY"], "stays");
+    scene.add_pool("COPIES", &["--copy"]);
+    refused(&["set", "PRIMARY", "--next", "COPIES"], "second copies");
+    refused(&["copy", "SECOND"], "no copy pool");
+    refused(&["set", "COPIES", "--capacity", "1G"], "holds all there is");
+    scene.server.admin(&["pool", "remove", "SECOND"]);
+    scene.server.admin(&["pool", "remove", "COPIES"]);
+    // Its folder can be a pool again.
+    scene.add_pool("COPIES", &["--copy"]);
+    scene.compare("out");
+    let other = Server::start(&scene.scratch.join("other server"));
+    let taken = other.try_admin(&["pool", "add", "A", &url(&scene.scratch.join("COPIES"))]);
+    taken.expect(&[12]).says("not empty");
+}

@@ -1,0 +1,151 @@
+//! One pool: a folder of packs that is marked as this pool's.
+//!
+//! The mark tells a folder whose disk is not mounted from a pool that has lost everything: without
+//! it nothing is written there, and nothing is taken for gone.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use model::{PackNumber, PoolId};
+
+use crate::folder;
+
+/// The file that says whose folder it is.
+const MARK_FILE: &str = "holdfast-pool";
+
+/// What a pool's folder is known by: random bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark(pub [u8; 16]);
+
+impl Mark {
+    fn text(self) -> String {
+        let hex: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{hex}\n")
+    }
+}
+
+/// What a pool is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// It holds packs, each in one primary pool.
+    Primary,
+    /// It holds second copies of what primary pools hold.
+    Copy,
+}
+
+/// A pool as its administrator has made it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolSpec {
+    pub id: PoolId,
+    pub folder: PathBuf,
+    pub role: Role,
+    pub mark: Mark,
+    /// It takes no more bytes of packs than this.
+    pub capacity_bytes: Option<u64>,
+    /// Where new packs go when this one is full.
+    pub next: Option<PoolId>,
+}
+
+/// How full a pool is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    /// Whether its folder is there.
+    pub is_there: bool,
+    pub packs: u64,
+    /// Of packs.
+    pub bytes: u64,
+    /// What it can hold: its capacity, or what its packs and the free space of its disk come to.
+    pub bytes_max: u64,
+}
+
+/// Marks the folder of a new pool. Fails with `AlreadyExists` when it is marked as another's.
+pub fn mark(folder: &Path, mark: Mark) -> io::Result<()> {
+    match std::fs::read_to_string(folder.join(MARK_FILE)) {
+        Ok(found) if found == mark.text() => Ok(()),
+        Ok(_) => Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "the folder is a pool already, of this server or of another",
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            sys::durable::write(&folder.join(MARK_FILE), mark.text().as_bytes(), 0o644)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes the mark off a folder that is no pool any more.
+pub fn unmark(folder: &Path) -> io::Result<()> {
+    match std::fs::remove_file(folder.join(MARK_FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Invariant: `packs` are those that are whole in the folder or being written there, with their
+/// bytes as last heard of; empty while the folder is not there.
+pub(crate) struct Member {
+    pub(crate) spec: PoolSpec,
+    pub(crate) is_there: bool,
+    pub(crate) packs: BTreeMap<PackNumber, u64>,
+    /// Of all of them.
+    bytes: u64,
+}
+
+impl Member {
+    /// Looks at the folder and lists its packs; `bytes_of` says how long those are that are known.
+    pub(crate) fn open(spec: PoolSpec, bytes_of: impl Fn(PackNumber) -> u64) -> io::Result<Self> {
+        let is_there = is_marked(&spec);
+        let mut member = Self { spec, is_there, packs: BTreeMap::new(), bytes: 0 };
+        if is_there {
+            for pack in folder::list(&member.spec.folder)? {
+                member.put(pack, bytes_of(pack));
+            }
+        }
+        Ok(member)
+    }
+
+    pub(crate) fn is_primary(&self) -> bool {
+        self.spec.role == Role::Primary
+    }
+
+    pub(crate) fn path(&self, pack: PackNumber) -> PathBuf {
+        folder::path(&self.spec.folder, pack)
+    }
+
+    /// The pack is there and has so many bytes.
+    pub(crate) fn put(&mut self, pack: PackNumber, bytes: u64) {
+        self.bytes += bytes;
+        self.bytes -= self.packs.insert(pack, bytes).unwrap_or(0);
+    }
+
+    pub(crate) fn remove(&mut self, pack: PackNumber) {
+        self.bytes -= self.packs.remove(&pack).unwrap_or(0);
+    }
+
+    /// Whether its capacity has room for `bytes` more.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        self.spec.capacity_bytes.is_none_or(|capacity| self.bytes + bytes <= capacity)
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let bytes = self.bytes;
+        let free = || sys::durable::free_bytes(&self.spec.folder).unwrap_or(0);
+        Usage {
+            is_there: self.is_there,
+            packs: self.packs.len() as u64,
+            bytes,
+            bytes_max: match self.spec.capacity_bytes {
+                Some(capacity) => capacity,
+                None if self.is_there => bytes.saturating_add(free()),
+                None => 0,
+            },
+        }
+    }
+}
+
+/// Whether the pool's folder is there, and its own.
+pub fn is_marked(spec: &PoolSpec) -> bool {
+    let found = std::fs::read_to_string(spec.folder.join(MARK_FILE));
+    found.is_ok_and(|found| found == spec.mark.text())
+}

@@ -1,0 +1,332 @@
+//! Pools: made and changed by an administrator; their packs copied, passed on and repaired.
+//!
+//! ```text
+//!   new packs -> first pool --(high mark, delay)--> next pool -> ...    primary: each pack in one
+//!                    \_____________ copied ______________/
+//!                                     v
+//!                               copy pools                              second copies of all
+//! ```
+//!
+//! A pack keeps its number wherever it goes, and what names its chunks names no pool: nothing of
+//! the catalogue changes when packs move. One run of [`tend`], [`copy`], [`drain`] or [`repair`]
+//! goes on at a time. Each is over before it can be half done: a pack is written under another
+//! name, made durable, and only then put in place.
+
+mod plan;
+mod tend;
+
+use std::path::Path;
+
+use catalog::{Catalog, CatalogError, PoolRow};
+use model::PoolId;
+use pool::{Mark, PoolSpec, Role};
+use tonic::Status;
+use wire::proto;
+
+use crate::config::{Config, pool_folder};
+use crate::core::Core;
+use crate::domains;
+use crate::refusal;
+use crate::run::RunError;
+
+pub(crate) use tend::{Outcome, copy, drain, repair, tend};
+use tend::{missing, only};
+
+/// The pool that `server.toml` names.
+pub(crate) const FIRST: PoolId = PoolId(1);
+const FIRST_NAME: &str = "PRIMARY";
+const HIGH_PERCENT: u8 = 90;
+const LOW_PERCENT: u8 = 70;
+
+fn failed(error: CatalogError) -> Status {
+    refusal::catalog(&error)
+}
+
+/// The pools as the catalogue knows them, the first one from `config`; it is made where there is
+/// none yet.
+pub(crate) fn begin(
+    catalog: &dyn Catalog,
+    folder: &Path,
+    config: &Config,
+    has_packs: bool,
+) -> Result<Vec<PoolSpec>, RunError> {
+    let first_folder = config.pool_folder(folder)?;
+    let mut rows = catalog.pools()?;
+    match rows.first() {
+        None => {
+            let first = first_row(config);
+            let unusable = |source| RunError::Pool { folder: first_folder.clone(), source };
+            let is_empty = std::fs::read_dir(&first_folder).map_err(unusable)?.next().is_none();
+            if has_packs && is_empty {
+                let source = std::io::Error::other("it is empty; is its disk mounted?");
+                return Err(unusable(source));
+            }
+            pool::mark(&first_folder, Mark(first.mark)).map_err(unusable)?;
+            catalog.add_pool(&first)?;
+            rows = catalog.pools()?;
+        }
+        Some(first) if first.url != config.pool => {
+            catalog.change_pool(&PoolRow { url: config.pool.clone(), ..first.clone() })?;
+            rows = catalog.pools()?;
+        }
+        Some(_) => {}
+    }
+    let specs = specs(&rows, folder)?;
+    for (row, spec) in rows.iter().zip(&specs) {
+        if !pool::is_marked(spec) {
+            let folder = spec.folder.display();
+            if specs.len() == 1 {
+                let source = std::io::Error::other("it is not there; is its disk mounted?");
+                return Err(RunError::Pool { folder: spec.folder.clone(), source });
+            }
+            tracing::error!(%folder, "pool {} is not there; is its disk mounted?", row.name);
+        }
+    }
+    Ok(specs)
+}
+
+fn first_row(config: &Config) -> PoolRow {
+    PoolRow {
+        id: FIRST,
+        name: FIRST_NAME.to_owned(),
+        url: config.pool.clone(),
+        is_copy: false,
+        mark: sys::entropy::bytes(),
+        next: None,
+        capacity_bytes: None,
+        high_percent: HIGH_PERCENT,
+        low_percent: LOW_PERCENT,
+        delay_days: 0,
+    }
+}
+
+fn specs(rows: &[PoolRow], folder: &Path) -> Result<Vec<PoolSpec>, crate::ConfigError> {
+    let spec = |row: &PoolRow| {
+        Ok(PoolSpec {
+            id: row.id,
+            folder: pool_folder(&row.url, folder)?,
+            role: if row.is_copy { Role::Copy } else { Role::Primary },
+            mark: Mark(row.mark),
+            capacity_bytes: row.capacity_bytes,
+            next: row.next,
+        })
+    };
+    rows.iter().map(spec).collect()
+}
+
+/// Has the pools be those of the catalogue.
+fn reload(core: &Core) -> Result<(), Status> {
+    let rows = core.catalog.pools().map_err(failed)?;
+    let unusable = |error: crate::ConfigError| Status::invalid_argument(refusal::chain(&error));
+    let specs = specs(&rows, &core.folder).map_err(unusable)?;
+    core.pools.set(&specs).map_err(|error| Status::unavailable(error.to_string()))
+}
+
+fn find(core: &Core, name: &str) -> Result<PoolRow, Status> {
+    let rows = core.catalog.pools().map_err(failed)?;
+    let found = rows.into_iter().find(|row| row.name.eq_ignore_ascii_case(name));
+    found.ok_or_else(|| {
+        Status::not_found(format!("there is no pool {name}; 'holdfast admin pool list' shows all"))
+    })
+}
+
+/// One pool, or all.
+pub(crate) fn list(core: &Core, name: &str) -> Result<proto::PoolsReply, Status> {
+    let rows = if name.is_empty() {
+        core.catalog.pools().map_err(failed)?
+    } else {
+        vec![find(core, name)?]
+    };
+    let pools = rows.iter().map(|row| describe(core, row)).collect::<Result<_, _>>()?;
+    Ok(proto::PoolsReply { pools })
+}
+
+fn describe(core: &Core, row: &PoolRow) -> Result<proto::PoolInfo, Status> {
+    let usage = core.pools.usage(row.id);
+    let rows = core.catalog.pools().map_err(failed)?;
+    let next = rows.iter().find(|other| Some(other.id) == row.next);
+    let missing = if row.is_copy { missing(core, row.id)? } else { Vec::new() };
+    Ok(proto::PoolInfo {
+        name: row.name.clone(),
+        url: row.url.clone(),
+        is_copy: row.is_copy,
+        next: next.map(|next| next.name.clone()).unwrap_or_default(),
+        capacity_bytes: row.capacity_bytes,
+        high_percent: row.high_percent.into(),
+        low_percent: row.low_percent.into(),
+        delay_days: row.delay_days.into(),
+        is_there: usage.is_there,
+        packs: usage.packs,
+        bytes: usage.bytes,
+        bytes_max: usage.bytes_max,
+        missing_packs: missing.len() as u64,
+        missing_bytes: missing.iter().map(|(_, bytes)| bytes).sum(),
+    })
+}
+
+/// Makes a pool, or changes one.
+pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto::PoolInfo, Status> {
+    let _only = only(core)?;
+    let row = if request.is_new { None } else { Some(find(core, &request.name)?) };
+    let is_new = row.is_none();
+    let row = changed(core, row.unwrap_or_else(|| new_row(request)), request)?;
+    if is_new {
+        domains::check_name(&row.name, "a pool")?;
+        let unusable = |error: crate::ConfigError| Status::invalid_argument(refusal::chain(&error));
+        let folder = pool_folder(&row.url, &core.folder).map_err(unusable)?;
+        if !row.url.starts_with("file:///") {
+            return Err(Status::invalid_argument("give the whole path, as file:///FOLDER"));
+        }
+        begin_folder(&folder, Mark(row.mark))?;
+        core.catalog.add_pool(&row).map_err(|error| {
+            // The folder was empty: without the mark it is as it was.
+            drop(pool::unmark(&folder));
+            failed(error)
+        })?;
+    } else {
+        if request.is_replaced {
+            replace(core, &row)?;
+        }
+        core.catalog.change_pool(&row).map_err(failed)?;
+    }
+    reload(core)?;
+    let what = if is_new { "pool added" } else { "pool changed" };
+    domains::note(core, sys::clock::now(), what, &row.name)?;
+    describe(core, &find(core, &row.name)?)
+}
+
+/// Marks the empty folder of a pool whose disk is a new one. What it held is lost, here.
+fn replace(core: &Core, row: &PoolRow) -> Result<(), Status> {
+    if core.pools.usage(row.id).is_there {
+        let message = format!("pool {} is there; only one that is lost is replaced", row.name);
+        return Err(Status::failed_precondition(message));
+    }
+    let unusable = |error: crate::ConfigError| Status::invalid_argument(refusal::chain(&error));
+    let folder = pool_folder(&row.url, &core.folder).map_err(unusable)?;
+    begin_folder(&folder, Mark(row.mark))?;
+    core.pools.refresh().map_err(|error| Status::unavailable(error.to_string()))?;
+    Ok(())
+}
+
+/// Makes and marks the folder of a new pool.
+fn begin_folder(folder: &Path, mark: Mark) -> Result<(), Status> {
+    let unusable = |error: std::io::Error| {
+        Status::invalid_argument(format!("cannot use {}: {error}", folder.display()))
+    };
+    std::fs::create_dir_all(folder).map_err(unusable)?;
+    // A disk of its own has this in its root.
+    let is_own = |entry: &std::fs::DirEntry| entry.file_name() != "lost+found";
+    let mut entries = std::fs::read_dir(folder).map_err(unusable)?.filter_map(Result::ok);
+    if entries.any(|entry| is_own(&entry)) {
+        return Err(Status::invalid_argument(format!(
+            "{} is not empty; a pool begins with an empty folder",
+            folder.display()
+        )));
+    }
+    pool::mark(folder, mark).map_err(unusable)
+}
+
+fn new_row(request: &proto::PutPoolRequest) -> PoolRow {
+    PoolRow {
+        id: PoolId(0),
+        name: request.name.clone(),
+        url: request.url.clone(),
+        is_copy: request.is_copy,
+        mark: sys::entropy::bytes(),
+        next: None,
+        capacity_bytes: None,
+        high_percent: HIGH_PERCENT,
+        low_percent: LOW_PERCENT,
+        delay_days: 0,
+    }
+}
+
+/// The row with what the request says.
+fn changed(
+    core: &Core,
+    mut row: PoolRow,
+    request: &proto::PutPoolRequest,
+) -> Result<PoolRow, Status> {
+    let percent = |percent: u32| u8::try_from(percent).ok().filter(|percent| *percent <= 100);
+    let range = || Status::invalid_argument("a mark is from 0 to 100 per cent");
+    if let Some(high) = request.high_percent {
+        row.high_percent = percent(high).ok_or_else(range)?;
+    }
+    if let Some(low) = request.low_percent {
+        row.low_percent = percent(low).ok_or_else(range)?;
+    }
+    if row.low_percent > row.high_percent {
+        return Err(Status::invalid_argument(format!(
+            "the low mark, {} %, is above the high one, {} %",
+            row.low_percent, row.high_percent
+        )));
+    }
+    if let Some(days) = request.delay_days {
+        let days = u16::try_from(days).ok().filter(|days| *days <= 9999);
+        row.delay_days = days.ok_or_else(|| Status::invalid_argument("at most 9999 days"))?;
+    }
+    match request.capacity_bytes {
+        Some(0) => row.capacity_bytes = None,
+        Some(bytes) => row.capacity_bytes = Some(bytes),
+        None => {}
+    }
+    if let Some(name) = &request.next {
+        row.next = if name.is_empty() { None } else { Some(next_of(core, &row, name)?) };
+    }
+    if row.is_copy && (row.next.is_some() || row.capacity_bytes.is_some()) {
+        let message = "a copy pool has no next pool and no capacity: it holds all there is";
+        return Err(Status::invalid_argument(message));
+    }
+    Ok(row)
+}
+
+/// The pool called `name`, if `row` may hand on to it.
+fn next_of(core: &Core, row: &PoolRow, name: &str) -> Result<PoolId, Status> {
+    let next = find(core, name)?;
+    if next.is_copy {
+        let message = format!("pool {name} holds second copies; packs cannot go on to it");
+        return Err(Status::invalid_argument(message));
+    }
+    let rows = core.catalog.pools().map_err(failed)?;
+    let mut at = Some(next.id);
+    let mut steps = 0;
+    while let Some(pool) = at {
+        steps += 1;
+        if pool == row.id || steps > rows.len() {
+            let message = format!("pool {name} hands on to {} itself", row.name);
+            return Err(Status::invalid_argument(message));
+        }
+        at = rows.iter().find(|row| row.id == pool).and_then(|row| row.next);
+    }
+    Ok(next.id)
+}
+
+/// Removes a pool: one that holds no pack, or a copy pool.
+pub(crate) fn remove(core: &Core, name: &str) -> Result<proto::PoolInfo, Status> {
+    let _only = only(core)?;
+    let row = find(core, name)?;
+    let described = describe(core, &row)?;
+    let refuse = |message: String| Err(Status::failed_precondition(message));
+    if row.id == FIRST {
+        return refuse(format!("pool {name} stays: server.toml names it"));
+    }
+    if !row.is_copy && (described.packs > 0 || !described.is_there) {
+        return refuse(format!(
+            "pool {name} holds packs, or is not there to be asked; 'holdfast admin pool drain \
+             {name} --all' moves them to its next pool"
+        ));
+    }
+    let rows = core.catalog.pools().map_err(failed)?;
+    if let Some(other) = rows.iter().find(|other| other.next == Some(row.id)) {
+        return refuse(format!("pool {} hands on to {name}; change that first", other.name));
+    }
+    core.catalog.remove_pool(row.id).map_err(failed)?;
+    reload(core)?;
+    if let Ok(folder) = pool_folder(&row.url, &core.folder)
+        && let Err(error) = pool::unmark(&folder)
+    {
+        tracing::warn!(%error, folder = %folder.display(), "the folder is still marked as a pool");
+    }
+    domains::note(core, sys::clock::now(), "pool removed", &row.name)?;
+    Ok(described)
+}
