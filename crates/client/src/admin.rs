@@ -12,10 +12,10 @@ pub use wire::proto::edit_policy_request::Edit;
 pub use wire::proto::tend_pool_request::Work;
 use wire::proto::{ActivatePolicyRequest, DomainRequest, EditPolicyRequest};
 pub use wire::proto::{
-    AddNodeReply, ArchiveCopyGroup, AuditReply, AuditRequest, BackupCopyGroup, Domain, Event,
-    ExpireReply, ExpireRequest, GraceDays, ManagementClass, NodeInfo, OptionSet, PolicyDifference,
-    PolicyReview, PolicySet, PoolInfo, PutPoolRequest, ReclaimReply, ReclaimRequest, RemoveGroup,
-    SetNodeRequest, TendPoolReply, TendPoolRequest,
+    AddNodeReply, ArchiveCopyGroup, AuditReply, AuditRequest, BackupCopyGroup, CatalogCopy,
+    CopyCatalogReply, Domain, Event, ExpireReply, ExpireRequest, GraceDays, ManagementClass,
+    NodeInfo, OptionSet, PolicyDifference, PolicyReview, PolicySet, PoolInfo, PutPoolRequest,
+    ReclaimReply, ReclaimRequest, RemoveGroup, SetNodeRequest, TendPoolReply, TendPoolRequest,
 };
 
 use crate::{ClientError, ErrorKind};
@@ -197,6 +197,22 @@ impl Admin {
         self.hear(stream, visit)
     }
 
+    /// The copies of the catalogue, the newest first.
+    pub fn catalog_copies(&mut self) -> Result<Vec<CatalogCopy>, ClientError> {
+        let request = proto::CatalogCopiesRequest {};
+        Ok(self.runtime.block_on(self.client.catalog_copies(request))?.into_inner().copies)
+    }
+
+    /// Copies the catalogue to the pools; `visit` hears how it goes. Ends early with this process.
+    pub fn copy_catalog(
+        &mut self,
+        visit: &mut dyn FnMut(&CopyCatalogReply),
+    ) -> Result<CopyCatalogReply, ClientError> {
+        let request = proto::CopyCatalogRequest {};
+        let stream = self.runtime.block_on(self.client.copy_catalog(request))?.into_inner();
+        self.hear(stream, visit)
+    }
+
     /// Hears the server out.
     fn hear<R: Told>(
         &self,
@@ -252,4 +268,4 @@ macro_rules! told {
     };
 }
 
-told!(AuditReply, ExpireReply, ReclaimReply, TendPoolReply);
+told!(AuditReply, CopyCatalogReply, ExpireReply, ReclaimReply, TendPoolReply);

@@ -1,4 +1,4 @@
-//! The bytes of Holdfast: directory pages, quanta and packs.
+//! The bytes of Holdfast: directory pages, quanta, packs, and lists of a catalogue's blocks.
 //!
 //! Everything here is pure: bytes in, values out. Every decoder takes bytes from a disk or a peer
 //! and answers with a value or with `Damaged`; it never panics and never allocates more than its
@@ -6,6 +6,7 @@
 //! golden files in `testdata/` written by the release that introduced it.
 
 mod bytes;
+pub mod catalog_copy;
 mod damaged;
 pub mod pack;
 pub mod page;

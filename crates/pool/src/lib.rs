@@ -22,6 +22,7 @@ mod folder;
 mod member;
 mod open;
 mod recover;
+mod side;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs::File;
@@ -39,7 +40,7 @@ use member::Member;
 use open::OpenPack;
 
 pub use copy::PutError;
-pub use member::{Mark, PoolSpec, Role, Usage, is_marked, mark, unmark};
+pub use member::{Mark, PoolSpec, Role, Usage, is_marked, mark, read_mark, unmark};
 
 /// Bytes of quanta at which a pack is sealed.
 pub const PACK_BYTES: u64 = 64 << 20;
@@ -60,6 +61,9 @@ pub enum AppendError {
     /// its place.
     #[error("pack {pack} cannot be written")]
     Failed { pack: PackNumber, source: io::Error },
+    /// A file beside the packs is as it was.
+    #[error("a file of the pool in {folder} cannot be written")]
+    File { folder: PathBuf, source: io::Error },
     /// Nothing was changed. Bring its disk back, then go on.
     #[error("the pool in {folder} is not there; is its disk mounted?")]
     Away { folder: PathBuf },
@@ -536,6 +540,13 @@ impl Pools {
             Ok(_) => Ok(record),
             Err(source) => Err(ReadError::Damaged { pack, source }),
         }
+    }
+
+    /// The table of a sealed pack by its footer, and the pack's bytes.
+    pub fn closed(&self, pack: PackNumber) -> Result<(Table, u64), ReadError> {
+        let table = self.first(pack, |pool| self.table_at(pool, pack))?;
+        let bytes = table.end() + table.encode_footer().len() as u64;
+        Ok((table, bytes))
     }
 
     /// Whether `pack` still takes quanta or waits for its footer.

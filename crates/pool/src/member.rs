@@ -61,17 +61,25 @@ pub struct Usage {
 
 /// Marks the folder of a new pool. Fails with `AlreadyExists` when it is marked as another's.
 pub fn mark(folder: &Path, mark: Mark) -> io::Result<()> {
-    match std::fs::read_to_string(folder.join(MARK_FILE)) {
-        Ok(found) if found == mark.text() => Ok(()),
-        Ok(_) => Err(io::Error::new(
+    match read_mark(folder) {
+        Some(found) if found == mark => Ok(()),
+        Some(_) => Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
             "the folder is a pool already, of this server or of another",
         )),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            sys::durable::write(&folder.join(MARK_FILE), mark.text().as_bytes(), 0o644)
-        }
-        Err(error) => Err(error),
+        None => sys::durable::write(&folder.join(MARK_FILE), mark.text().as_bytes(), 0o644),
     }
+}
+
+/// The mark of a folder, if it has one.
+pub fn read_mark(folder: &Path) -> Option<Mark> {
+    let text = std::fs::read_to_string(folder.join(MARK_FILE)).ok()?;
+    let text = text.strip_suffix('\n').filter(|text| text.len() == 32 && text.is_ascii())?;
+    let mut mark = [0; 16];
+    for (byte, at) in mark.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(Mark(mark))
 }
 
 /// Takes the mark off a folder that is no pool any more.
@@ -146,6 +154,5 @@ impl Member {
 
 /// Whether the pool's folder is there, and its own.
 pub fn is_marked(spec: &PoolSpec) -> bool {
-    let found = std::fs::read_to_string(spec.folder.join(MARK_FILE));
-    found.is_ok_and(|found| found == spec.mark.text())
+    read_mark(&spec.folder) == Some(spec.mark)
 }

@@ -10,6 +10,7 @@ use wire::proto;
 use wire::proto::admin_server::Admin;
 
 use crate::audit;
+use crate::catalog_copy;
 use crate::core::Core;
 use crate::domains;
 use crate::enrol::token_hash;
@@ -18,6 +19,7 @@ use crate::node::{ReplyStream, describe_filespaces, streaming};
 use crate::pools;
 use crate::reclaim;
 use crate::refusal;
+use crate::victims::Victim;
 
 /// Whoever waits for a run hears of it so often.
 const TELL_EVERY: Duration = Duration::from_millis(500);
@@ -281,6 +283,24 @@ impl Admin for AdminApi {
         })))
     }
 
+    async fn catalog_copies(
+        &self,
+        _request: Request<proto::CatalogCopiesRequest>,
+    ) -> Result<Response<proto::CatalogCopiesReply>, Status> {
+        self.blocking(|core| Ok(proto::CatalogCopiesReply { copies: catalog_copy::list(core)? }))
+            .await
+    }
+
+    type CopyCatalogStream = ReplyStream<proto::CopyCatalogReply>;
+
+    async fn copy_catalog(
+        &self,
+        _request: Request<proto::CopyCatalogRequest>,
+    ) -> Result<Response<Self::CopyCatalogStream>, Status> {
+        let core = Arc::clone(&self.core);
+        Ok(Response::new(told(copy_reply, move |listener| catalog_copy::run(&core, listener))))
+    }
+
     async fn option_sets(
         &self,
         request: Request<proto::OptionSetsRequest>,
@@ -390,6 +410,11 @@ fn tend_reply(outcome: &pools::Outcome, is_last: bool) -> proto::TendPoolReply {
     }
 }
 
+fn copy_reply(outcome: &catalog_copy::Outcome, is_last: bool) -> proto::CopyCatalogReply {
+    let catalog_copy::Outcome { number, bytes, bytes_done, bytes_new } = *outcome;
+    proto::CopyCatalogReply { number, bytes, bytes_done, bytes_new, is_last }
+}
+
 fn audit_reply(outcome: &audit::Outcome, is_last: bool) -> proto::AuditReply {
     let damage = |damage: &audit::Damage| {
         let (first_chunk, end_chunk) = damage.chunks.unwrap_or_default();
@@ -398,7 +423,7 @@ fn audit_reply(outcome: &audit::Outcome, is_last: bool) -> proto::AuditReply {
         let repaired = damage.is_repaired;
         proto::Damage { pack: damage.pack.0, first_chunk, end_chunk, reason, pool, repaired }
     };
-    let victim = |victim: &audit::Victim| proto::Victim {
+    let victim = |victim: &Victim| proto::Victim {
         node: victim.node.clone(),
         path: victim.path.clone().into(),
         active: victim.is_active,
@@ -409,13 +434,13 @@ fn audit_reply(outcome: &audit::Outcome, is_last: bool) -> proto::AuditReply {
         quanta: outcome.quanta,
         bytes: outcome.bytes,
         damaged: outcome.damages.len() as u64,
-        victim_count: outcome.victim_count,
+        victim_count: outcome.victims.count,
         is_last,
         ..proto::AuditReply::default()
     };
     if is_last {
         reply.damages = outcome.damages.iter().map(damage).collect();
-        reply.victims = outcome.victims.iter().map(victim).collect();
+        reply.victims = outcome.victims.named.iter().map(victim).collect();
     }
     reply
 }

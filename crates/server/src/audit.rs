@@ -9,20 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use catalog::{EventRow, Filespace, Node, PackRow, PackState, Write};
+use catalog::{EventRow, PackRow, PackState, Write};
 use chunk::{Decompressor, RawQuantum};
 use format::pack::{QuantumEntry, Table};
-use model::{FilespaceId, NodeId, PackNumber, Place, PoolId};
+use model::{PackNumber, Place, PoolId};
 use tonic::Status;
 
 use crate::core::Core;
 use crate::pools;
-use crate::records::{self, Owner, Record, Seen};
 use crate::refusal;
-use crate::restore::places;
-
-/// Objects named at most.
-const OBJECTS_MAX: usize = 1000;
+use crate::victims::{self, Victims};
 
 /// What to look at.
 #[derive(Clone, Copy, Debug)]
@@ -47,15 +43,6 @@ pub(crate) struct Damage {
     pub(crate) is_repaired: bool,
 }
 
-/// A version that cannot be restored as a whole.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Victim {
-    pub(crate) node: String,
-    /// On the node, from `/`.
-    pub(crate) path: Vec<u8>,
-    pub(crate) is_active: bool,
-}
-
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) packs: u64,
@@ -63,9 +50,7 @@ pub(crate) struct Outcome {
     pub(crate) quanta: u64,
     pub(crate) bytes: u64,
     pub(crate) damages: Vec<Damage>,
-    pub(crate) victims: Vec<Victim>,
-    /// All of them, also those that are not named.
-    pub(crate) victim_count: u64,
+    pub(crate) victims: Victims,
     /// The names of the pools.
     pub(crate) pools: BTreeMap<PoolId, String>,
 }
@@ -297,7 +282,6 @@ impl Audit<'_> {
 
     /// Which versions need what is damaged.
     fn victims(&mut self) -> Result<(), Status> {
-        let failed = |error| refusal::catalog(&error);
         let mut lost: BTreeMap<PackNumber, Vec<Option<(u32, u32)>>> = BTreeMap::new();
         for damage in self.outcome.lost() {
             lost.entry(damage.pack).or_default().push(damage.chunks);
@@ -308,41 +292,12 @@ impl Audit<'_> {
                 .iter()
                 .any(|chunks| chunks.is_none_or(|(from, to)| (from..to).contains(&place.index())))
         };
-        let mut nodes: BTreeMap<NodeId, Node> = BTreeMap::new();
-        let mut filespaces: BTreeMap<FilespaceId, Filespace> = BTreeMap::new();
-        for node in self.core.catalog.nodes().map_err(failed)? {
-            for filespace in self.core.catalog.filespaces(node.id).map_err(failed)? {
-                filespaces.insert(filespace.id, filespace);
-            }
-            nodes.insert(node.id, node);
-        }
-        let core = self.core;
-        records::visit(core, &mut |seen| {
-            let Seen::Record(Owner { node, filespace }, record) = seen else {
-                let goes_on = (self.listener)(&self.outcome);
-                let cancelled = || Status::cancelled("the audit was cancelled");
-                return goes_on.then_some(()).ok_or_else(cancelled);
-            };
-            for object in record.objects()? {
-                if !places(&object).any(is_lost) {
-                    continue;
-                }
-                self.outcome.victim_count += 1;
-                if self.outcome.victims.len() == OBJECTS_MAX {
-                    continue;
-                }
-                let known = filespaces.get(&filespace);
-                let mount_point = known.map_or(&b"/"[..], |known| model::mount_point(&known.name));
-                let path = record.directory().join(&object.name);
-                let path = if mount_point == b"/" { path } else { [mount_point, &path].concat() };
-                self.outcome.victims.push(Victim {
-                    node: nodes.get(&node).map(|node| node.name.to_string()).unwrap_or_default(),
-                    path,
-                    is_active: matches!(record, Record::Page(_)),
-                });
-            }
-            Ok(())
-        })
+        let Self { core, outcome, listener, .. } = self;
+        outcome.victims = victims::find(core, &is_lost, &mut || {
+            let cancelled = || Status::cancelled("the audit was cancelled");
+            listener(outcome).then_some(()).ok_or_else(cancelled)
+        })?;
+        Ok(())
     }
 
     fn note(&self) -> Result<(), Status> {
@@ -357,7 +312,7 @@ impl Audit<'_> {
                 self.outcome.damages.len(),
                 packs.len(),
                 self.outcome.damages.iter().filter(|damage| damage.is_repaired).count(),
-                self.outcome.victim_count
+                self.outcome.victims.count
             ),
         };
         let note = vec![Write::AddEvent(event)];

@@ -37,6 +37,20 @@ pub struct Config {
     /// What nodes delete can be had back for so many days.
     #[serde(default = "default_undo_days")]
     pub undo_days: u16,
+    /// The catalogue is copied to the pools so often; 0: only when an administrator says so.
+    #[serde(default = "default_catalog_copy_hours")]
+    pub catalog_copy_hours: u32,
+    /// So many copies of the catalogue are kept.
+    #[serde(default = "default_catalog_copies_kept")]
+    pub catalog_copies_kept: u16,
+}
+
+fn default_catalog_copy_hours() -> u32 {
+    24
+}
+
+fn default_catalog_copies_kept() -> u16 {
+    7
 }
 
 fn default_reclaim_percent() -> u8 {
@@ -139,6 +153,8 @@ pub fn init(
         expire_every_hours: default_expire_hours(),
         reclaim_dead_percent: default_reclaim_percent(),
         undo_days: default_undo_days(),
+        catalog_copy_hours: default_catalog_copy_hours(),
+        catalog_copies_kept: default_catalog_copies_kept(),
     };
     let pool_folder = config.pool_folder(folder)?;
     config.check_catalog()?;
@@ -162,7 +178,8 @@ pub fn init(
     Ok(config)
 }
 
-fn make_empty(folder: &Path) -> Result<(), InitError> {
+/// Makes the folder, or finds it empty.
+pub(crate) fn make_empty(folder: &Path) -> Result<(), InitError> {
     use std::os::unix::fs::DirBuilderExt as _;
     let failed = |source| InitError::Folder { folder: folder.to_owned(), source };
     match std::fs::read_dir(folder) {

@@ -48,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) users: Users,
     /// Held while packs are copied, moved or repaired, and while pools change.
     pub(crate) tending: Mutex<()>,
+    /// Held while the catalogue is copied to the pools.
+    pub(crate) copying: Mutex<()>,
     /// Whether a run of reclamation goes on.
     pub(crate) reclaiming: AtomicBool,
     /// Whether a run of expiration drops versions.
@@ -119,12 +121,13 @@ impl Core {
             condemned: RwLock::new(condemned_packs(&catalog_packs)),
             users: Users::default(),
             tending: Mutex::default(),
+            copying: Mutex::default(),
             reclaiming: AtomicBool::new(false),
             expiring: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         };
         core.complete_index(&opened, recovered.complete_to)?;
-        core.record_packs(&opened.recovered)?;
+        core.record_packs(&opened.recovered, &catalog_packs)?;
         Ok(core)
     }
 
@@ -170,16 +173,25 @@ impl Core {
         }
     }
 
-    fn record_packs(&self, recovered: &[pool::Found]) -> Result<(), RunError> {
-        let row = |found: &pool::Found| {
+    /// Has the catalogue know that no pack is open any more.
+    fn record_packs(&self, recovered: &[pool::Found], rows: &[PackRow]) -> Result<(), RunError> {
+        let row = |table: &format::pack::Table, bytes| {
             Write::PutPack(PackRow {
-                number: found.table.pack,
-                domain: found.table.domain,
+                number: table.pack,
+                domain: table.domain,
                 state: PackState::Sealed,
-                bytes: found.bytes,
+                bytes,
             })
         };
-        Ok(self.catalog.commit(recovered.iter().map(row).collect())?)
+        let mut writes: Vec<Write> =
+            recovered.iter().map(|found| row(&found.table, found.bytes)).collect();
+        // Sealed by a process that could not say so any more.
+        for open in rows.iter().filter(|row| row.state == PackState::Open) {
+            if let Ok((table, bytes)) = self.pools.closed(open.number) {
+                writes.push(row(&table, bytes));
+            }
+        }
+        Ok(self.catalog.commit(writes)?)
     }
 
     /// Makes all appended quanta durable and performs `writes`.

@@ -11,6 +11,7 @@ mod archive;
 mod audit;
 mod authority;
 mod backup;
+mod catalog_copy;
 mod config;
 mod core;
 mod domains;
@@ -20,6 +21,7 @@ mod node;
 mod pools;
 mod reclaim;
 mod records;
+mod recovery;
 mod refusal;
 mod resolve;
 mod restore;
@@ -30,10 +32,13 @@ mod secrets;
 mod select;
 mod store;
 mod tls;
+mod victims;
 
 pub use authority::AuthorityError;
 pub use config::{Config, ConfigError, InitError, init};
+pub use recovery::{Rebuilt, RecoveryError, export, rebuild, recover};
 pub use run::{Ready, RunError, run};
+pub use victims::{Victim, Victims};
 
 /// Threads that may block, at most: a session holds one or two for as long as it lasts.
 pub const BLOCKING_THREADS_MAX: usize = 4096;

@@ -85,7 +85,8 @@ pub(crate) fn begin(
     Ok(specs)
 }
 
-fn first_row(config: &Config) -> PoolRow {
+/// The first pool of a new server.
+pub(crate) fn first_row(config: &Config) -> PoolRow {
     PoolRow {
         id: FIRST,
         name: FIRST_NAME.to_owned(),
@@ -100,7 +101,8 @@ fn first_row(config: &Config) -> PoolRow {
     }
 }
 
-fn specs(rows: &[PoolRow], folder: &Path) -> Result<Vec<PoolSpec>, crate::ConfigError> {
+/// Where the pools are of the server in `folder`.
+pub(crate) fn specs(rows: &[PoolRow], folder: &Path) -> Result<Vec<PoolSpec>, crate::ConfigError> {
     let spec = |row: &PoolRow| {
         Ok(PoolSpec {
             id: row.id,

@@ -18,7 +18,9 @@
 //!    first look and the condemnation something may have come to name it, for a while.
 //! 4. The catalogue lets go of a pack before its file goes: a crash between leaves a file that
 //!    nothing knows, which the next run finds.
-//! 5. A page is rewritten only if it is still what was read. A backup that wins the race names the
+//! 5. Where copies of the catalogue are kept, one is made before a pack is removed, which does not
+//!    name it: a server made again from it finds what it looks for.
+//! 6. A page is rewritten only if it is still what was read. A backup that wins the race names the
 //!    old place; the second look sees that, and the pack goes back in service.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -30,6 +32,7 @@ use chunk::{Compression, Compressor, Decompressor, RawQuantum};
 use model::{ChunkDigest, Extent, FilespaceId, Object, PackNumber, Payload, Place, PlaceCode as _};
 use tonic::Status;
 
+use crate::catalog_copy;
 use crate::core::{Core, DOMAIN};
 use crate::records::{self, Record, Seen};
 use crate::refusal;
@@ -71,7 +74,11 @@ pub(crate) struct Outcome {
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
 
 /// Reclaims once; see the drawing above.
-pub(crate) fn run(core: &Core, order: Order, listener: Listener<'_>) -> Result<Outcome, Status> {
+pub(crate) fn run(
+    core: &Arc<Core>,
+    order: Order,
+    listener: Listener<'_>,
+) -> Result<Outcome, Status> {
     let _only = pause(core)?;
     // Packs that were sealed meanwhile are told of, so that nothing overwrites their state later.
     core.commit(Vec::new())?;
@@ -140,7 +147,7 @@ impl Bits {
 type Named = BTreeMap<PackNumber, Bits>;
 
 struct Round<'a> {
-    core: &'a Core,
+    core: &'a Arc<Core>,
     order: Order,
     outcome: Outcome,
     listener: Listener<'a>,
@@ -163,7 +170,9 @@ impl Round<'_> {
             self.outcome.dead_bytes += all - alive;
             if alive == 0 {
                 dead.insert(pack);
-            } else if (all - alive) * 100 >= all * u64::from(self.order.dead_percent.max(1)) {
+            } else if table.domain == DOMAIN
+                && (all - alive) * 100 >= all * u64::from(self.order.dead_percent.max(1))
+            {
                 sparse.insert(pack, alive);
             }
         }
@@ -214,6 +223,11 @@ impl Round<'_> {
             }
             Ok(())
         })?;
+        for copy in catalog_copy::all(self.core)? {
+            for place in copy.places {
+                named.entry(place.pack()).or_default().set(place.index());
+            }
+        }
         Ok(named)
     }
 
@@ -330,6 +344,9 @@ impl Round<'_> {
         self.reinstate(&back)?;
         // Who began to read before the look ended may have found what it did not.
         let looked = self.core.users.now();
+        if condemned.len() > back.len() {
+            catalog_copy::renew(self.core)?;
+        }
         for (pack, clean) in condemned.into_iter().filter(|(pack, _)| !back.contains(pack)) {
             let clean = clean.unwrap_or(looked);
             let lock = &self.core.condemned;

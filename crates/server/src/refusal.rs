@@ -42,7 +42,9 @@ pub(crate) fn append(error: &AppendError) -> Status {
     let text = chain(error);
     match error {
         AppendError::Full { .. } => Status::resource_exhausted(text),
-        AppendError::Failed { .. } | AppendError::Away { .. } => Status::unavailable(text),
+        AppendError::Failed { .. } | AppendError::Away { .. } | AppendError::File { .. } => {
+            Status::unavailable(text)
+        }
     }
 }
 

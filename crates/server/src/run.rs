@@ -18,6 +18,7 @@ use wire::{CONNECTION_WINDOW_BYTES, FRAME_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDO
 
 use crate::admin::AdminApi;
 use crate::authority::AuthorityError;
+use crate::catalog_copy;
 use crate::config::{CONFIG_FILE, Config, ConfigError};
 use crate::core::Core;
 use crate::enrol::EnrolmentApi;
@@ -162,7 +163,8 @@ async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
         }
         let core = Arc::clone(&core);
         let run = move || {
-            let tended = pools::tend(&core, &mut sealed);
+            let copied = catalog_copy::run_due(&core);
+            let tended = copied.and_then(|_| pools::tend(&core, &mut sealed));
             (tended, sealed)
         };
         match tokio::task::spawn_blocking(run).await {

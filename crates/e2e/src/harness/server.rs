@@ -60,6 +60,14 @@ impl Server {
         run(&arguments.iter().chain(&options).map(OsString::from).collect::<Vec<_>>())
     }
 
+    /// Runs a `server` command other than `run`, with `--json`.
+    pub fn command<S: AsRef<OsStr>>(arguments: &[S]) -> Outcome {
+        let mut all: Vec<OsString> = vec!["server".into()];
+        all.extend(arguments.iter().map(OsString::from));
+        all.push("--json".into());
+        run(&all)
+    }
+
     /// Returns a port for a server that a test makes by hand.
     pub fn free_port() -> u16 {
         free_port()

@@ -30,6 +30,8 @@ mod pools;
 #[cfg(test)]
 mod reclaim;
 #[cfg(test)]
+mod recovery;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod replace;

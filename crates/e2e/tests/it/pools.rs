@@ -14,7 +14,7 @@ const FILES: usize = 60;
 const FILE_BYTES: usize = 100_000;
 
 /// The packs of a pool's folder.
-fn packs(pool: &Path) -> Vec<PathBuf> {
+pub(crate) fn packs(pool: &Path) -> Vec<PathBuf> {
     let mut packs = Vec::new();
     for folder in fs::read_dir(pool).unwrap().map(|entry| entry.unwrap().path()) {
         if folder.is_dir() {
@@ -41,14 +41,14 @@ fn damage(path: &Path) {
 impl Scene {
     /// Makes a pool in a new folder.
     #[track_caller]
-    fn add_pool(&self, name: &str, options: &[&str]) -> PathBuf {
+    pub(crate) fn add_pool(&self, name: &str, options: &[&str]) -> PathBuf {
         let folder = self.scratch.join(name);
         let url = url(&folder);
         self.server.admin(&[&["pool", "add", name, &url], options].concat());
         folder
     }
 
-    fn primary(&self) -> PathBuf {
+    pub(crate) fn primary(&self) -> PathBuf {
         self.server.dir().join("pool")
     }
 
@@ -60,7 +60,7 @@ impl Scene {
 
     /// Restores the tree below the new folder `name` and compares it.
     #[track_caller]
-    fn compare(&self, name: &str) {
+    pub(crate) fn compare(&self, name: &str) {
         assert_same(&manifest(&self.tree), &manifest(&self.restore(name, &[])));
     }
 }

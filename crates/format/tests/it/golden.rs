@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
 use format::{pack, page, quantum};
 use model::{
     Attributes, ChunkDigest, ChunkRange, ClassId, DomainId, Extent, Kind, Name, Object, PackNumber,
@@ -92,4 +93,19 @@ fn packs() {
     table.push(41, &[3, 2], &[ChunkDigest([1; 32]), ChunkDigest([2; 32])]);
     table.push(1000, &[70_000], &[ChunkDigest([3; 32])]);
     check("pack-footer", &table.encode_footer());
+}
+
+#[test]
+fn catalog_copies() {
+    let copy = CatalogCopy {
+        number: 7,
+        taken: ServerTime(1_760_000_000_000_001),
+        bytes: 3 * BLOCK_BYTES - 4096,
+        digest: [5; 32],
+        places: [(9, 3), (9, 4), (2, 0)]
+            .map(|(pack, at)| Place::new(PackNumber(pack), at))
+            .into(),
+    };
+    check("catalog-copy", &copy.encode());
+    assert_eq!(CatalogCopy::decode(&copy.encode()), Ok(copy));
 }

@@ -1,6 +1,7 @@
 //! `holdfast admin`: administration over the socket in the server's folder.
 
 mod audit;
+mod catalog;
 mod domain;
 mod events;
 mod expire;
@@ -38,6 +39,7 @@ enum AdminCommand {
     Policy(policy::Args),
     Optionset(optionset::Args),
     Pool(pool::Args),
+    Catalog(catalog::Args),
     Expire(expire::Args),
     Reclaim(reclaim::Args),
     Audit(audit::Args),
@@ -57,6 +59,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         AdminCommand::Policy(args) => policy::run(args, &mut admin, context),
         AdminCommand::Optionset(args) => optionset::run(args, &mut admin, context),
         AdminCommand::Pool(args) => pool::run(args, &mut admin, context),
+        AdminCommand::Catalog(args) => catalog::run(&args, &mut admin, context),
         AdminCommand::Expire(args) => expire::run(&args, &mut admin, context),
         AdminCommand::Audit(args) => audit::run(&args, &mut admin, context),
         AdminCommand::Reclaim(args) => reclaim::run(&args, &mut admin, context),

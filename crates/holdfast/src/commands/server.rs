@@ -1,4 +1,6 @@
-//! `holdfast server`: makes a server and runs it.
+//! `holdfast server`: makes a server, runs it, and makes it again.
+
+mod recovery;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +20,7 @@ use crate::path::{self, JsonPath};
 /// What is left of the runtime after an orderly end gets so long.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
-/// Make and run a server
+/// Make a server, run it, and make it again after a disaster
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -33,6 +35,9 @@ pub(crate) struct Args {
 enum ServerCommand {
     Init(InitArgs),
     Run(RunArgs),
+    Recovery(recovery::FileArgs),
+    Recover(recovery::RecoverArgs),
+    RebuildCatalog(recovery::RebuildArgs),
 }
 
 /// Make a server in an empty or new folder
@@ -79,6 +84,9 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
             }
             serve(&args.folder, &mut context.output)
         }
+        ServerCommand::Recovery(args) => recovery::write_file(&args, context),
+        ServerCommand::Recover(args) => recovery::recover(&args, context),
+        ServerCommand::RebuildCatalog(args) => recovery::rebuild(&args, context),
     }
 }
 

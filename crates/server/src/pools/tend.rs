@@ -11,6 +11,7 @@ use pool::PutError;
 use tonic::Status;
 
 use super::{FIRST, failed, find, plan};
+use crate::catalog_copy;
 use crate::core::{Core, Use};
 use crate::refusal;
 
@@ -152,6 +153,7 @@ pub(crate) fn copy(
         let missing = missing(core, row.id)?;
         run.expect(&missing);
         run.each(&missing, |pack| core.pools.put(pack, row.id).map(drop))?;
+        catalog_copy::spread(core, row.id)?;
     }
     Ok(run.outcome)
 }

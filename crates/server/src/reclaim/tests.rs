@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use catalog::change::{Change, apply};
-use catalog::{Node, PageKey, VersionKey, VersionRow};
+use catalog::{Node, PageKey, PageSpan, VersionKey, VersionRow};
 use format::page;
 use model::{ClassId, DirPath, Name, NodeName, ServerTime};
 use wire::proto;
@@ -150,8 +150,34 @@ impl World {
         pools::put(&self.core, &request).expect("is changed");
     }
 
+    /// Copies the catalogue, having looked whether the newest copy before, and all that it names,
+    /// is still there.
+    fn copy_catalog(&self) {
+        if let Some(copy) = catalog_copy::all(&self.core).expect("are read").pop() {
+            let path = self.folder.join("restored");
+            drop(std::fs::remove_file(&path));
+            catalog_copy::restore(&self.core.pools, &copy, &path).expect("is whole");
+            let old = catalog::sqlite::Sqlite::open(&path).expect("a catalogue");
+            let everything = PageSpan::Subtree(DirPath::above_root());
+            let pages = catalog::Catalog::pages(&old, self.filespace, &everything, None, 99);
+            for page in pages.expect("are read") {
+                let objects = decode_page(&page).expect("a page");
+                for place in objects.iter().flat_map(places) {
+                    self.core.pools.chunk(place).expect("what a copy names stays");
+                }
+            }
+        }
+        let made = catalog_copy::run(&self.core, &mut |_| true);
+        let ended = made.map(|_| ()).map_err(|status| status.code());
+        // One is being made for a reclamation.
+        assert!(matches!(ended, Ok(()) | Err(tonic::Code::Aborted)), "{ended:?}");
+    }
+
     /// Copies packs or moves them on; may be cancelled anywhere.
     fn tend(&mut self) {
+        if self.random.below(3) == 0 {
+            return self.copy_catalog();
+        }
         let cancels = self.random.below(4) == 0;
         let core = Arc::clone(&self.core);
         let mut go_on = |_: &pools::Outcome| !cancels || self.random.below(3) > 0;
@@ -418,6 +444,11 @@ fn history(seed: u64) {
     }
     while !world.model.trash.is_empty() {
         world.empty_trash();
+    }
+    for pool in world.core.pools.present() {
+        for file in world.core.pools.files(pool).expect("are listed") {
+            world.core.pools.remove_file(pool, &file).expect("is removed");
+        }
     }
     world.core.pools.seal_all().expect("is sealed");
     let order = Order { is_dry: false, dead_percent: 50 };

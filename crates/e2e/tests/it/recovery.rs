@@ -1,0 +1,242 @@
+//! The catalogue copied to the pools, and servers made again from that.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use e2e::harness::{Node, Outcome, Server};
+use e2e::manifest::assert_same;
+use serde_json::Value;
+
+use crate::pools::packs;
+use crate::scene::{Scene, manifest, plant_files};
+
+const FILES: usize = 60;
+const FILE_BYTES: usize = 50_000;
+
+impl Scene {
+    /// Writes the recovery file.
+    #[track_caller]
+    fn recovery_file(&self) -> PathBuf {
+        let file = self.scratch.join("holdfast.recovery");
+        let dir = self.server.dir().as_os_str();
+        Server::command(&[OsStr::new("recovery"), dir, file.as_os_str()]).expect(&[0]);
+        file
+    }
+
+    fn rebuild(&self) -> Outcome {
+        Server::command(&[OsStr::new("rebuild-catalog"), self.server.dir().as_os_str()])
+    }
+
+    /// Copies the catalogue; returns the bytes that were new.
+    #[track_caller]
+    fn copy_catalog(&self) -> u64 {
+        self.server.admin(&["catalog", "backup"])["bytes_new"].as_u64().unwrap()
+    }
+}
+
+fn recover(dir: &Path, file: &Path, options: &[&str]) -> Outcome {
+    let words = [OsStr::new("recover"), dir.as_os_str(), OsStr::new("--from"), file.as_os_str()];
+    let options = options.iter().map(OsStr::new);
+    Server::command(&words.into_iter().chain(options).collect::<Vec<_>>())
+}
+
+fn destroy_catalog(server: &Path) {
+    for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
+        let path = server.join(name);
+        if path.try_exists().unwrap() {
+            fs::write(path, b"not a catalogue any more").unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_lost_server_is_made_again_from_a_copy_pool_and_a_small_file() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.server.admin(&["policy", "class", "LONG", "--verexists", "77"]);
+    scene.server.admin(&["policy", "activate"]);
+    let copies = scene.add_pool("COPIES", &["--copy"]);
+    let file = scene.recovery_file();
+    assert!(fs::metadata(&file).unwrap().len() < 10_000, "it is a small file");
+    fs::write(scene.file(2), "before").unwrap();
+    scene.backup();
+    fs::write(scene.file(2), "now").unwrap();
+    scene.backup();
+    scene.copy_catalog();
+    scene.server.admin(&["pool", "copy"]);
+    let saved = manifest(&scene.tree);
+    let listed = scene.server.admin(&["catalog", "list"]);
+    assert_eq!(listed["pools"], Value::from(vec!["PRIMARY", "COPIES"]), "{listed}");
+
+    // All of the machine is lost, and what was backed up behind the copy with it.
+    fs::write(scene.file(3), "too late").unwrap();
+    scene.backup();
+    let (dir, port) = (scene.server.dir().to_owned(), scene.server.port());
+    scene.server.kill9();
+    fs::remove_dir_all(&dir).unwrap();
+    let moved = scene.scratch.join("another machine");
+    fs::rename(&copies, &moved).unwrap();
+    recover(&dir, &file, &[]).expect(&[12]).says("none of the pools is there");
+    assert!(!dir.try_exists().unwrap(), "nothing is begun without a pool");
+    let place = format!("COPIES=file://{}", moved.display());
+    let made = recover(&dir, &file, &["--pool", &place]).expect(&[0]).json();
+    assert_eq!((&made["versions_lost"], &made["nodes"]), (&0.into(), &1.into()), "{made}");
+    scene.server = Server::start_at(&dir, port);
+    // The node's keys, its versions and the policy are as they were.
+    let out = scene.restore("out", &[]);
+    assert_same(&saved, &manifest(&out));
+    let rows = scene.node.list(&scene.file(2), &["--inactive"]);
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    let shown = scene.server.admin(&["policy", "show"]).to_string();
+    assert!(shown.contains("LONG") && shown.contains("77"), "{shown}");
+    // A new disk for the first pool; then everything goes on.
+    scene.server.admin(&["pool", "set", "PRIMARY", "--replaced"]);
+    let audit = scene.server.try_admin(&["audit", "--data"]).expect(&[8]).json();
+    assert_eq!(audit["versions_lost"], 0, "{audit}");
+    scene.backup().counts(&[("backed_up", 1)]);
+    scene.compare("after all");
+    scene.node.verify().expect(&[0]);
+}
+
+#[test]
+fn a_copy_holds_what_has_changed_and_few_are_kept() {
+    let mut scene = Scene::with_files(40_000, 20);
+    scene.backup();
+    let first = scene.copy_catalog();
+    assert!(first > 500_000, "all of it is new: {first}");
+    fs::write(scene.file(3), "changed").unwrap();
+    scene.backup();
+    let second = scene.copy_catalog();
+    assert!(second < first / 2, "{second} of {first}");
+    for _ in 0..7 {
+        scene.copy_catalog();
+    }
+    let kept = scene.server.admin(&["catalog", "list"]);
+    let numbers: Vec<_> =
+        kept.as_array().unwrap().iter().map(|copy| copy["copy"].as_u64()).collect();
+    assert_eq!(numbers, (3..=9).rev().map(Some).collect::<Vec<_>>());
+    // Killed on the way it leaves nothing in the way.
+    fs::write(scene.server.dir().join("catalog.copying"), "half").unwrap();
+    scene.server.kill9();
+    scene.server.restart();
+    scene.copy_catalog();
+    // What the kept ones need is not reclaimed, what none needs is.
+    scene.server.restart();
+    scene.server.admin(&["reclaim"]);
+    scene.server.terminate().expect(&[0]);
+    destroy_catalog(scene.server.dir());
+    let made = scene.rebuild().expect(&[0]).json();
+    assert_eq!(made["versions_lost"], 0, "{made}");
+    scene.server.restart();
+    scene.compare("out");
+}
+
+#[test]
+fn a_lost_catalogue_comes_from_its_newest_copy_that_is_whole() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.backup();
+    scene.copy_catalog();
+    plant_files(&scene.tree.join("later"), FILES, FILE_BYTES, 5);
+    scene.backup();
+    scene.copy_catalog();
+    plant_files(&scene.tree.join("last"), FILES, FILE_BYTES, 6);
+    scene.backup();
+    scene.rebuild().expect(&[12]).says("another server is running");
+    scene.server.terminate().expect(&[0]);
+    destroy_catalog(scene.server.dir());
+    let newest = scene.primary().join("catalogue/0000000002.copy");
+    let mut list = fs::read(&newest).unwrap();
+    let middle = list.len() / 2;
+    list[middle] ^= 1;
+    fs::write(&newest, list).unwrap();
+    let made = scene.rebuild().expect(&[8]).json();
+    assert_eq!(made["copy"], 1, "{made}");
+    assert_eq!(made["copies_passed_over"], Value::from(vec![2]), "{made}");
+    assert!(made["packs_new"].as_u64().unwrap() > 0, "{made}");
+    let aside = PathBuf::from(made["aside"].as_str().unwrap());
+    assert_eq!(fs::read(aside).unwrap(), b"not a catalogue any more");
+    scene.server.restart();
+    // What came later is seen by the next backup, and its data is there already.
+    let again = scene.backup();
+    assert!(again.count("backed_up") >= 2 * FILES as u64, "{again}");
+    assert!(again.count("bytes_transferred") < FILE_BYTES as u64 * 4, "{again}");
+    scene.compare("out");
+    assert_eq!(scene.server.admin(&["audit", "--data"])["versions_lost"], 0);
+}
+
+#[test]
+fn without_a_copy_the_packs_tell_what_they_hold() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.backup();
+    scene.server.terminate().expect(&[0]);
+    destroy_catalog(scene.server.dir());
+    let made = scene.rebuild().expect(&[8]).json();
+    assert_eq!((&made["copy"], &made["nodes"]), (&Value::Null, &0.into()), "{made}");
+    assert!(made["chunks"].as_u64().unwrap() >= FILES as u64, "{made}");
+    scene.server.restart();
+    scene.node.backup(&scene.tree, &[]).expect(&[12]).says("enrol again");
+    let node = Node::enroll(&scene.server, "anna");
+    let again = node.backup(&scene.tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    assert_eq!(again.count("backed_up"), again.count("inspected"));
+    let pool: u64 = packs(&scene.primary())
+        .iter()
+        .map(|pack| fs::metadata(pack).unwrap().len())
+        .sum();
+    assert!(pool < 3 * (FILES * FILE_BYTES) as u64 / 2, "stored once: {pool}");
+    scene.node = node;
+    scene.compare("out");
+}
+
+#[test]
+fn a_rebuilt_catalogue_says_what_the_packs_have_lost() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.backup();
+    scene.server.restart();
+    let lost = packs(&scene.primary());
+    plant_files(&scene.tree.join("later"), FILES, FILE_BYTES, 5);
+    scene.backup();
+    scene.copy_catalog();
+    scene.server.terminate().expect(&[0]);
+    destroy_catalog(scene.server.dir());
+    lost.iter().for_each(|pack| fs::remove_file(pack).unwrap());
+    let made = scene.rebuild().expect(&[4]).json();
+    assert_eq!(made["packs_missing"].as_array().unwrap().len(), lost.len(), "{made}");
+    assert_eq!(made["versions_lost"], FILES as u64, "{made}");
+    let named = made["versions"].to_string();
+    assert!(named.contains(scene.file(7).to_str().unwrap()), "{named}");
+    scene.server.restart();
+    scene.node.backup(&scene.tree, &["--full"]).expect(&[0]);
+    scene.compare("healed from the source");
+}
+
+#[test]
+fn nonsense_makes_no_server() {
+    let scene = Scene::with_files(3, 100);
+    scene.backup();
+    let good = scene.recovery_file();
+    let file = scene.scratch.join("nonsense");
+    let dir = scene.scratch.join("new");
+    let refused = |text: &str, options: &[&str], why: &str| {
+        fs::write(&file, text).unwrap();
+        recover(&dir, &file, options).expect(&[12]).says(why);
+        assert!(!dir.try_exists().unwrap());
+    };
+    let text = fs::read_to_string(&good).unwrap();
+    refused("", &[], "not one");
+    refused("format = 1", &[], "not one");
+    refused(&text.replace("format = 1", "format = 2"), &[], "its format is 2");
+    refused(&text.replace("master_key = \"", "master_key = \"x"), &[], "master key");
+    refused(&text, &["--pool", "NONE=file:///nowhere"], "it has PRIMARY");
+    refused(&text, &["--pool", "PRIMARY"], "NAME=file:///FOLDER");
+    refused(&text, &["--pool", "PRIMARY=file:///nowhere"], "none of the pools is there");
+    recover(
+        scene.server.dir(),
+        &good,
+        &["--pool", &format!("PRIMARY=file://{}", scene.primary().display())],
+    )
+    .expect(&[12])
+    .says("not empty");
+    Server::command(&["rebuild-catalog", "/nowhere"]).expect(&[12]).says("init");
+    Server::command(&["recovery", "/nowhere"]).expect(&[12]).says("init");
+    scene.compare("out");
+}

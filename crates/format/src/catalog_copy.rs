@@ -1,0 +1,169 @@
+//! What a copy of the catalogue is made of: blocks that lie in packs, in order.
+//!
+//! ```text
+//! offset  bytes  field
+//!      0      8  magic "HFCATC01"
+//!      8      8  number of the copy
+//!     16      8  when it was taken, in microseconds
+//!     24      8  bytes of the catalogue
+//!     32     32  BLAKE3 of the catalogue
+//!     64         count of runs, then per run: place of its first block (zigzag, less the place
+//!                behind the run before), count of blocks; LEB128
+//!                xxh3-64 of all before it: the last 8 bytes
+//! ```
+
+use model::{Place, PlaceCode as _, ServerTime};
+
+use crate::{Damaged, Reader, Writer};
+
+const MAGIC: [u8; 8] = *b"HFCATC01";
+const CHECKSUM_BYTES: usize = 8;
+
+/// Bytes of a block; the last one has the rest. A multiple of any page of a database, so that what
+/// has not changed is the same block.
+pub const BLOCK_BYTES: u64 = 64 << 10;
+
+/// A copy of the catalogue.
+///
+/// Invariant: there are as many places as blocks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CatalogCopy {
+    /// Counted up from 1.
+    pub number: u64,
+    pub taken: ServerTime,
+    /// Of the catalogue's file.
+    pub bytes: u64,
+    /// BLAKE3 of it.
+    pub digest: [u8; 32],
+    /// Where each block lies.
+    pub places: Vec<Place>,
+}
+
+impl CatalogCopy {
+    pub fn encode(&self) -> Vec<u8> {
+        assert_eq!(self.places.len() as u64, self.bytes.div_ceil(BLOCK_BYTES), "one place a block");
+        let runs = runs(&self.places);
+        let mut writer = Writer::new();
+        writer.raw(&MAGIC);
+        writer.raw(&self.number.to_le_bytes());
+        writer.raw(&self.taken.0.to_le_bytes());
+        writer.raw(&self.bytes.to_le_bytes());
+        writer.raw(&self.digest);
+        writer.varint(runs.len() as u64);
+        let mut expected = 0_u64;
+        for (first, count) in runs {
+            writer.signed(first.cast_signed().wrapping_sub(expected.cast_signed()));
+            writer.varint(count);
+            expected = first + count;
+        }
+        let mut bytes = writer.finish();
+        let checksum = xxhash_rust::xxh3::xxh3_64(&bytes);
+        bytes.extend_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+        let damaged = |why| Damaged { what: "copy of the catalogue", why };
+        let content = bytes.len().checked_sub(CHECKSUM_BYTES).map(|end| bytes.split_at(end));
+        let (content, checksum) = content.ok_or(damaged("it is too short"))?;
+        if xxhash_rust::xxh3::xxh3_64(content).to_le_bytes() != *checksum {
+            return Err(damaged("its checksum differs"));
+        }
+        let mut reader = Reader::new(content, "copy of the catalogue");
+        if reader.array()? != MAGIC {
+            return Err(damaged("no magic number"));
+        }
+        let number = reader.u64()?;
+        let taken = ServerTime(reader.u64()?.cast_signed());
+        let bytes = reader.u64()?;
+        let digest = reader.array()?;
+        let blocks = bytes.div_ceil(BLOCK_BYTES);
+        let mut places = Vec::new();
+        let mut expected = 0_u64;
+        for _ in 0..reader.count()? {
+            let first = expected.wrapping_add_signed(reader.signed()?);
+            let count = reader.varint()?;
+            if count > blocks - places.len() as u64 {
+                return Err(damaged("it has more blocks than bytes"));
+            }
+            for code in first..first.saturating_add(count) {
+                places.push(Place::from_code(code).ok_or(damaged("no such place"))?);
+            }
+            expected = first.saturating_add(count);
+        }
+        reader.end()?;
+        if places.len() as u64 == blocks {
+            Ok(Self { number, taken, bytes, digest, places })
+        } else {
+            Err(damaged("it has fewer blocks than bytes"))
+        }
+    }
+}
+
+/// Runs of places that follow each other: the code of the first, and how many.
+fn runs(places: &[Place]) -> Vec<(u64, u64)> {
+    let mut runs: Vec<(u64, u64)> = Vec::new();
+    for place in places {
+        match runs.last_mut() {
+            Some((first, count)) if *first + *count == place.code() => *count += 1,
+            _ => runs.push((place.code(), 1)),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::PackNumber;
+
+    fn copy(blocks: u64) -> CatalogCopy {
+        let index = |block: u64| u32::try_from(block % 7).expect("small");
+        let place = |block: u64| Place::new(PackNumber(9 - block / 7 % 5), index(block));
+        CatalogCopy {
+            number: 3,
+            taken: ServerTime(1_760_000_000_000_001),
+            bytes: (blocks * BLOCK_BYTES).saturating_sub(5),
+            digest: [7; 32],
+            places: (0..blocks).map(place).collect(),
+        }
+    }
+
+    #[test]
+    fn copies_survive() {
+        for blocks in [0, 1, 6, 7, 8, 1000] {
+            assert_eq!(CatalogCopy::decode(&copy(blocks).encode()), Ok(copy(blocks)));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_noticed() {
+        let bytes = copy(20).encode();
+        for at in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[at / 8] ^= 1 << (at % 8);
+            assert!(CatalogCopy::decode(&damaged).is_err(), "bit {at}");
+        }
+        for end in 0..bytes.len() {
+            assert!(CatalogCopy::decode(&bytes[..end]).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_list_that_does_not_fit_its_bytes_is_refused() {
+        let resealed = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = copy(20).encode();
+            bytes.truncate(bytes.len() - CHECKSUM_BYTES);
+            change(&mut bytes);
+            let checksum = xxhash_rust::xxh3::xxh3_64(&bytes);
+            bytes.extend_from_slice(&checksum.to_le_bytes());
+            CatalogCopy::decode(&bytes)
+        };
+        assert!(resealed(&|_| {}).is_ok());
+        for bytes in [0_u64, BLOCK_BYTES, 21 * BLOCK_BYTES, u64::MAX] {
+            let refused = resealed(&|all| all[24..32].copy_from_slice(&bytes.to_le_bytes()));
+            assert!(refused.is_err(), "{bytes}");
+        }
+        assert!(resealed(&|all| all.push(0)).is_err());
+    }
+}

@@ -1,0 +1,385 @@
+//! Making a server again: from its pools and a small file, or the catalogue alone.
+//!
+//! What a server cannot make again are its keys and its configuration: the *recovery file* has
+//! them. The catalogue comes from the newest copy in the pools that is whole; without one it begins
+//! anew, and what the packs tell of themselves is all that there is: which chunks they hold, so
+//! that nodes need not send them again. Whatever is missing afterwards is said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use catalog::sqlite::Sqlite;
+use catalog::{Catalog, CatalogError, PackRow, PackState, PoolRow, Write};
+use model::{PackNumber, Place, ServerTime};
+use pool::{Mark, Pools};
+use serde::{Deserialize, Serialize};
+use tonic::Status;
+
+use crate::authority::{CA_CERTIFICATE, CA_KEY};
+use crate::catalog_copy;
+use crate::config::{self, CATALOG_FILE, CONFIG_FILE, Config, ConfigError, InitError, MASTER_KEY};
+use crate::core::{CATALOG_DOMAIN, Core};
+use crate::pools;
+use crate::refusal;
+use crate::run::RunError;
+use crate::secrets::{MASTER_BYTES, Secrets};
+use crate::victims::{self, Victims};
+
+const FORMAT: u32 = 1;
+const INDEX_FOLDER: &str = "index";
+
+/// Why a server could not be made again. What was there is as it was, or under another name.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoveryError {
+    #[error("the recovery file is not one: {0}")]
+    File(String),
+    #[error("there is no pool {name} in the recovery file; it has {known}")]
+    UnknownPool { name: String, known: String },
+    #[error(
+        "none of the pools is there: {folders}; mount one, or say where it is with --pool NAME=URL"
+    )]
+    NoPool { folders: String },
+    #[error("cannot use {path}")]
+    Disk { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Init(#[from] InitError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error("the new catalogue cannot be used")]
+    Catalog(#[from] CatalogError),
+    #[error("{0}")]
+    Survey(String),
+}
+
+/// All that a server needs beside its pools. Whoever has it is the server.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecoveryFile {
+    format: u32,
+    /// When it was made, in seconds since 1970.
+    made: i64,
+    /// In hexadecimal digits.
+    master_key: String,
+    ca_key: String,
+    ca_certificate: String,
+    config: Config,
+    pools: Vec<PoolEntry>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PoolEntry {
+    name: String,
+    url: String,
+    is_copy: bool,
+    /// In hexadecimal digits.
+    mark: String,
+}
+
+/// What has come of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Rebuilt {
+    /// The copy that the catalogue is from, if there was one: its number, time and bytes.
+    pub copy: Option<(u64, ServerTime, u64)>,
+    /// Newer copies that are not whole, and why.
+    pub passed_over: Vec<(u64, String)>,
+    pub nodes: u64,
+    pub packs: u64,
+    /// Of those, what the catalogue did not know.
+    pub packs_new: u64,
+    pub chunks: u64,
+    /// Packs that cannot be read, and why.
+    pub damaged: Vec<(PackNumber, String)>,
+    /// Packs that the catalogue knows and no pool has.
+    pub missing: Vec<PackNumber>,
+    pub victims: Victims,
+    /// Where the catalogue is that was there before.
+    pub aside: Option<PathBuf>,
+}
+
+fn disk(path: &Path) -> impl Fn(io::Error) -> RecoveryError {
+    let path = path.to_owned();
+    move |source| RecoveryError::Disk { path: path.clone(), source }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    if text.len() != 2 * N || !text.is_ascii() {
+        return None;
+    }
+    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// The recovery file of the server in `folder`, which may be running.
+pub fn export(folder: &Path) -> Result<String, RecoveryError> {
+    let config = Config::load(folder)?;
+    let read = |name: &str| std::fs::read(folder.join(name)).map_err(disk(&folder.join(name)));
+    let text = |name: &str| {
+        String::from_utf8(read(name)?)
+            .map_err(|error| disk(&folder.join(name))(io::Error::other(error)))
+    };
+    let rows = Sqlite::open(&folder.join(CATALOG_FILE))?.pools()?;
+    let entry = |row: PoolRow| PoolEntry {
+        name: row.name,
+        url: row.url,
+        is_copy: row.is_copy,
+        mark: hex(&row.mark),
+    };
+    let file = RecoveryFile {
+        format: FORMAT,
+        made: sys::clock::now().secs(),
+        master_key: hex(&read(MASTER_KEY)?),
+        ca_key: text(CA_KEY)?,
+        ca_certificate: text(CA_CERTIFICATE)?,
+        config,
+        pools: rows.into_iter().map(entry).collect(),
+    };
+    let body = toml::to_string(&file).map_err(|error| RecoveryError::File(error.to_string()))?;
+    Ok(format!(
+        "# Holdfast recovery file: with it and one pool 'holdfast server recover' makes the server \
+         again.\n# It holds the server's keys: keep it where the pools are not, and secret.\n{body}"
+    ))
+}
+
+impl RecoveryFile {
+    fn parse(text: &str) -> Result<Self, RecoveryError> {
+        let unfit = |why: String| RecoveryError::File(why);
+        let file: Self = toml::from_str(text).map_err(|error| unfit(error.message().to_owned()))?;
+        if file.format != FORMAT {
+            return Err(unfit(format!(
+                "its format is {}; this program knows {FORMAT}",
+                file.format
+            )));
+        }
+        if unhex::<MASTER_BYTES>(&file.master_key).is_none() {
+            return Err(unfit("its master key is not whole".to_owned()));
+        }
+        if file.pools.iter().any(|pool| unhex::<16>(&pool.mark).is_none()) {
+            return Err(unfit("the mark of a pool is not whole".to_owned()));
+        }
+        Ok(file)
+    }
+
+    /// Has pools be where they are now.
+    fn relocate(&mut self, moved: &[(String, String)]) -> Result<(), RecoveryError> {
+        for (name, url) in moved {
+            let found = self.pools.iter_mut().find(|pool| pool.name.eq_ignore_ascii_case(name));
+            let Some(pool) = found else {
+                let known: Vec<&str> = self.pools.iter().map(|pool| pool.name.as_str()).collect();
+                let known = known.join(", ");
+                return Err(RecoveryError::UnknownPool { name: name.clone(), known });
+            };
+            pool.url.clone_from(url);
+        }
+        if let Some(first) = self.pools.first() {
+            self.config.pool.clone_from(&first.url);
+        }
+        Ok(())
+    }
+
+    fn rows(&self) -> Vec<PoolRow> {
+        let row = |pool: &PoolEntry| PoolRow {
+            name: pool.name.clone(),
+            is_copy: pool.is_copy,
+            mark: unhex(&pool.mark).expect("parsed"),
+            url: pool.url.clone(),
+            ..pools::first_row(&self.config)
+        };
+        self.pools.iter().map(row).collect()
+    }
+}
+
+/// Makes the server of the recovery file `text` again, in the new folder `folder`. `moved` pools
+/// are at other URLs now.
+pub fn recover(
+    folder: &Path,
+    text: &str,
+    moved: &[(String, String)],
+) -> Result<Rebuilt, RecoveryError> {
+    let mut file = RecoveryFile::parse(text)?;
+    file.relocate(moved)?;
+    let rows = file.rows();
+    check_any(&rows, folder)?;
+    config::make_empty(folder)?;
+    let write = |name: &str, bytes: &[u8], mode| {
+        sys::durable::write(&folder.join(name), bytes, mode).map_err(disk(&folder.join(name)))
+    };
+    let master: [u8; MASTER_BYTES] = unhex(&file.master_key).expect("parsed");
+    write(CA_KEY, file.ca_key.as_bytes(), 0o600)?;
+    write(CA_CERTIFICATE, file.ca_certificate.as_bytes(), 0o644)?;
+    write(MASTER_KEY, &master, 0o600)?;
+    let mut rebuilt = remake_catalog(folder, &rows, &Secrets::new(master))?;
+    let text =
+        toml::to_string(&file.config).map_err(|error| RecoveryError::File(error.to_string()));
+    // Last: a folder without it is no server.
+    write(CONFIG_FILE, text?.as_bytes(), 0o600)?;
+    survey(folder, &file.config, &mut rebuilt)?;
+    Ok(rebuilt)
+}
+
+/// Makes the catalogue of the server in `folder` again, which must not run; what there was of it is
+/// kept under another name.
+pub fn rebuild(folder: &Path) -> Result<Rebuilt, RecoveryError> {
+    let config = Config::load(folder)?;
+    let lock = sys::durable::Lock::try_exclusive(&folder.join(CONFIG_FILE));
+    let Some(_lock) = lock.map_err(disk(folder))? else {
+        return Err(RunError::Locked { folder: folder.to_owned() }.into());
+    };
+    let secrets = Secrets::load(&folder.join(MASTER_KEY)).map_err(RunError::MasterKey)?;
+    let rows = known_pools(folder, &config)?;
+    check_any(&rows, folder)?;
+    let aside = put_aside(folder)?;
+    let mut rebuilt = remake_catalog(folder, &rows, &secrets)?;
+    rebuilt.aside = aside;
+    survey(folder, &config, &mut rebuilt)?;
+    Ok(rebuilt)
+}
+
+/// The pools as the old catalogue knows them, if it can still say; else the first one.
+fn known_pools(folder: &Path, config: &Config) -> Result<Vec<PoolRow>, RecoveryError> {
+    let path = folder.join(CATALOG_FILE);
+    let is_there = std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() > 0);
+    if is_there
+        && let Ok(rows) = Sqlite::open(&path).and_then(|old| old.pools())
+        && !rows.is_empty()
+    {
+        return Ok(rows);
+    }
+    let first = pools::first_row(config);
+    let pool_folder = config.pool_folder(folder)?;
+    let mark = pool::read_mark(&pool_folder).unwrap_or(Mark(first.mark));
+    Ok(vec![PoolRow { mark: mark.0, ..first }])
+}
+
+fn check_any(rows: &[PoolRow], folder: &Path) -> Result<(), RecoveryError> {
+    let specs = pools::specs(rows, folder)?;
+    if specs.iter().any(pool::is_marked) {
+        return Ok(());
+    }
+    let folders: Vec<String> = specs.iter().map(|spec| spec.folder.display().to_string()).collect();
+    Err(RecoveryError::NoPool { folders: folders.join(", ") })
+}
+
+/// Renames what there is of a catalogue, and drops the index, which comes from the packs.
+fn put_aside(folder: &Path) -> Result<Option<PathBuf>, RecoveryError> {
+    let secs = sys::clock::system().secs();
+    let mut aside = None;
+    for suffix in ["", "-wal", "-shm"] {
+        let old = folder.join(format!("{CATALOG_FILE}{suffix}"));
+        let new = folder.join(format!("{CATALOG_FILE}.aside-{secs}{suffix}"));
+        match std::fs::rename(&old, &new) {
+            Ok(()) => aside = aside.or(Some(new)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(disk(&old)(error)),
+        }
+    }
+    let index = folder.join(INDEX_FOLDER);
+    match std::fs::remove_dir_all(&index) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(disk(&index)(error)),
+        _ => Ok(aside),
+    }
+}
+
+/// Makes the catalogue from the newest copy that is whole; a new one where there is none.
+fn remake_catalog(
+    folder: &Path,
+    rows: &[PoolRow],
+    secrets: &Secrets,
+) -> Result<Rebuilt, RecoveryError> {
+    let specs = pools::specs(rows, folder)?;
+    let key = secrets.domain_key(CATALOG_DOMAIN);
+    let opened =
+        Pools::open(&specs, PackNumber(1), &BTreeMap::new(), move |_, chunk| key.digest(chunk));
+    let (pools, _) = opened.map_err(disk(folder))?;
+    let mut rebuilt = Rebuilt::default();
+    let path = folder.join(CATALOG_FILE);
+    let new = folder.join(format!("{CATALOG_FILE}.new"));
+    for (number, _) in catalog_copy::numbers(&pools).map_err(disk(folder))?.into_iter().rev() {
+        drop(std::fs::remove_file(&new));
+        let restored = catalog_copy::load(&pools, number).and_then(|copy| {
+            catalog_copy::restore(&pools, &copy, &new)?;
+            Ok(copy)
+        });
+        match restored {
+            Ok(copy) => {
+                rebuilt.copy = Some((number, copy.taken, copy.bytes));
+                break;
+            }
+            Err(error) => rebuilt.passed_over.push((number, error.to_string())),
+        }
+    }
+    drop(pools);
+    if rebuilt.copy.is_none() {
+        drop(std::fs::remove_file(&new));
+        sys::durable::write(&new, b"", 0o600).map_err(disk(&new))?;
+    }
+    make_private(&new).map_err(disk(&new))?;
+    place_pools(&Sqlite::open(&new)?, rows)?;
+    std::fs::rename(&new, &path).map_err(disk(&path))?;
+    sys::durable::sync_dir(folder).map_err(disk(folder))?;
+    Ok(rebuilt)
+}
+
+fn make_private(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+}
+
+/// Has the catalogue know the pools, and where they are.
+fn place_pools(catalog: &Sqlite, rows: &[PoolRow]) -> Result<(), CatalogError> {
+    let known = catalog.pools()?;
+    for row in rows {
+        match known.iter().find(|known| known.mark == row.mark) {
+            Some(known) => {
+                let moved = PoolRow { url: row.url.clone(), ..known.clone() };
+                catalog.change_pool(&moved)?;
+            }
+            None => {
+                catalog.add_pool(row)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Looks at what the packs hold and what the catalogue names, brings the one's rows into the other,
+/// and says what is missing.
+fn survey(folder: &Path, config: &Config, rebuilt: &mut Rebuilt) -> Result<(), RecoveryError> {
+    let core = Arc::new(Core::open(folder, config)?);
+    let said = |status: Status| RecoveryError::Survey(status.message().to_owned());
+    let rows = core.catalog.packs()?;
+    let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
+    let pools = core.pools.present().into_iter();
+    let all: BTreeSet<PackNumber> =
+        pools.flat_map(|pool| core.pools.packs_of(pool).into_keys()).collect();
+    let mut writes = Vec::new();
+    for &number in &all {
+        match core.pools.closed(number) {
+            Ok((table, bytes)) => {
+                rebuilt.chunks += u64::from(table.chunk_count());
+                let row = PackRow { number, domain: table.domain, state: PackState::Sealed, bytes };
+                writes.extend((!known.contains(&number)).then_some(Write::PutPack(row)));
+            }
+            Err(error) => rebuilt.damaged.push((number, refusal::chain(&error))),
+        }
+    }
+    rebuilt.packs = all.len() as u64;
+    rebuilt.packs_new = all.difference(&known).count() as u64;
+    rebuilt.missing = known.difference(&all).copied().collect();
+    core.catalog.commit(writes)?;
+    rebuilt.nodes = core.catalog.nodes()?.len() as u64;
+    let is_lost = |place: Place| core.pools.chunk(place).is_err();
+    rebuilt.victims = victims::find(&core, &is_lost, &mut || Ok(())).map_err(said)?;
+    core.close().map_err(said)
+}
