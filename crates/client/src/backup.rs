@@ -28,6 +28,7 @@ mod press;
 mod read;
 mod session;
 mod settled;
+mod snapshot;
 mod tally;
 mod tuner;
 mod walk;
@@ -44,7 +45,7 @@ use crate::link::Link;
 use crate::progress::{Phase, Progress};
 use crate::report::{BackupReport, Failure};
 use crate::rules::Rules;
-use crate::{BackupOptions, ClientError, ErrorKind, STREAM_FILESPACE, Stream};
+use crate::{BackupOptions, ClientError, ErrorKind, STREAM_FILESPACE, Stillness, Stream};
 pub(crate) use settled::NO_CHANGE_TIME;
 use tally::Tally;
 
@@ -90,6 +91,7 @@ pub(crate) fn run(
         _ => None,
     };
     let site = session::Site { link, home, options, rules: &rules, tally: &tally };
+    let choice = snapshot_choice(home, options)?;
     for (mount_point, targets) in &scopes {
         match rules.excludes_filesystem(mount_point) {
             Some(rule_index) => {
@@ -102,7 +104,12 @@ pub(crate) fn run(
                     Some(archive) => archive_filespace(archive.number, mount_point),
                     None => mount_point.clone(),
                 };
-                session::back_up(site, session::Scope { filespace: &filespace, targets })?;
+                let held = snapshot::hold(mount_point, choice, &tally)?;
+                let (root, reflinks) = (held.root(mount_point), held.reflinks);
+                let scope = session::Scope { filespace: &filespace, root, reflinks, targets };
+                let done = session::back_up(site, scope);
+                held.end(mount_point, &tally);
+                done?;
             }
         }
     }
@@ -117,6 +124,21 @@ pub(crate) fn run(
     report.archive = archive.map(|archive| archive.number);
     report.elapsed = started.elapsed();
     Ok(report)
+}
+
+/// How the filespaces are to be read.
+fn snapshot_choice(home: &Home, options: &BackupOptions) -> Result<Stillness, ClientError> {
+    let choice = options.snapshot.unwrap_or(home.config.snapshot);
+    if options.dry_run || options.archive.is_some() || choice == Stillness::Off {
+        return Ok(Stillness::Off);
+    }
+    if options.cross_filesystems {
+        // What is mounted below is not in a snapshot: it would be taken for gone.
+        let message = "a snapshot is of one file system: leave out --cross-filesystems, and name \
+                       the others, or give --snapshot off";
+        return Err(ClientError::new(ErrorKind::Usage, message));
+    }
+    Ok(choice)
 }
 
 /// Backs up a stream as a file.
@@ -142,7 +164,12 @@ pub(crate) fn run_stream(
     progress.enter(Phase::Running);
     let site = session::Site { link, home, options, rules: &rules, tally: &tally };
     let targets = [target];
-    let scope = session::Scope { filespace: STREAM_FILESPACE, targets: &targets };
+    let scope = session::Scope {
+        filespace: STREAM_FILESPACE,
+        root: b"/",
+        reflinks: false,
+        targets: &targets,
+    };
     session::back_up_stream(site, scope, place, stream)?;
     progress.enter(Phase::Finishing);
     let mut report = tally.into_report();

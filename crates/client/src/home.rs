@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use wire::proto;
 
 use crate::link::{self, Trust};
-use crate::{ClientError, ErrorKind, Tuning};
+use crate::{ClientError, ErrorKind, Stillness, Tuning};
 
 const CONFIG_FILE: &str = "client.toml";
 const IDENTITY_FILE: &str = "node.pem";
@@ -45,12 +45,15 @@ pub(crate) struct ClientConfig {
     /// One that runs behind them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) post_command: Option<String>,
+    /// Whether backups read files as they were at one moment.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) snapshot: Stillness,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) tuning: Tuning,
 }
 
-fn is_default(tuning: &Tuning) -> bool {
-    *tuning == Tuning::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn default_cache_megabytes() -> u64 {
@@ -204,6 +207,7 @@ pub fn enroll(home: &Path, address: &str, token: &str) -> Result<Enrolled, Clien
         dirmc: None,
         pre_command: None,
         post_command: None,
+        snapshot: Stillness::default(),
         tuning: Tuning::default(),
     };
     let text = toml::to_string(&config)

@@ -36,7 +36,7 @@ pub use list::ListedVersion;
 pub use preview::{PreviewOptions, Previewed, RuleShown, Ruled};
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
-pub use tuning::{CompressionChoice, Tuning};
+pub use tuning::{CompressionChoice, Stillness, Tuning};
 
 /// What to back up and how.
 #[derive(Clone, Debug)]
@@ -56,6 +56,8 @@ pub struct BackupOptions {
     pub cross_filesystems: bool,
     /// Expire also where most of what was backed up is gone.
     pub confirm_expire: bool,
+    /// Goes before what the node's folder says.
+    pub snapshot: Option<Stillness>,
     /// Goes before what the node's folder says.
     pub tuning: Tuning,
     /// Make an archive instead of a backup; the targets are selective then.

@@ -54,6 +54,38 @@ impl From<CompressionChoice> for String {
     }
 }
 
+/// Whether files are read as they were at one moment, and by what means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stillness {
+    /// As they are when it is their turn.
+    #[default]
+    Off,
+    /// By the best means that a file system has.
+    Auto,
+    /// From a snapshot of the btrfs subvolume.
+    Btrfs,
+    /// From a snapshot of the logical volume.
+    Lvm,
+    /// Each file from a reflink that is made when it is its turn: on XFS and btrfs.
+    Reflink,
+}
+
+impl FromStr for Stillness {
+    type Err = String;
+
+    fn from_str(how: &str) -> Result<Self, Self::Err> {
+        match how.to_ascii_lowercase().as_str() {
+            "off" => Ok(Self::Off),
+            "auto" => Ok(Self::Auto),
+            "btrfs" => Ok(Self::Btrfs),
+            "lvm" => Ok(Self::Lvm),
+            "reflink" => Ok(Self::Reflink),
+            _ => Err("it is off, auto, btrfs, lvm or reflink".to_owned()),
+        }
+    }
+}
+
 /// The section `[tuning]` of `client.toml`; a command's own options come before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -5,6 +5,7 @@
 //! 2. No panic passes unseen: `panicked at` on the standard error of any process fails the test.
 //! 3. Nothing outside the test's own folders is read or written: every client has a `--home`.
 
+mod image;
 mod node;
 mod process;
 mod server;
@@ -13,6 +14,7 @@ mod tmpfs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use image::{Image, succeeds};
 pub use node::{Node, enroll};
 pub use process::{Outcome, Running, path_bytes, start};
 pub use server::Server;

@@ -117,6 +117,14 @@ impl Dir {
         Ok(SourceFile::unchecked(open_quietly(self.as_fd(), single(name)?, flags)?))
     }
 
+    /// Whether files of this directory can be had as they are at one moment; see
+    /// [`SourceFile::reflinked`].
+    pub fn can_reflink(&self) -> io::Result<()> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(self, ".", flags, Mode::RUSR | Mode::WUSR)?;
+        SourceFile::unchecked(file).reflinked(self).map(drop)
+    }
+
     /// Where the symbolic link `name` points, whatever its length.
     pub fn read_link(&self, name: &[u8]) -> io::Result<Vec<u8>> {
         let target = rustix::fs::readlinkat(self, single(name)?, Vec::with_capacity(LINK_BYTES))?;

@@ -18,6 +18,7 @@ pub mod clock;
 pub mod dir;
 pub mod durable;
 pub mod entropy;
+pub mod frozen;
 mod listing;
 #[expect(unsafe_code, reason = "memory shared with a file can only be named by raw pointers")]
 pub mod map;

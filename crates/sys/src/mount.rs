@@ -32,22 +32,40 @@ pub fn filespace_root(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
     Ok(walk.split())
 }
 
+/// What is mounted somewhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mounted {
+    /// What of the file system is mounted there: `/` for all of it.
+    pub root: Vec<u8>,
+    /// The type of the file system, as the kernel calls it.
+    pub kind: String,
+    /// Mostly a device.
+    pub source: Vec<u8>,
+}
+
 /// The type of the file system that is mounted at `path`, as the kernel calls it; `None` where
 /// nothing is mounted there.
 pub fn filesystem_type(path: &[u8]) -> io::Result<Option<String>> {
+    Ok(mounted(path)?.map(|mounted| mounted.kind))
+}
+
+/// What is mounted at `path`; `None` where nothing is.
+pub fn mounted(path: &[u8]) -> io::Result<Option<Mounted>> {
     let mounts = std::fs::read("/proc/self/mountinfo")?;
-    Ok(mounted_type(&mounts, path))
+    Ok(mounted_at(&mounts, path))
 }
 
 /// Source: proc(5), `/proc/pid/mountinfo`. What is mounted last at a path hides the others.
-fn mounted_type(mountinfo: &[u8], path: &[u8]) -> Option<String> {
+fn mounted_at(mountinfo: &[u8], path: &[u8]) -> Option<Mounted> {
     let of_line = |line: &[u8]| {
         let mut fields = line.split(|&byte| byte == b' ');
-        if unescaped(fields.nth(4)?) != path {
+        let root = unescaped(fields.nth(3)?);
+        if unescaped(fields.next()?) != path {
             return None;
         }
         fields.find(|field| *field == b"-")?;
-        fields.next().map(|name| String::from_utf8_lossy(name).into_owned())
+        let kind = String::from_utf8_lossy(fields.next()?).into_owned();
+        Some(Mounted { root, kind, source: unescaped(fields.next()?) })
     };
     mountinfo.split(|&byte| byte == b'\n').rev().find_map(of_line)
 }

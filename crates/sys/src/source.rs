@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
 use model::{Attributes, Kind};
-use rustix::fs::{Advice, SeekFrom};
+use rustix::fs::{Advice, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::attributes::Inode;
-use crate::dir::{Found, stat_open};
+use crate::dir::{Dir, Found, stat_open};
 
 /// A regular file, open for reading.
 #[derive(Debug)]
@@ -110,6 +110,16 @@ impl SourceFile {
     /// Tells the kernel that the file will be read from start to end. Advice only.
     pub fn advise_sequential(&self) {
         let _advised = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
+    }
+
+    /// A file without a name in `directory`, on the same file system, that has this one's content
+    /// as it is now and shares its space. Nobody changes it, and it is gone with what is returned.
+    /// Fails where the file system cannot share space or cannot be written to.
+    pub fn reflinked(&self, directory: &Dir) -> io::Result<Self> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let clone = rustix::fs::openat(directory, ".", flags, Mode::RUSR | Mode::WUSR)?;
+        rustix::fs::ioctl_ficlone(&clone, &self.file)?;
+        Ok(Self::unchecked(clone))
     }
 
     /// The extended attributes and inode flags; see [`crate::Dir::attributes`].

@@ -69,7 +69,7 @@ pub(super) struct Context<'a> {
 /// One examining thread.
 pub(super) struct Examiner<'a> {
     context: &'a Context<'a>,
-    reader: FileReader,
+    pub(super) reader: FileReader,
     pub(super) assembler: Assembler<'a>,
     outgoing: Sender<Outgoing>,
     pub(super) expiries: Vec<Expiry>,

@@ -117,11 +117,13 @@ impl Sink for Collect<'_, '_> {
 /// Reads files with one buffer.
 pub(super) struct FileReader {
     buffer: Vec<u8>,
+    /// Whether files are read from a reflink, which nobody changes.
+    pub(super) reflinks: bool,
 }
 
 impl FileReader {
     pub(super) fn new() -> Self {
-        Self { buffer: Vec::new() }
+        Self { buffer: Vec::new(), reflinks: false }
     }
 
     /// Reads the file `name` of `directory` into `sink` as it is now; tells what it is.
@@ -152,13 +154,17 @@ impl FileReader {
             before = file.stat()?;
         }
         let is_settled = settled(&before.stat, sys::clock::now()) == Settled::Yes;
+        // One that cannot be made is no failure: the file is read as it is.
+        let reflink = self.reflinks.then(|| file.reflinked(directory).ok()).flatten();
+        let frozen_at = reflink.as_ref().map(|_| file.stat()).transpose()?;
+        let source = reflink.as_ref().unwrap_or(&file);
         let size = before.stat.size;
         let is_sparse = before.allocated_bytes < size;
         if size > READ_BYTES as u64 {
-            file.advise_sequential();
+            source.advise_sequential();
         }
         let segments = if is_sparse && size > 0 {
-            file.segments(size)?
+            source.segments(size)?
         } else {
             vec![Segment::Data { offset: 0, bytes: size }]
         };
@@ -170,7 +176,7 @@ impl FileReader {
                     (bytes, bytes)
                 }
                 Segment::Data { offset, bytes } => {
-                    (bytes, self.read_data(&file, offset, bytes, sink)?)
+                    (bytes, self.read_data(source, offset, bytes, sink)?)
                 }
             };
             read += got;
@@ -178,7 +184,10 @@ impl FileReader {
                 break;
             }
         }
-        let mut after = file.stat()?;
+        let mut after = match frozen_at {
+            Some(found) => found,
+            None => file.stat()?,
+        };
         if read < size || has_changed(&before.stat, &after.stat) {
             if fidelity == Fidelity::Exact {
                 return Err(ReadFailure::Changed);

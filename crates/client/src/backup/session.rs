@@ -6,7 +6,7 @@ use std::thread::{Scope as Threads, ScopedJoinHandle};
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use model::{DirPath, Kind, Name, Object, mount_point};
+use model::{DirPath, Kind, Name, Object};
 use policy::Verdict;
 use sys::Dir;
 use sys::process::processors;
@@ -59,6 +59,10 @@ const BUSY_WAIT: std::time::Duration = std::time::Duration::from_millis(250);
 /// A filespace and what of it is to be backed up.
 pub(super) struct Scope<'a> {
     pub(super) filespace: &'a [u8],
+    /// Where its root directory is read.
+    pub(super) root: &'a [u8],
+    /// Each file is read as it was when it was opened.
+    pub(super) reflinks: bool,
     pub(super) targets: &'a [Target],
 }
 
@@ -405,12 +409,14 @@ impl Session<'_> {
         outgoing: Sender<Outgoing>,
     ) -> Examiner<'b> {
         let assembler = Assembler::new(self.context.chunks, self.tally(), presser, others);
-        Examiner::new(self.context, assembler, outgoing)
+        let mut examiner = Examiner::new(self.context, assembler, outgoing);
+        examiner.reader.reflinks = self.scope.reflinks;
+        examiner
     }
 
     /// The targets that are there and not left out; what is not there is a failure.
     fn tops(&self) -> Vec<Top> {
-        let open = |target: &Target| match Top::open(mount_point(self.scope.filespace), target) {
+        let open = |target: &Target| match Top::open(self.scope.root, target) {
             Ok(top) => Some(top).filter(|top| self.is_included(target, top)),
             Err(error) => {
                 let path = absolute(self.scope.filespace, target);
@@ -546,7 +552,7 @@ impl Session<'_> {
         let path = [&object.directory[..], &object.name].concat();
         self.tally().backed_up.fetch_sub(1, Relaxed);
         self.tally().retries.fetch_add(1, Relaxed);
-        match Top::open(mount_point(self.scope.filespace), &path) {
+        match Top::open(self.scope.root, &path) {
             Ok(Top { chain, .. }) => {
                 let Some(link) = chain.into_iter().next_back() else { return };
                 let segment = Segment {
@@ -663,9 +669,9 @@ struct Step {
 }
 
 impl Top {
-    fn open(filespace: &[u8], target: &[u8]) -> std::io::Result<Self> {
+    fn open(root: &[u8], target: &[u8]) -> std::io::Result<Self> {
         let gone = || std::io::Error::from(std::io::ErrorKind::NotFound);
-        let root = Arc::new(Dir::open(filespace)?);
+        let root = Arc::new(Dir::open(root)?);
         let found = root.stat_self()?;
         let mut chain = vec![Step {
             dir: Arc::clone(&root),

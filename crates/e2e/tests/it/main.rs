@@ -44,6 +44,8 @@ mod rules;
 #[cfg(test)]
 mod scene;
 #[cfg(test)]
+mod snapshots;
+#[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod tuning;

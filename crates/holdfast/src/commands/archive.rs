@@ -64,6 +64,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let today = moment::shown(sys::clock::now());
     let description = args.description.unwrap_or_else(|| format!("Archive Date: {today}"));
     let options = BackupOptions {
+        snapshot: None,
         targets: Targets::Selective(paths),
         excludes: backup::excludes(&args.exclude)?,
         inclexcl: args.inclexcl,

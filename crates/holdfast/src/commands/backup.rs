@@ -5,7 +5,9 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use client::{BackupOptions, BackupReport, Commands, CompressionChoice, Stream, Targets, Tuning};
+use client::{
+    BackupOptions, BackupReport, Commands, CompressionChoice, Stillness, Stream, Targets, Tuning,
+};
 use policy::Pattern;
 
 use super::Context;
@@ -65,6 +67,10 @@ pub(crate) struct Args {
     /// Expire also where most of what was backed up is gone
     #[arg(long)]
     confirm_expire: bool,
+    /// Read files as they were at one moment: off, auto (by the best means there is), btrfs, lvm,
+    /// or reflink (each file at its own moment)
+    #[arg(long, value_name = "HOW")]
+    snapshot: Option<Stillness>,
     #[command(flatten)]
     around: AroundArgs,
     #[command(flatten)]
@@ -72,7 +78,7 @@ pub(crate) struct Args {
 }
 
 /// What makes no sense for a stream.
-const STREAM_CONFLICTS: [&str; 10] = [
+const STREAM_CONFLICTS: [&str; 11] = [
     "paths",
     "filelist",
     "nul",
@@ -83,6 +89,7 @@ const STREAM_CONFLICTS: [&str; 10] = [
     "cross_filesystems",
     "confirm_expire",
     "inclexcl",
+    "snapshot",
 ];
 
 /// What goes before the commands of client.toml
@@ -147,6 +154,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         dry_run: args.dry_run,
         cross_filesystems: args.cross_filesystems,
         confirm_expire: args.confirm_expire,
+        snapshot: args.snapshot,
         tuning: tuning(&args.tuning),
         archive: None,
         targets: match stream {

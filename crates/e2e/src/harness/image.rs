@@ -1,0 +1,47 @@
+//! A file system of a kind in an image file, mounted for as long as a test needs it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+#[derive(Debug)]
+pub struct Image {
+    path: PathBuf,
+}
+
+impl Image {
+    /// Makes a file system of `bytes` with `mkfs` (a command and its options) in the new file
+    /// `image` and mounts it on the new folder `path`. `None` where this machine cannot.
+    pub fn mount(image: &Path, bytes: u64, mkfs: &[&str], path: &Path) -> Option<Self> {
+        File::create_new(image)
+            .and_then(|file| file.set_len(bytes))
+            .expect("a sparse file");
+        std::fs::create_dir(path).expect("a new folder");
+        let (program, options) = mkfs.split_first().expect("a command");
+        let made = succeeds(Command::new(program).args(options).arg(image));
+        let mounted =
+            made && succeeds(Command::new("mount").args(["-o", "loop"]).arg(image).arg(path));
+        mounted.then(|| Self { path: path.to_owned() })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        // What a failed test has left open there goes with the machine.
+        let _unmounted = succeeds(Command::new("umount").arg("--lazy").arg(&self.path));
+    }
+}
+
+/// Whether the command ended well.
+pub fn succeeds(command: &mut Command) -> bool {
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}

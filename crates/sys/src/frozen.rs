@@ -1,0 +1,275 @@
+//! A file system as it was at one moment, to be read while its files go on changing.
+//!
+//! The tools of the system make it: `btrfs` for a btrfs subvolume, `lvcreate` and `mount` for a
+//! logical volume. Both keep inode numbers and times, so that a backup of what they make compares
+//! with a backup of what they were made of. What a killed process has left, the next one removes.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+use crate::mount::{self, Mounted};
+
+/// What is made is called this and the number of the process.
+const PREFIX: &str = "holdfast-snapshot-";
+/// Where logical volumes are mounted for as long as they are read.
+const MOUNTS: &str = "/run";
+/// Source: Linux, `include/uapi/linux/magic.h`.
+const BTRFS_MAGIC: i64 = 0x9123_683e;
+/// Room for what changes meanwhile, in per cent of the volume; a thin one needs none set aside.
+const VOLUME_ROOM: &str = "20%ORIGIN";
+
+/// How a file system can be held still.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Means {
+    /// A read-only snapshot of the subvolume.
+    Btrfs,
+    /// A snapshot of the logical volume.
+    Lvm,
+}
+
+/// A file system held still until it is [`Frozen::thaw`]ed.
+#[derive(Debug)]
+pub struct Frozen {
+    root: PathBuf,
+    /// What takes it away again, in order.
+    undo: Vec<Undo>,
+}
+
+#[derive(Debug)]
+enum Undo {
+    Run(Vec<OsString>),
+    RemoveDir(PathBuf),
+    /// Deletes a snapshot from the directory that it was made in. The directory gets its time back,
+    /// unless it has another now than making the snapshot gave it.
+    Subvolume {
+        path: PathBuf,
+        root: PathBuf,
+        before: SystemTime,
+        during: SystemTime,
+    },
+}
+
+/// How the file system with the root directory `root` can be held still, if it can.
+pub fn means_for(root: &[u8]) -> io::Result<Option<Means>> {
+    let path = Path::new(OsStr::from_bytes(root));
+    let directory = std::fs::File::open(path)?;
+    // Sign extended or not, by architecture and kernel.
+    if rustix::fs::fstatfs(&directory)?.f_type & 0xffff_ffff == BTRFS_MAGIC {
+        return Ok(Some(Means::Btrfs));
+    }
+    let Some(mounted) = mount::mounted(root)? else { return Ok(None) };
+    let is_device = mounted.source.starts_with(b"/dev/");
+    Ok((is_device && volume(&mounted).is_ok()).then_some(Means::Lvm))
+}
+
+/// Holds the file system with the root directory `root` still. Mostly needs root's rights.
+pub fn freeze(root: &[u8], means: Means) -> io::Result<Frozen> {
+    let name = format!("{PREFIX}{}", std::process::id());
+    match means {
+        Means::Btrfs => freeze_subvolume(Path::new(OsStr::from_bytes(root)), &name),
+        Means::Lvm => freeze_volume(root, &name),
+    }
+}
+
+impl Frozen {
+    /// Where its root directory is now.
+    pub fn root(&self) -> &[u8] {
+        self.root.as_os_str().as_bytes()
+    }
+
+    /// Lets go of it; what was made for it is gone then.
+    pub fn thaw(mut self) -> io::Result<()> {
+        self.undo()
+    }
+
+    fn undo(&mut self) -> io::Result<()> {
+        let mut outcome = Ok(());
+        for step in std::mem::take(&mut self.undo) {
+            let done = match step {
+                Undo::Run(words) => run(&words).map(drop),
+                Undo::RemoveDir(path) => std::fs::remove_dir(path),
+                Undo::Subvolume { path, root, before, during } => {
+                    remove_subvolume(&path, &root, (before, during))
+                }
+            };
+            outcome = outcome.and(done);
+        }
+        outcome
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        // Nobody is left to tell; the next one tries again.
+        drop(self.undo());
+    }
+}
+
+fn words(words: &[&OsStr]) -> Vec<OsString> {
+    words.iter().map(OsString::from).collect()
+}
+
+/// Runs a tool to its end and returns what it wrote; its error is what it said.
+fn run(words: &[OsString]) -> io::Result<Vec<u8>> {
+    let [program, arguments @ ..] = words else { return Ok(Vec::new()) };
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let shown = program.to_string_lossy();
+    let output = output
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot run {shown}: {error}")))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    Err(io::Error::other(format!("{shown}: {}", said.collect::<Vec<_>>().join("; "))))
+}
+
+/// The process that made `name`, if it was one of ours.
+fn maker(name: &[u8]) -> Option<u32> {
+    let number = name.strip_prefix(PREFIX.as_bytes())?;
+    str::from_utf8(number).ok()?.parse().ok()
+}
+
+fn is_dead(process: u32) -> io::Result<bool> {
+    let path = Path::new("/proc").join(process.to_string());
+    path.try_exists().map(|is_alive| !is_alive)
+}
+
+fn freeze_subvolume(root: &Path, name: &str) -> io::Result<Frozen> {
+    let hidden = |name: &[u8]| root.join(OsStr::from_bytes(&[b".", name].concat()));
+    for entry in std::fs::read_dir(root)? {
+        let found = entry?.file_name();
+        let ours = found.as_bytes().strip_prefix(b".").and_then(|name| Some((name, maker(name)?)));
+        if let Some((name, process)) = ours
+            && is_dead(process)?
+        {
+            run(&delete_subvolume(&hidden(name)))?;
+        }
+    }
+    let path = hidden(name.as_bytes());
+    let before = modified(root)?;
+    let btrfs = ["btrfs", "subvolume", "snapshot", "-r"].map(OsStr::new);
+    run(&words(&[&btrfs[..], &[root.as_os_str(), path.as_os_str()]].concat()))?;
+    let during = modified(root).unwrap_or(before);
+    let undo = Undo::Subvolume { path: path.clone(), root: root.to_owned(), before, during };
+    Ok(Frozen { root: path, undo: vec![undo] })
+}
+
+fn modified(directory: &Path) -> io::Result<SystemTime> {
+    std::fs::metadata(directory)?.modified()
+}
+
+fn remove_subvolume(
+    path: &Path,
+    root: &Path,
+    (before, during): (SystemTime, SystemTime),
+) -> io::Result<()> {
+    let is_ours = modified(root)? == during;
+    run(&delete_subvolume(path))?;
+    if is_ours { std::fs::File::open(root)?.set_modified(before) } else { Ok(()) }
+}
+
+fn delete_subvolume(path: &Path) -> Vec<OsString> {
+    let btrfs = ["btrfs", "subvolume", "delete"].map(OsStr::new);
+    words(&[&btrfs[..], &[path.as_os_str()]].concat())
+}
+
+/// The volume group and logical volume that is mounted, and whether it is a thin one.
+fn volume(mounted: &Mounted) -> io::Result<(String, String, bool)> {
+    let lvs = ["lvs", "--noheadings", "--separator", "/", "-o", "vg_name,lv_name,pool_lv"];
+    let source = OsStr::from_bytes(&mounted.source);
+    let listed = run(&words(&[&lvs.map(OsStr::new)[..], &[source]].concat()))?;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    let mut fields = listed.trim().splitn(3, '/').map(str::to_owned);
+    match (fields.next(), fields.next(), fields.next()) {
+        (Some(group), Some(volume), pool) if !volume.is_empty() => {
+            Ok((group, volume, pool.is_some_and(|pool| !pool.is_empty())))
+        }
+        _ => Err(io::Error::other("it is no logical volume")),
+    }
+}
+
+fn freeze_volume(root: &[u8], name: &str) -> io::Result<Frozen> {
+    let unmounted = || io::Error::other("nothing is mounted there");
+    let mounted = mount::mounted(root)?.ok_or_else(unmounted)?;
+    let (group, origin, is_thin) = volume(&mounted)?;
+    remove_dead_volumes(&group)?;
+    let mut create = words(&["lvcreate", "--snapshot", "--name", name].map(OsStr::new));
+    if is_thin {
+        create.extend(words(&["--setactivationskip", "n"].map(OsStr::new)));
+    } else {
+        create.extend(words(&["--extents", VOLUME_ROOM].map(OsStr::new)));
+    }
+    create.push(format!("{group}/{origin}").into());
+    run(&create)?;
+    let mut frozen = Frozen { root: PathBuf::new(), undo: vec![Undo::Run(remove(&group, name))] };
+    let folder = Path::new(MOUNTS).join(name);
+    std::fs::create_dir(&folder)?;
+    frozen.undo.insert(0, Undo::RemoveDir(folder.clone()));
+    // XFS refuses a second file system of the same number.
+    let options = if mounted.kind == "xfs" { "ro,nouuid" } else { "ro" };
+    let device = Path::new("/dev").join(&group).join(name);
+    let mount = ["mount", "-o", options].map(OsStr::new);
+    run(&words(&[&mount[..], &[device.as_os_str(), folder.as_os_str()]].concat()))?;
+    frozen
+        .undo
+        .insert(0, Undo::Run(words(&[OsStr::new("umount"), folder.as_os_str()])));
+    // Where a part of the file system is mounted, that part is meant.
+    let part = mounted.root.strip_prefix(b"/").unwrap_or(&mounted.root).to_vec();
+    frozen.root = folder.join(OsString::from_vec(part));
+    Ok(frozen)
+}
+
+fn remove(group: &str, name: &str) -> Vec<OsString> {
+    let path = format!("{group}/{name}");
+    words(&["lvremove", "--yes", &path].map(OsStr::new))
+}
+
+fn remove_dead_volumes(group: &str) -> io::Result<()> {
+    let listed = run(&words(&["lvs", "--noheadings", "-o", "lv_name", group].map(OsStr::new)))?;
+    for name in String::from_utf8_lossy(&listed).lines().map(str::trim) {
+        if let Some(process) = maker(name.as_bytes())
+            && is_dead(process)?
+        {
+            let folder = Path::new(MOUNTS).join(name);
+            // It may have died before it mounted it, or after it unmounted it.
+            drop(run(&words(&[OsStr::new("umount"), folder.as_os_str()])));
+            drop(std::fs::remove_dir(&folder));
+            run(&remove(group, name))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_made_tells_its_maker() {
+        assert_eq!(maker(b"holdfast-snapshot-17"), Some(17));
+        for name in [&b"holdfast-snapshot-"[..], b"holdfast-snapshot-x", b"other", b"\xff"] {
+            assert_eq!(maker(name), None);
+        }
+        assert!(!is_dead(std::process::id()).expect("asked"));
+    }
+
+    #[test]
+    fn a_tool_that_fails_says_why() {
+        let missing = run(&words(&[OsStr::new("holdfast-no-such-tool")])).expect_err("fails");
+        assert!(missing.to_string().contains("holdfast-no-such-tool"), "{missing}");
+        let said = run(&words(&["sh", "-c", "echo no; echo why >&2; exit 3"].map(OsStr::new)));
+        assert_eq!(said.expect_err("fails").to_string(), "sh: why");
+    }
+
+    #[test]
+    fn a_memory_file_system_cannot_be_held_still() {
+        if std::fs::metadata("/dev/shm").is_ok() {
+            assert_eq!(means_for(b"/dev/shm").expect("asked"), None);
+        }
+    }
+}
