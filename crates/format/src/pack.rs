@@ -112,6 +112,18 @@ impl Table {
         first_index
     }
 
+    /// The quanta of the first `end` chunks; what is only in part among them is left out.
+    #[must_use]
+    pub fn until(&self, end: u32) -> Self {
+        let mut table = Self::new(self.pack, self.domain);
+        let whole = |quantum: &&QuantumEntry| quantum.first_index + quantum.chunk_count <= end;
+        table.quanta = self.quanta.iter().take_while(whole).copied().collect();
+        let chunks = table.quanta.last().map_or(0, |last| last.first_index + last.chunk_count);
+        table.lengths = self.lengths[..chunks as usize].to_vec();
+        table.digests = self.digests[..chunks as usize].to_vec();
+        table
+    }
+
     /// Where the next record belongs: header and records together, in bytes.
     pub fn end(&self) -> u64 {
         self.quanta
@@ -288,6 +300,15 @@ mod tests {
         for end in 0..bytes.len() {
             assert!(reopen(&bytes[..end], table.end()).is_err(), "cut at {end}");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_table_has_whole_quanta() {
+        let table = table();
+        for (end, chunks) in [(0, 0), (1, 0), (2, 2), (3, 3), (9, 3)] {
+            assert_eq!(table.until(end).chunk_count(), chunks);
+        }
+        assert_eq!(table.until(3), table);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use format::pack::Header;
@@ -24,7 +25,7 @@ impl Pools {
     /// Puts the sealed `pack` into `pool`, durably, in the place of what of it was there; returns
     /// its bytes.
     pub fn put(&self, pack: PackNumber, pool: PoolId) -> Result<u64, PutError> {
-        let folder = self.folder_of(pool)?;
+        let folder = self.folder_with_room(pack, pool)?;
         let failed = |error| Self::append_error(pack, &folder, error);
         let path = folder::make_for(&folder, pack).map_err(failed)?;
         let new = path.with_extension("new");
@@ -56,5 +57,10 @@ impl Pools {
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)
 }

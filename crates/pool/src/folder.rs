@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use model::PackNumber;
@@ -20,7 +21,8 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<PackNumber>> {
     let mut packs = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
-        if entry.file_type()?.is_dir() {
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.parse::<u64>().is_ok());
+        if is_ours && entry.file_type()?.is_dir() {
             for file in std::fs::read_dir(entry.path())? {
                 packs.extend(number(&file?.file_name()));
             }
@@ -39,7 +41,7 @@ fn number(file_name: &std::ffi::OsStr) -> Option<PackNumber> {
 pub(crate) fn make_for(folder: &Path, pack: PackNumber) -> io::Result<PathBuf> {
     let path = path(folder, pack);
     let parent = path.parent().expect("a pack lies in a folder");
-    match std::fs::create_dir(parent) {
+    match std::fs::DirBuilder::new().mode(0o700).create(parent) {
         Ok(()) => sync(folder)?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error),

@@ -23,10 +23,10 @@ mod member;
 mod open;
 mod recover;
 mod side;
+mod state;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::hash::Hash;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -38,9 +38,10 @@ use model::{ChunkDigest, DomainId, PackNumber, Place, PoolId};
 
 use member::Member;
 use open::OpenPack;
+use state::{Recent, State};
 
 pub use copy::PutError;
-pub use member::{Mark, PoolSpec, Role, Usage, is_marked, mark, read_mark, unmark};
+pub use member::{Mark, PoolSpec, Role, Usage, is_empty, is_marked, mark, read_mark, unmark};
 
 /// Bytes of quanta at which a pack is sealed.
 pub const PACK_BYTES: u64 = 64 << 20;
@@ -125,52 +126,6 @@ pub struct Pools {
     syncing: Mutex<()>,
 }
 
-struct State {
-    next_pack: PackNumber,
-    members: BTreeMap<PoolId, Member>,
-    open: BTreeMap<(DomainId, PoolId), OpenPack>,
-    /// Packs that were sealed, or given up, since the last sync of the folder.
-    sealing: Vec<OpenPack>,
-    tables: Recent<PackNumber, Arc<Table>>,
-    files: Recent<(PoolId, PackNumber), Arc<File>>,
-    news: Vec<PackNews>,
-    /// Packs that one pool could not give and another did.
-    suspects: BTreeSet<PackNumber>,
-}
-
-/// The few things used last.
-struct Recent<K, T> {
-    items: HashMap<K, T>,
-    order: VecDeque<K>,
-    limit: usize,
-}
-
-impl<K: Copy + Eq + Hash, T: Clone> Recent<K, T> {
-    fn new(limit: usize) -> Self {
-        Self { items: HashMap::new(), order: VecDeque::new(), limit }
-    }
-
-    fn get(&self, key: K) -> Option<T> {
-        self.items.get(&key).cloned()
-    }
-
-    fn forget(&mut self, key: K) {
-        self.items.remove(&key);
-        self.order.retain(|known| *known != key);
-    }
-
-    fn put(&mut self, key: K, item: T) {
-        if self.items.insert(key, item).is_none() {
-            self.order.push_back(key);
-        }
-        if self.order.len() > self.limit
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.items.remove(&oldest);
-        }
-    }
-}
-
 impl Pools {
     /// Opens the pools of `specs`; the first primary one takes new packs. They are numbered from
     /// `next_pack` or from behind the packs that are there. `known` is what the catalogue says of
@@ -185,9 +140,21 @@ impl Pools {
         let key: recover::DigestOf = Box::new(digest_of);
         let mut opened = Opened::default();
         let mut members = BTreeMap::new();
-        let bytes_of = |pack: PackNumber| known.get(&pack).map_or(0, |known| known.bytes);
         for spec in specs {
-            let mut member = Member::open(spec.clone(), bytes_of)?;
+            // What a copy pool has is asked of it: it may have been away.
+            let bytes_of = |pack: PackNumber| match known.get(&pack) {
+                Some(known) if spec.role == Role::Primary => known.bytes,
+                _ => stored_bytes(spec, pack),
+            };
+            let mut member = match Member::open(spec.clone(), bytes_of) {
+                Ok(member) => member,
+                Err(error) if members.is_empty() => return Err(error),
+                Err(error) => {
+                    let folder = spec.folder.display();
+                    tracing::error!(%error, %folder, "a pool cannot be looked at");
+                    Member::away(spec.clone())
+                }
+            };
             if spec.role == Role::Primary {
                 opened.examine(&mut member, known, &key);
             }
@@ -202,10 +169,12 @@ impl Pools {
             members,
             open: BTreeMap::new(),
             sealing: Vec::new(),
+            being_sealed: BTreeMap::new(),
             tables: Recent::new(TABLES_MAX),
             files: Recent::new(FILES_MAX),
             news: Vec::new(),
             suspects: BTreeSet::new(),
+            given_up: BTreeMap::new(),
         };
         let pools = Self { key, state: Mutex::new(state), syncing: Mutex::new(()) };
         Ok((pools, opened))
@@ -261,20 +230,23 @@ impl Pools {
             state.sealing.push(pack);
         }
         if !state.open.contains_key(&key) {
-            let pack = state.next_pack;
-            let made = OpenPack::create(&folder, pool, pack, domain)
-                .map_err(|error| Self::append_error(pack, &folder, error))?;
-            state.next_pack = PackNumber(pack.0 + 1);
+            let made = state.create(&folder, pool, domain)?;
             state.open.insert(key, made);
         }
         let open = state.open.get_mut(&key).expect("made just above");
         let pack = open.number();
-        let place = open
-            .append(record, lengths, digests)
-            .map_err(|error| Self::append_error(pack, &folder, error))?;
-        let bytes = open.bytes();
-        state.set_bytes(pool, pack, bytes);
-        Ok(place)
+        let error = match open.append(record, lengths, digests) {
+            Ok(place) => {
+                let bytes = open.bytes();
+                state.set_bytes(pool, pack, bytes);
+                return Ok(place);
+            }
+            Err(error) => Self::append_error(pack, &folder, error),
+        };
+        if matches!(error, AppendError::Failed { .. }) {
+            state.give_up(pack);
+        }
+        Err(error)
     }
 
     fn append_error(pack: PackNumber, folder: &Path, error: io::Error) -> AppendError {
@@ -306,6 +278,8 @@ impl Pools {
             if seal_open {
                 sealing.extend(std::mem::take(&mut state.open).into_values());
             }
+            let durable = |open: &OpenPack| (open.number(), open.durable_chunks());
+            state.being_sealed = sealing.iter().map(durable).collect();
             for pack in &sealing {
                 // Readers go on while the footer is being written, without scanning for a table.
                 state.tables.put(pack.number(), pack.table());
@@ -314,16 +288,33 @@ impl Pools {
             let unsynced = state.open.values().filter(|open| open.is_unsynced());
             (sealing, unsynced.map(OpenPack::sync_handle).collect::<Vec<_>>())
         };
-        let pools = sealing.iter().map(OpenPack::pool);
-        let pools: BTreeSet<_> = pools.chain(to_sync.iter().map(open::SyncHandle::pool)).collect();
+        let of_pools = sealing.iter().map(|open| (open.pool(), open.number()));
+        let of_pools: Vec<_> = of_pools.chain(to_sync.iter().map(open::SyncHandle::pack)).collect();
         let sealed: Vec<_> = sealing.into_iter().map(OpenPack::seal).collect();
         let synced: Vec<_> = to_sync.into_iter().map(open::SyncHandle::sync).collect();
+        let pools: BTreeSet<PoolId> = of_pools.iter().map(|(pool, _)| *pool).collect();
+        let mut outcome = self.note(sealed, synced);
         for pool in pools {
-            let folder = self.folder_of(pool)?;
-            folder::sync(&folder)
-                .map_err(|source| AppendError::Failed { pack: PackNumber(0), source })?;
+            let folder = self.folder_of(pool);
+            let done = folder.and_then(|folder| {
+                folder::sync(&folder)
+                    .map_err(|source| AppendError::Failed { pack: PackNumber(0), source })
+            });
+            if done.is_err() {
+                // Whether the names of its packs are durable is not known.
+                let packs = of_pools.iter().filter(|(of, _)| *of == pool);
+                packs.for_each(|(_, pack)| self.state().give_up(*pack));
+                outcome = outcome.and(done);
+            }
         }
-        self.note(sealed, synced)
+        self.state().being_sealed.clear();
+        outcome
+    }
+
+    /// How many packs have failed. What was appended between two calls that give the same is
+    /// durable once it was synced; else it may be lost, whoever's sync it was that failed.
+    pub fn failures(&self) -> usize {
+        self.state().given_up.len()
     }
 
     /// Takes the outcomes of syncing into the state; the first failure is the caller's.
@@ -337,7 +328,10 @@ impl Pools {
         for outcome in sealed {
             match outcome {
                 Ok((pool, found)) => state.sealed(pool, &found),
-                Err((pack, error)) => failure = Some(state.failure(pack, error)),
+                Err((pack, error)) => {
+                    failure = Some(state.failure(pack, error));
+                    state.give_up(pack);
+                }
             }
         }
         for outcome in synced {
@@ -346,7 +340,7 @@ impl Pools {
                 Err((pack, error)) => {
                     failure = Some(state.failure(pack, error));
                     // Whether the kernel still has the bytes is not known: see invariant 4.
-                    state.open.retain(|_, open| open.number() != pack);
+                    state.give_up(pack);
                 }
             }
         }
@@ -356,6 +350,13 @@ impl Pools {
     /// What became of packs since the last call.
     pub fn take_news(&self) -> Vec<PackNews> {
         std::mem::take(&mut self.state().news)
+    }
+
+    /// Has the next call of [`Pools::take_news`] give these again: nobody was told.
+    pub fn give_back_news(&self, mut news: Vec<PackNews>) {
+        let mut state = self.state();
+        news.append(&mut state.news);
+        state.news = news;
     }
 
     /// The table of `pack`; of an open pack as it is.
@@ -374,6 +375,8 @@ impl Pools {
             // No footer is whole.
             table = self.scanned(pack).ok_or(()).or(table);
         }
+        let durable = self.state().given_up.get(&pack).copied();
+        let table = table.map(|table| durable.map_or(table.clone(), |end| table.until(end)));
         let table = Arc::new(table?);
         self.state().tables.put(pack, Arc::clone(&table));
         Ok(table)
@@ -439,7 +442,7 @@ impl Pools {
     }
 
     fn file(&self, pool: PoolId, pack: PackNumber) -> Result<Arc<File>, ReadError> {
-        let path = {
+        let (path, is_kept) = {
             let state = self.state();
             if let Some(open) = state.open_pack(pack) {
                 return Ok(open.file());
@@ -448,7 +451,9 @@ impl Pools {
                 return Ok(file);
             }
             let member = state.members.get(&pool);
-            member.ok_or(ReadError::Missing { pack, index: 0 })?.path(pack)
+            let member = member.ok_or(ReadError::Missing { pack, index: 0 })?;
+            // A disk with copies may be on its way to a safe: nothing is kept open there.
+            (member.path(pack), member.is_primary())
         };
         let file = File::open(path).map_err(|error| {
             if error.kind() == io::ErrorKind::NotFound {
@@ -458,7 +463,9 @@ impl Pools {
             }
         })?;
         let file = Arc::new(file);
-        self.state().files.put((pool, pack), Arc::clone(&file));
+        if is_kept {
+            self.state().files.put((pool, pack), Arc::clone(&file));
+        }
         Ok(file)
     }
 
@@ -478,11 +485,15 @@ impl Pools {
         open.min().unwrap_or(state.next_pack)
     }
 
-    /// Removes a sealed pack from all pools that are there, durably. Nothing may name its chunks
-    /// any more.
+    /// Removes a sealed pack from the primary pools that are there, durably. Nothing may name its
+    /// chunks any more. Copy pools have it until they have what came in its place.
     pub fn remove(&self, pack: PackNumber) -> io::Result<()> {
-        let homes = self.homes(pack);
-        homes.into_iter().try_for_each(|pool| self.remove_from(pool, pack))
+        let primaries: Vec<PoolId> = {
+            let state = self.state();
+            let is_primary = |pool: &PoolId| state.members[pool].is_primary();
+            state.homes(pack).into_iter().filter(is_primary).collect()
+        };
+        primaries.into_iter().try_for_each(|pool| self.remove_from(pool, pack))
     }
 
     /// Removes a sealed pack from `pool`, durably.
@@ -583,7 +594,9 @@ impl Pools {
 
     /// How full a pool is.
     pub fn usage(&self, pool: PoolId) -> Usage {
-        self.state().members.get(&pool).map_or_else(Usage::default, Member::usage)
+        let usage = self.state().members.get(&pool).map(Member::usage);
+        // A disk that does not answer holds up nobody else.
+        usage.map_or_else(Usage::default, |(usage, folder)| usage.with_free_of(&folder))
     }
 
     /// Packs that one pool could not give and another did, since it was last asked.
@@ -594,20 +607,31 @@ impl Pools {
     /// Goes on with these pools: new ones are looked at, those that are missing go.
     pub fn set(&self, specs: &[PoolSpec]) -> io::Result<()> {
         for spec in specs {
-            if let Some(member) = self.state().members.get_mut(&spec.id) {
-                member.spec = spec.clone();
-                continue;
+            let known = self.state().members.get(&spec.id).map(|member| member.spec.clone());
+            match known {
+                Some(known) if known.folder == spec.folder && known.mark == spec.mark => {
+                    if let Some(member) = self.state().members.get_mut(&spec.id) {
+                        member.spec = spec.clone();
+                    }
+                }
+                _ => {
+                    let member = Member::open(spec.clone(), |pack| stored_bytes(spec, pack))?;
+                    self.state().admit(member);
+                }
             }
-            let member = Member::open(spec.clone(), |pack| stored_bytes(spec, pack))?;
-            self.state().members.insert(spec.id, member);
         }
-        self.state().members.retain(|id, _| specs.iter().any(|spec| spec.id == *id));
+        let mut state = self.state();
+        let gone: Vec<PoolId> = state.members.keys().copied().collect();
+        for pool in gone.into_iter().filter(|pool| specs.iter().all(|spec| spec.id != *pool)) {
+            state.let_go(pool);
+            state.members.remove(&pool);
+        }
         Ok(())
     }
 
     /// Sees which pools have come or gone: a disk that is mounted or unmounted. Returns those that
-    /// are there now and were not.
-    pub fn refresh(&self) -> io::Result<Vec<PoolId>> {
+    /// are there now and were not. One that cannot be looked at is away.
+    pub fn refresh(&self) -> Vec<PoolId> {
         let before: Vec<(PoolSpec, bool)> = {
             let state = self.state();
             let members = state.members.values();
@@ -615,24 +639,43 @@ impl Pools {
         };
         let mut come = Vec::new();
         for (spec, was_there) in before {
-            let id = spec.id;
             if is_marked(&spec) == was_there {
                 continue;
             }
-            let now = Member::open(spec.clone(), |pack| stored_bytes(&spec, pack))?;
-            come.extend(now.is_there.then_some(id));
-            self.state().members.insert(id, now);
+            match Member::open(spec.clone(), |pack| stored_bytes(&spec, pack)) {
+                Ok(now) => {
+                    come.extend(now.is_there.then_some(spec.id));
+                    self.state().admit(now);
+                }
+                Err(error) => {
+                    let folder = spec.folder.display();
+                    tracing::error!(%error, %folder, "a pool cannot be looked at");
+                }
+            }
         }
-        Ok(come)
+        come
     }
 
     /// The folder of `pool`, if it is there.
     fn folder_of(&self, pool: PoolId) -> Result<PathBuf, AppendError> {
-        let state = self.state();
-        match state.members.get(&pool) {
-            Some(member) if member.is_there => Ok(member.spec.folder.clone()),
-            Some(member) => Err(AppendError::Away { folder: member.spec.folder.clone() }),
+        let spec = self.state().members.get(&pool).map(|member| member.spec.clone());
+        match spec {
+            Some(spec) if is_marked(&spec) => Ok(spec.folder),
+            Some(spec) => Err(AppendError::Away { folder: spec.folder }),
             None => Err(AppendError::Away { folder: PathBuf::new() }),
+        }
+    }
+
+    /// The same, if there is room for the pack, or it is there already.
+    fn folder_with_room(&self, pack: PackNumber, pool: PoolId) -> Result<PathBuf, AppendError> {
+        let folder = self.folder_of(pool)?;
+        let state = self.state();
+        let bytes = state.bytes_of(pack).unwrap_or(0);
+        let takes = |member: &Member| member.packs.contains_key(&pack) || member.has_room(bytes);
+        if state.members.get(&pool).is_some_and(takes) {
+            Ok(folder)
+        } else {
+            Err(AppendError::Full { folder })
         }
     }
 
@@ -670,73 +713,6 @@ impl Opened {
                 Err(error) => self.damaged.push((pack, error)),
             }
         }
-    }
-}
-
-impl State {
-    /// The pack if it is open or waits for its seal.
-    fn open_pack(&self, pack: PackNumber) -> Option<&OpenPack> {
-        self.open.values().chain(&self.sealing).find(|open| open.number() == pack)
-    }
-
-    /// As the catalogue said, or as long as the longest is.
-    fn bytes_of(&self, pack: PackNumber) -> Option<u64> {
-        let members = self.members.values();
-        members.filter_map(|member| member.packs.get(&pack)).max().copied()
-    }
-
-    fn homes(&self, pack: PackNumber) -> Vec<PoolId> {
-        let having = self.members.values().filter(|member| member.packs.contains_key(&pack));
-        let mut homes: Vec<&Member> = having.collect();
-        homes.sort_by_key(|member| (!member.is_primary(), member.spec.id));
-        homes.into_iter().map(|member| member.spec.id).collect()
-    }
-
-    /// The pools that new packs go to, in the order in which they are tried.
-    fn chain(&self) -> Vec<PoolId> {
-        let first = self.members.values().find(|member| member.is_primary());
-        let mut chain = Vec::new();
-        let mut at = first.map(|member| member.spec.id);
-        while let Some(pool) = at.filter(|pool| !chain.contains(pool)) {
-            chain.push(pool);
-            at = self.members.get(&pool).and_then(|member| member.spec.next);
-        }
-        chain.retain(|pool| self.members.get(pool).is_some_and(|member| member.is_there));
-        chain
-    }
-
-    /// Why there is no pool to append to.
-    fn nowhere(&self) -> AppendError {
-        let first = self.members.values().find(|member| member.is_primary());
-        let folder = first.map(|member| member.spec.folder.clone()).unwrap_or_default();
-        AppendError::Away { folder }
-    }
-
-    fn failure(&self, pack: PackNumber, error: io::Error) -> AppendError {
-        let member = self.members.values().find(|member| member.packs.contains_key(&pack));
-        let folder = member.map(|member| member.spec.folder.clone()).unwrap_or_default();
-        Pools::append_error(pack, &folder, error)
-    }
-
-    fn set_bytes(&mut self, pool: PoolId, pack: PackNumber, bytes: u64) {
-        if let Some(member) = self.members.get_mut(&pool) {
-            member.put(pack, bytes);
-        }
-    }
-
-    fn sealed(&mut self, pool: PoolId, found: &Found) {
-        let Table { pack, domain, .. } = *found.table;
-        self.tables.put(pack, Arc::clone(&found.table));
-        self.set_bytes(pool, pack, found.bytes);
-        self.news.push(PackNews { pack, domain, bytes: found.bytes, sealed: true });
-    }
-
-    fn synced(&mut self, synced: &open::Synced) {
-        let open::Synced { pack, domain, bytes, .. } = *synced;
-        if let Some(open) = self.open.values_mut().find(|open| open.number() == pack) {
-            open.note_synced(bytes);
-        }
-        self.news.push(PackNews { pack, domain, bytes, sealed: false });
     }
 }
 

@@ -82,6 +82,11 @@ pub fn read_mark(folder: &Path) -> Option<Mark> {
     Some(Mark(mark))
 }
 
+/// Whether the folder has no packs.
+pub fn is_empty(folder: &Path) -> io::Result<bool> {
+    Ok(folder::list(folder)?.is_empty())
+}
+
 /// Takes the mark off a folder that is no pool any more.
 pub fn unmark(folder: &Path) -> io::Result<()> {
     match std::fs::remove_file(folder.join(MARK_FILE)) {
@@ -136,19 +141,30 @@ impl Member {
         self.spec.capacity_bytes.is_none_or(|capacity| self.bytes + bytes <= capacity)
     }
 
-    pub(crate) fn usage(&self) -> Usage {
-        let bytes = self.bytes;
-        let free = || sys::durable::free_bytes(&self.spec.folder).unwrap_or(0);
-        Usage {
+    /// Without the free space of the disk that the folder is on; 0 stands for as much as it has.
+    pub(crate) fn usage(&self) -> (Usage, PathBuf) {
+        let usage = Usage {
             is_there: self.is_there,
             packs: self.packs.len() as u64,
-            bytes,
-            bytes_max: match self.spec.capacity_bytes {
-                Some(capacity) => capacity,
-                None if self.is_there => bytes.saturating_add(free()),
-                None => 0,
-            },
+            bytes: self.bytes,
+            bytes_max: self.spec.capacity_bytes.unwrap_or(0),
+        };
+        (usage, self.spec.folder.clone())
+    }
+
+    /// The same pool while its folder is not there.
+    pub(crate) fn away(spec: PoolSpec) -> Self {
+        Self { spec, is_there: false, packs: BTreeMap::new(), bytes: 0 }
+    }
+}
+
+impl Usage {
+    pub(crate) fn with_free_of(self, folder: &Path) -> Self {
+        if self.bytes_max > 0 || !self.is_there {
+            return self;
         }
+        let free = sys::durable::free_bytes(folder).unwrap_or(0);
+        Self { bytes_max: self.bytes.saturating_add(free), ..self }
     }
 }
 

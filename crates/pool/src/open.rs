@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ pub(crate) struct OpenPack {
     table: Arc<Table>,
     claimed_bytes: u64,
     synced_bytes: u64,
+    synced_chunks: u32,
 }
 
 /// What it takes to sync a pack without holding the pool's state.
@@ -37,6 +38,7 @@ pub(crate) struct Synced {
     pub(crate) pack: PackNumber,
     pub(crate) domain: DomainId,
     pub(crate) bytes: u64,
+    chunks: u32,
 }
 
 impl OpenPack {
@@ -47,13 +49,19 @@ impl OpenPack {
         domain: DomainId,
     ) -> io::Result<Self> {
         let path = folder::make_for(folder, pack)?;
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
         let mut open = Self {
             pool,
             file: Arc::new(file),
             table: Arc::new(Table::new(pack, domain)),
             claimed_bytes: 0,
             synced_bytes: 0,
+            synced_chunks: 0,
         };
         let begun = open
             .claim(HEADER_BYTES as u64)
@@ -130,12 +138,19 @@ impl OpenPack {
 
     pub(crate) fn sync_handle(&self) -> SyncHandle {
         let Table { pack, domain, .. } = *self.table;
-        let synced = Synced { pool: self.pool, pack, domain, bytes: self.table.end() };
+        let (bytes, chunks) = (self.table.end(), self.table.chunk_count());
+        let synced = Synced { pool: self.pool, pack, domain, bytes, chunks };
         SyncHandle { file: Arc::clone(&self.file), synced }
     }
 
-    pub(crate) fn note_synced(&mut self, bytes: u64) {
-        self.synced_bytes = self.synced_bytes.max(bytes);
+    pub(crate) fn note_synced(&mut self, synced: &Synced) {
+        self.synced_bytes = self.synced_bytes.max(synced.bytes);
+        self.synced_chunks = self.synced_chunks.max(synced.chunks);
+    }
+
+    /// Those that survive a power cut for certain.
+    pub(crate) fn durable_chunks(&self) -> u32 {
+        self.synced_chunks
     }
 
     /// Writes the footer and makes everything durable.
@@ -160,8 +175,8 @@ pub(crate) fn seal(file: &File, table: Arc<Table>) -> io::Result<Found> {
 }
 
 impl SyncHandle {
-    pub(crate) fn pool(&self) -> PoolId {
-        self.synced.pool
+    pub(crate) fn pack(&self) -> (PoolId, PackNumber) {
+        (self.synced.pool, self.synced.pack)
     }
 
     pub(crate) fn sync(self) -> Result<Synced, (PackNumber, io::Error)> {

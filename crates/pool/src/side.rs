@@ -24,13 +24,13 @@ impl Pools {
         let folder = self.folder_of(pool)?;
         let failed = |source| AppendError::File { folder: folder.clone(), source };
         let side = folder.join(FOLDER);
-        match sys::durable::create_dir(&side, 0o755) {
+        match sys::durable::create_dir(&side, 0o700) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(failed(error));
             }
             _ => {}
         }
-        sys::durable::write(&side.join(name), bytes, 0o644).map_err(failed)
+        sys::durable::write(&side.join(name), bytes, 0o600).map_err(failed)
     }
 
     /// The names of a pool's files, in order.

@@ -283,16 +283,73 @@ fn a_folder_without_its_mark_is_away() {
     pools.seal_all().expect("sealed");
     pools.put(place.pack(), PoolId(2)).expect("copied");
     unmark(folders[0].path()).expect("as if unmounted");
-    assert_eq!(pools.refresh().expect("looked"), []);
+    assert_eq!(pools.refresh(), []);
     assert!(!pools.usage(PoolId(1)).is_there);
     let (record, lengths, digests) = quantum(&[b"new".to_vec()]);
     let refused = pools.append(DOMAIN, &record, &lengths, &digests);
     assert!(matches!(refused, Err(AppendError::Away { .. })), "{refused:?}");
     assert_eq!(read(&pools, place).expect("from the copy"), b"one");
     mark(folders[0].path(), Mark([1; 16])).expect("back");
-    assert_eq!(pools.refresh().expect("looked"), [PoolId(1)]);
+    assert_eq!(pools.refresh(), [PoolId(1)]);
     assert_eq!(append(&pools, &[b"new".to_vec()]).pack(), PackNumber(2));
     assert!(mark(folders[0].path(), Mark([3; 16])).is_err(), "it is another's");
+}
+
+#[test]
+fn an_unmounted_disk_takes_its_open_pack_with_it() {
+    let (pools, folders) = open_two(Role::Primary, None);
+    let durable = append(&pools, &[b"durable".to_vec()]);
+    pools.sync().expect("synced");
+    let lost = append(&pools, &[b"lost".to_vec()]);
+    assert_eq!(pools.failures(), 0);
+    unmark(folders[0].path()).expect("as if unmounted");
+    pools.refresh();
+    assert_eq!(pools.failures(), 1, "who appended hears of it");
+    // New packs go to the next pool meanwhile.
+    let elsewhere = append(&pools, &[b"elsewhere".to_vec()]);
+    pools.sync().expect("synced");
+    assert_eq!(read(&pools, elsewhere).expect("there"), b"elsewhere");
+    mark(folders[0].path(), Mark([1; 16])).expect("back");
+    pools.refresh();
+    assert_eq!(read(&pools, durable).expect("as it was synced"), b"durable");
+    assert!(pools.chunk(lost).is_err(), "what was not synced is served to nobody");
+    assert_ne!(append(&pools, &[b"new".to_vec()]).pack(), durable.pack());
+}
+
+#[test]
+fn a_pool_that_comes_back_has_had_its_numbers() {
+    let (pools, folders) = open_two(Role::Copy, None);
+    unmark(folders[0].path()).expect("as if unmounted");
+    pools.refresh();
+    // Another process has filled it meanwhile.
+    let other = spec(1, Role::Primary, folders[0].path());
+    let opened = Pools::open(&[other], PackNumber(7), &BTreeMap::new(), digest_of);
+    let place = append(&opened.expect("a folder").0, &[b"other".to_vec()]);
+    assert_eq!(place.pack(), PackNumber(7));
+    pools.refresh();
+    assert_eq!(append(&pools, &[b"new".to_vec()]).pack(), PackNumber(8));
+}
+
+#[test]
+fn a_pack_is_never_written_where_one_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, _) = open(folder.path());
+    let path = folder::make_for(folder.path(), PackNumber(1)).expect("a folder");
+    std::fs::write(&path, b"somebody's").expect("written");
+    assert_eq!(append(&pools, &[b"new".to_vec()]).pack(), PackNumber(2));
+    assert_eq!(std::fs::read(path).expect("there"), b"somebody's");
+}
+
+#[test]
+fn a_pool_takes_no_more_packs_than_it_has_room_for() {
+    let (pools, folders) = open_two(Role::Primary, None);
+    let place = append(&pools, &[b"some text".to_vec()]);
+    pools.seal_all().expect("sealed");
+    let mut small = spec(2, Role::Primary, folders[1].path());
+    small.capacity_bytes = Some(20);
+    pools.set(&[spec(1, Role::Primary, folders[0].path()), small]).expect("changed");
+    let refused = pools.put(place.pack(), PoolId(2));
+    assert!(matches!(refused, Err(PutError::Write(AppendError::Full { .. }))), "{refused:?}");
 }
 
 proptest! {

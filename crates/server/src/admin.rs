@@ -18,11 +18,15 @@ use crate::expire::{self, Order, Outcome};
 use crate::node::{ReplyStream, describe_filespaces, streaming};
 use crate::pools;
 use crate::reclaim;
+use crate::recovery;
 use crate::refusal;
 use crate::victims::Victim;
 
 /// Whoever waits for a run hears of it so often.
 const TELL_EVERY: Duration = Duration::from_millis(500);
+
+/// Damages named in one answer at most.
+const DAMAGES_MAX: usize = 10_000;
 
 /// A token is good for so many seconds unless the administrator says otherwise.
 const TOKEN_SECS: i64 = 24 * 3600;
@@ -234,7 +238,10 @@ impl Admin for AdminApi {
         request: Request<proto::ReclaimRequest>,
     ) -> Result<Response<Self::ReclaimStream>, Status> {
         let core = Arc::clone(&self.core);
-        let proto::ReclaimRequest { dry_run: is_dry, dead_percent } = request.into_inner();
+        let proto::ReclaimRequest { dry_run: is_dry, dead_percent, release } = request.into_inner();
+        if release {
+            recovery::release(&core)?;
+        }
         let dead_percent = match dead_percent {
             0 => core.config.reclaim_dead_percent.max(1),
             percent => u8::try_from(percent.min(100)).unwrap_or(100),
@@ -277,7 +284,7 @@ impl Admin for AdminApi {
         let core = Arc::clone(&self.core);
         let request = request.into_inner();
         Ok(Response::new(told(tend_reply, move |listener| match request.work() {
-            Work::Copy => pools::copy(&core, &request.pool, true, listener),
+            Work::Copy => pools::copy(&core, &request.pool, listener),
             Work::Drain => pools::drain(&core, &request.pool, request.all, listener),
             Work::Repair => pools::repair(&core, None, listener),
         })))
@@ -439,7 +446,7 @@ fn audit_reply(outcome: &audit::Outcome, is_last: bool) -> proto::AuditReply {
         ..proto::AuditReply::default()
     };
     if is_last {
-        reply.damages = outcome.damages.iter().map(damage).collect();
+        reply.damages = outcome.damages.iter().take(DAMAGES_MAX).map(damage).collect();
         reply.victims = outcome.victims.named.iter().map(victim).collect();
     }
     reply

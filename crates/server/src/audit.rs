@@ -208,9 +208,15 @@ impl Audit<'_> {
         if packs.is_empty() {
             return Ok(());
         }
-        let repaired = pools::repair(self.core, Some(&packs), &mut |_| true)?;
-        let failed: BTreeSet<PackNumber> =
-            repaired.failures.iter().map(|(pack, _)| *pack).collect();
+        let repaired = pools::repair(self.core, Some(&packs), &mut |_| true);
+        let failed: BTreeSet<PackNumber> = match repaired {
+            Ok(repaired) => repaired.failures.iter().map(|(pack, _)| *pack).collect(),
+            Err(status) => {
+                // What was found counts all the same.
+                tracing::error!(error = status.message(), "not all could be repaired");
+                BTreeSet::new()
+            }
+        };
         let mended = packs.difference(&failed).copied().collect::<Vec<_>>();
         for pack in mended {
             if self.is_whole(pack) {

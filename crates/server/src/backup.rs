@@ -146,7 +146,7 @@ async fn open_session(
             kept: std::collections::VecDeque::new(),
             kept_chunks: 0,
             _claim: claim,
-            _filling: filling,
+            filling,
         };
         Ok((session, opened))
     };
@@ -215,7 +215,7 @@ struct Session {
     kept: std::collections::VecDeque<Vec<u64>>,
     kept_chunks: usize,
     _claim: Claim,
-    _filling: Use,
+    filling: Use,
 }
 
 /// What a transaction came to before it is durable.
@@ -265,7 +265,7 @@ impl Session {
         if let Some(number) = self.archive {
             prepared.writes.push(Write::SetArchive { number, change: prepared.archived });
         }
-        self.core.commit(prepared.writes)?;
+        self.core.commit_filled(&self.filling, prepared.writes)?;
         drop(condemned);
         let grants = numbers.iter().map(|&number| self.grants(number)).collect();
         self.forget_old_quanta(numbers);

@@ -30,7 +30,9 @@ use pool::Pools;
 use tonic::Status;
 use wire::proto;
 
+use crate::config::CATALOG_FILE;
 use crate::core::{CATALOG_DOMAIN, Core};
+use crate::recovery;
 use crate::refusal;
 
 /// The catalogue as it was at one moment, for as long as it is being read.
@@ -73,7 +75,12 @@ fn disk(error: &io::Error) -> Status {
 pub(crate) fn numbers(pools: &Pools) -> io::Result<Vec<(u64, Vec<PoolId>)>> {
     let mut found: Vec<(u64, Vec<PoolId>)> = Vec::new();
     for pool in pools.present() {
-        for number in pools.files(pool)?.iter().filter_map(|name| number(name)) {
+        // One that is going away just now has none.
+        let files = pools.files(pool).unwrap_or_else(|error| {
+            tracing::warn!(%pool, %error, "the copies of the catalogue in a pool are not seen");
+            Vec::new()
+        });
+        for number in files.iter().filter_map(|name| number(name)) {
             match found.iter_mut().find(|(known, _)| *known == number) {
                 Some((_, pools)) => pools.push(pool),
                 None => found.push((number, vec![pool])),
@@ -137,10 +144,11 @@ pub(crate) fn run(core: &Arc<Core>, listener: Listener<'_>) -> Result<Outcome, S
         return Err(Status::aborted("the catalogue is being copied already"));
     };
     // What is appended here is not reclaimed before a list names it.
-    let _filling = core.use_packs(true);
+    let filling = core.use_packs(true);
     let before = all(core)?;
     let highest = numbers(&core.pools).map_err(|error| disk(&error))?;
     let number = highest.last().map_or(0, |(number, _)| *number) + 1;
+    check_room(core)?;
     let path = core.folder.join(TEMPORARY);
     remove_file(&path).map_err(|error| disk(&error))?;
     let taken = sys::clock::now();
@@ -150,6 +158,7 @@ pub(crate) fn run(core: &Arc<Core>, listener: Listener<'_>) -> Result<Outcome, S
     });
     remove_file(&path).map_err(|error| disk(&error))?;
     let (outcome, digest, places) = stored?;
+    filling.check()?;
     let copy = CatalogCopy { number, taken, bytes: outcome.bytes, digest, places };
     let first = core.pools.present().first().copied();
     let pool = first.ok_or_else(|| Status::unavailable("no pool is there"))?;
@@ -159,6 +168,18 @@ pub(crate) fn run(core: &Arc<Core>, listener: Listener<'_>) -> Result<Outcome, S
     prune(core)?;
     note(core, &outcome)?;
     Ok(outcome)
+}
+
+/// Whether the server's folder has room for the catalogue once more.
+fn check_room(core: &Core) -> Result<(), Status> {
+    let bytes = std::fs::metadata(core.folder.join(CATALOG_FILE)).map_or(0, |found| found.len());
+    match sys::durable::free_bytes(&core.folder) {
+        Ok(free) if free < bytes => Err(Status::resource_exhausted(format!(
+            "to copy the catalogue {} needs {bytes} bytes more; it has {free}",
+            core.folder.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn remove_file(path: &Path) -> io::Result<()> {
@@ -185,6 +206,9 @@ fn known(core: &Core, before: Option<&CatalogCopy>) -> HashMap<ChunkDigest, Plac
 
 /// Removes all but the newest copies from the pools that are there.
 fn prune(core: &Core) -> Result<(), Status> {
+    if recovery::check_released(core).is_err() {
+        return Ok(());
+    }
     let copies = numbers(&core.pools).map_err(|error| disk(&error))?;
     let keep = usize::from(core.config.catalog_copies_kept.max(1));
     let surplus = copies.len().saturating_sub(keep);
@@ -247,8 +271,9 @@ pub(crate) fn spread(core: &Core, pool: PoolId) -> Result<(), Status> {
         .filter(|(_, pools)| pools.iter().any(|other| *other != pool))
         .map(|(number, _)| number)
         .collect();
-    // A pool that is the only one that is there keeps what it has.
-    for number in here.difference(&kept).filter(|_| !kept.is_empty()) {
+    // Those that are too old go; a newer one than all others have is somebody's last hope.
+    let oldest = kept.first().copied().unwrap_or(0);
+    for number in here.range(..oldest).filter(|_| recovery::check_released(core).is_ok()) {
         core.pools.remove_file(pool, &name(*number)).map_err(|error| disk(&error))?;
     }
     let there = core.pools.packs_of(pool);

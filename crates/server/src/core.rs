@@ -15,6 +15,7 @@ use tonic::{Request, Status};
 use crate::authority::Authority;
 use crate::config::{CATALOG_FILE, Config, MASTER_KEY};
 use crate::pools;
+use crate::recovery;
 use crate::refusal;
 use crate::run::RunError;
 use crate::secrets::Secrets;
@@ -50,6 +51,9 @@ pub(crate) struct Core {
     pub(crate) tending: Mutex<()>,
     /// Held while the catalogue is copied to the pools.
     pub(crate) copying: Mutex<()>,
+    /// Whether the server was made again, and nothing is to be taken for unneeded before somebody
+    /// has said that it is as it should be.
+    pub(crate) recovered: AtomicBool,
     /// Whether a run of reclamation goes on.
     pub(crate) reclaiming: AtomicBool,
     /// Whether a run of expiration drops versions.
@@ -122,12 +126,13 @@ impl Core {
             users: Users::default(),
             tending: Mutex::default(),
             copying: Mutex::default(),
+            recovered: AtomicBool::new(recovery::is_held(folder)),
             reclaiming: AtomicBool::new(false),
             expiring: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         };
         core.complete_index(&opened, recovered.complete_to)?;
-        core.record_packs(&opened.recovered, &catalog_packs)?;
+        core.record_packs(&opened, &catalog_packs)?;
         Ok(core)
     }
 
@@ -173,8 +178,8 @@ impl Core {
         }
     }
 
-    /// Has the catalogue know that no pack is open any more.
-    fn record_packs(&self, recovered: &[pool::Found], rows: &[PackRow]) -> Result<(), RunError> {
+    /// Has the catalogue know all packs that there are, and that none is open any more.
+    fn record_packs(&self, opened: &pool::Opened, rows: &[PackRow]) -> Result<(), RunError> {
         let row = |table: &format::pack::Table, bytes| {
             Write::PutPack(PackRow {
                 number: table.pack,
@@ -183,11 +188,15 @@ impl Core {
                 bytes,
             })
         };
+        let recovered = opened.recovered.iter();
         let mut writes: Vec<Write> =
-            recovered.iter().map(|found| row(&found.table, found.bytes)).collect();
+            recovered.map(|found| row(&found.table, found.bytes)).collect();
         // Sealed by a process that could not say so any more.
-        for open in rows.iter().filter(|row| row.state == PackState::Open) {
-            if let Ok((table, bytes)) = self.pools.closed(open.number) {
+        let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
+        let unknown = opened.sealed.iter().copied().filter(|pack| !known.contains(pack));
+        let open = rows.iter().filter(|row| row.state == PackState::Open).map(|row| row.number);
+        for pack in open.chain(unknown) {
+            if let Ok((table, bytes)) = self.pools.closed(pack) {
                 writes.push(row(&table, bytes));
             }
         }
@@ -198,16 +207,34 @@ impl Core {
     ///
     /// Pool before catalogue: a page must never name bytes that a crash can take back (invariant 1
     /// of the design). A crash between the two leaves chunks that nothing names.
-    pub(crate) fn commit(&self, mut writes: Vec<Write>) -> Result<(), Status> {
+    pub(crate) fn commit(&self, writes: Vec<Write>) -> Result<(), Status> {
+        self.commit_if(writes, &|| Ok(()))
+    }
+
+    /// The same for who has appended since `filling` began: fails where something of that may be
+    /// lost, whoever's sync it was that failed.
+    pub(crate) fn commit_filled(&self, filling: &Use, writes: Vec<Write>) -> Result<(), Status> {
+        self.commit_if(writes, &|| filling.check())
+    }
+
+    fn commit_if(
+        &self,
+        mut writes: Vec<Write>,
+        check: &dyn Fn() -> Result<(), Status>,
+    ) -> Result<(), Status> {
         self.pools.sync().map_err(|error| refusal::append(&error))?;
+        check()?;
         let news = self.pools.take_news();
         let sealed = news.iter().filter(|news| news.sealed).map(|news| news.pack).max();
-        writes.extend(news.into_iter().map(|news| {
+        writes.extend(news.iter().map(|news| {
             let state = if news.sealed { PackState::Sealed } else { PackState::Open };
-            let pool::PackNews { pack, domain, bytes, .. } = news;
+            let pool::PackNews { pack, domain, bytes, .. } = *news;
             Write::PutPack(PackRow { number: pack, domain, state, bytes })
         }));
-        self.catalog.commit(writes).map_err(|error| refusal::catalog(&error))?;
+        self.catalog.commit(writes).map_err(|error| {
+            self.pools.give_back_news(news);
+            refusal::catalog(&error)
+        })?;
         if let Some(pack) = sealed {
             self.flush_index_sometimes(pack);
         }
@@ -355,6 +382,20 @@ struct UsersState {
 pub(crate) struct Use {
     core: Arc<Core>,
     number: u64,
+    /// Packs that had failed by then.
+    failures: usize,
+}
+
+impl Use {
+    /// Whether all that was appended since is durable once it was synced.
+    pub(crate) fn check(&self) -> Result<(), Status> {
+        if self.core.pools.failures() == self.failures {
+            return Ok(());
+        }
+        Err(Status::unavailable(
+            "a pack could not be written; what was sent since is to be sent again",
+        ))
+    }
 }
 
 impl Users {
@@ -385,13 +426,14 @@ impl Core {
     /// Says that packs are used until what is returned is dropped; `fills` that they are appended
     /// to as well.
     pub(crate) fn use_packs(self: &Arc<Self>, fills: bool) -> Use {
+        let failures = self.pools.failures();
         let first = fills.then(|| self.pools.horizon());
         let mut state = self.users.state();
         state.next += 1;
         let number = state.next;
         state.active.insert(number, first);
         drop(state);
-        Use { core: Arc::clone(self), number }
+        Use { core: Arc::clone(self), number, failures }
     }
 }
 

@@ -26,6 +26,7 @@ use wire::proto;
 use crate::config::{Config, pool_folder};
 use crate::core::Core;
 use crate::domains;
+use crate::recovery;
 use crate::refusal;
 use crate::run::RunError;
 
@@ -54,12 +55,18 @@ pub(crate) fn begin(
     let mut rows = catalog.pools()?;
     match rows.first() {
         None => {
-            let first = first_row(config);
+            let mut first = first_row(config);
             let unusable = |source| RunError::Pool { folder: first_folder.clone(), source };
             let is_empty = std::fs::read_dir(&first_folder).map_err(unusable)?.next().is_none();
             if has_packs && is_empty {
                 let source = std::io::Error::other("it is empty; is its disk mounted?");
                 return Err(unusable(source));
+            }
+            // An empty pool with a mark is what a start that was cut off here has left.
+            if let Some(mark) = pool::read_mark(&first_folder)
+                && pool::is_empty(&first_folder).map_err(unusable)?
+            {
+                first.mark = mark.0;
             }
             pool::mark(&first_folder, Mark(first.mark)).map_err(unusable)?;
             catalog.add_pool(&first)?;
@@ -70,6 +77,9 @@ pub(crate) fn begin(
             rows = catalog.pools()?;
         }
         Some(_) => {}
+    }
+    if let Err(error) = recovery::keep_pools(folder, &rows) {
+        tracing::warn!(%error, "the list of pools is not kept beside the catalogue");
     }
     let specs = specs(&rows, folder)?;
     for (row, spec) in rows.iter().zip(&specs) {
@@ -119,6 +129,9 @@ pub(crate) fn specs(rows: &[PoolRow], folder: &Path) -> Result<Vec<PoolSpec>, cr
 /// Has the pools be those of the catalogue.
 fn reload(core: &Core) -> Result<(), Status> {
     let rows = core.catalog.pools().map_err(failed)?;
+    if let Err(error) = recovery::keep_pools(&core.folder, &rows) {
+        tracing::warn!(%error, "the list of pools is not kept beside the catalogue");
+    }
     let unusable = |error: crate::ConfigError| Status::invalid_argument(refusal::chain(&error));
     let specs = specs(&rows, &core.folder).map_err(unusable)?;
     core.pools.set(&specs).map_err(|error| Status::unavailable(error.to_string()))
@@ -171,7 +184,7 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
     let _only = only(core)?;
     let row = if request.is_new { None } else { Some(find(core, &request.name)?) };
     let is_new = row.is_none();
-    let row = changed(core, row.unwrap_or_else(|| new_row(request)), request)?;
+    let mut row = changed(core, row.unwrap_or_else(|| new_row(request)), request)?;
     if is_new {
         domains::check_name(&row.name, "a pool")?;
         let unusable = |error: crate::ConfigError| Status::invalid_argument(refusal::chain(&error));
@@ -187,7 +200,7 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
         })?;
     } else {
         if request.is_replaced {
-            replace(core, &row)?;
+            row.mark = replace(core, &row)?;
         }
         core.catalog.change_pool(&row).map_err(failed)?;
     }
@@ -197,25 +210,29 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
     describe(core, &find(core, &row.name)?)
 }
 
-/// Marks the empty folder of a pool whose disk is a new one. What it held is lost, here.
-fn replace(core: &Core, row: &PoolRow) -> Result<(), Status> {
+/// Marks the empty folder of a pool whose disk is a new one, and returns the mark: the old disk is
+/// not this pool any more, should it come back.
+fn replace(core: &Core, row: &PoolRow) -> Result<[u8; 16], Status> {
+    core.pools.refresh();
     if core.pools.usage(row.id).is_there {
         let message = format!("pool {} is there; only one that is lost is replaced", row.name);
         return Err(Status::failed_precondition(message));
     }
     let unusable = |error: crate::ConfigError| Status::invalid_argument(refusal::chain(&error));
     let folder = pool_folder(&row.url, &core.folder).map_err(unusable)?;
-    begin_folder(&folder, Mark(row.mark))?;
-    core.pools.refresh().map_err(|error| Status::unavailable(error.to_string()))?;
-    Ok(())
+    let mark = sys::entropy::bytes();
+    begin_folder(&folder, Mark(mark))?;
+    Ok(mark)
 }
 
 /// Makes and marks the folder of a new pool.
 fn begin_folder(folder: &Path, mark: Mark) -> Result<(), Status> {
+    use std::os::unix::fs::DirBuilderExt as _;
     let unusable = |error: std::io::Error| {
         Status::invalid_argument(format!("cannot use {}: {error}", folder.display()))
     };
-    std::fs::create_dir_all(folder).map_err(unusable)?;
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder).map_err(unusable)?;
     // A disk of its own has this in its root.
     let is_own = |entry: &std::fs::DirEntry| entry.file_name() != "lost+found";
     let mut entries = std::fs::read_dir(folder).map_err(unusable)?.filter_map(Result::ok);

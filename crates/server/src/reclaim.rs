@@ -35,6 +35,7 @@ use tonic::Status;
 use crate::catalog_copy;
 use crate::core::{Core, DOMAIN};
 use crate::records::{self, Record, Seen};
+use crate::recovery;
 use crate::refusal;
 use crate::resolve::push_chunk;
 use crate::restore::places;
@@ -80,6 +81,9 @@ pub(crate) fn run(
     listener: Listener<'_>,
 ) -> Result<Outcome, Status> {
     let _only = pause(core)?;
+    if !order.is_dry {
+        recovery::check_released(core)?;
+    }
     // Packs that were sealed meanwhile are told of, so that nothing overwrites their state later.
     core.commit(Vec::new())?;
     let mut round = Round { core, order, outcome: Outcome::default(), listener };
@@ -446,6 +450,8 @@ struct Copy<'a> {
     /// Packs of which a chunk could not be read.
     lost: BTreeSet<PackNumber>,
     bytes: u64,
+    /// Packs that had failed before the first was appended to.
+    failures: usize,
 }
 
 impl<'a> Copy<'a> {
@@ -463,6 +469,7 @@ impl<'a> Copy<'a> {
             moved: HashMap::new(),
             lost: BTreeSet::new(),
             bytes: 0,
+            failures: core.pools.failures(),
         })
     }
 
@@ -529,7 +536,11 @@ impl<'a> Copy<'a> {
     /// Writes what is left, and has all of it survive a power cut before anything names it.
     fn finish(&mut self) -> Result<(), Status> {
         self.write()?;
-        self.core.commit(Vec::new())
+        self.core.commit(Vec::new())?;
+        if self.core.pools.failures() == self.failures {
+            return Ok(());
+        }
+        Err(Status::unavailable("a pack could not be written; the next run tries again"))
     }
 }
 

@@ -5,15 +5,16 @@
 //! anew, and what the packs tell of themselves is all that there is: which chunks they hold, so
 //! that nodes need not send them again. Whatever is missing afterwards is said.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use catalog::sqlite::Sqlite;
 use catalog::{Catalog, CatalogError, PackRow, PackState, PoolRow, Write};
-use model::{PackNumber, Place, ServerTime};
-use pool::{Mark, Pools};
+use model::{PackNumber, Place, PoolId, ServerTime};
+use pool::{Mark, Pools, Role};
 use serde::{Deserialize, Serialize};
 use tonic::Status;
 
@@ -29,6 +30,13 @@ use crate::victims::{self, Victims};
 
 const FORMAT: u32 = 1;
 const INDEX_FOLDER: &str = "index";
+/// While this is in the server's folder nothing is taken for unneeded.
+const HOLD_FILE: &str = "recovered";
+/// The pools, for when the catalogue cannot say them any more.
+const POOLS_FILE: &str = "pools.toml";
+/// Numbers of packs that are left out: what came behind the copy of the catalogue, and is away or
+/// lost, has had some of them.
+const NUMBERS_LEFT_OUT: u64 = 1 << 20;
 
 /// Why a server could not be made again. What was there is as it was, or under another name.
 #[derive(Debug, thiserror::Error)]
@@ -121,6 +129,87 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
+/// Whether the server in `folder` was made again and not released yet.
+pub(crate) fn is_held(folder: &Path) -> bool {
+    // One that cannot be asked for is there.
+    folder.join(HOLD_FILE).try_exists().unwrap_or(true)
+}
+
+/// Has nothing be taken for unneeded: what the new catalogue does not know may be all that is left
+/// of what came behind it.
+fn hold(folder: &Path) -> Result<(), RecoveryError> {
+    let text = b"Made again; 'holdfast admin reclaim --release' lets go of what nothing names.\n";
+    let path = folder.join(HOLD_FILE);
+    sys::durable::write(&path, text, 0o600).map_err(disk(&path))
+}
+
+/// Fails while the server is held.
+pub(crate) fn check_released(core: &Core) -> Result<(), Status> {
+    if !core.recovered.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    Err(Status::failed_precondition(
+        "this server was made again, and nothing is removed that its catalogue does not name; once \
+         the nodes have been backed up and all is as it should be, let go of it with 'holdfast \
+         admin reclaim --release'",
+    ))
+}
+
+/// Lets go of what nothing names.
+pub(crate) fn release(core: &Core) -> Result<(), Status> {
+    let path = core.folder.join(HOLD_FILE);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Status::unavailable(format!("{}: {error}", path.display())));
+        }
+        _ => core.recovered.store(false, Ordering::Relaxed),
+    }
+    crate::domains::note(core, sys::clock::now(), "recovery released", "")
+}
+
+/// Keeps the list of pools beside the catalogue.
+pub(crate) fn keep_pools(folder: &Path, rows: &[PoolRow]) -> io::Result<()> {
+    let list = PoolList { pools: rows.iter().map(PoolEntry::of).collect() };
+    let text = toml::to_string(&list).map_err(io::Error::other)?;
+    sys::durable::write(&folder.join(POOLS_FILE), text.as_bytes(), 0o600)
+}
+
+fn kept_pools(folder: &Path, config: &Config) -> Option<Vec<PoolRow>> {
+    let text = std::fs::read_to_string(folder.join(POOLS_FILE)).ok()?;
+    let list: PoolList = toml::from_str(&text).ok()?;
+    rows(&list.pools, config)
+}
+
+/// The rows of these pools, numbered as a new catalogue would.
+fn rows(pools: &[PoolEntry], config: &Config) -> Option<Vec<PoolRow>> {
+    let numbered = (pools::FIRST.0..).zip(pools);
+    numbered
+        .map(|(id, pool)| Some(PoolRow { id: PoolId(id), ..pool.row(config)? }))
+        .collect()
+}
+
+#[derive(Serialize, Deserialize)]
+struct PoolList {
+    pools: Vec<PoolEntry>,
+}
+
+impl PoolEntry {
+    fn of(row: &PoolRow) -> Self {
+        let PoolRow { name, url, is_copy, mark, .. } = row;
+        Self { name: name.clone(), url: url.clone(), is_copy: *is_copy, mark: hex(mark) }
+    }
+
+    fn row(&self, config: &Config) -> Option<PoolRow> {
+        Some(PoolRow {
+            name: self.name.clone(),
+            is_copy: self.is_copy,
+            mark: unhex(&self.mark)?,
+            url: self.url.clone(),
+            ..pools::first_row(config)
+        })
+    }
+}
+
 /// The recovery file of the server in `folder`, which may be running.
 pub fn export(folder: &Path) -> Result<String, RecoveryError> {
     let config = Config::load(folder)?;
@@ -130,12 +219,6 @@ pub fn export(folder: &Path) -> Result<String, RecoveryError> {
             .map_err(|error| disk(&folder.join(name))(io::Error::other(error)))
     };
     let rows = Sqlite::open(&folder.join(CATALOG_FILE))?.pools()?;
-    let entry = |row: PoolRow| PoolEntry {
-        name: row.name,
-        url: row.url,
-        is_copy: row.is_copy,
-        mark: hex(&row.mark),
-    };
     let file = RecoveryFile {
         format: FORMAT,
         made: sys::clock::now().secs(),
@@ -143,7 +226,7 @@ pub fn export(folder: &Path) -> Result<String, RecoveryError> {
         ca_key: text(CA_KEY)?,
         ca_certificate: text(CA_CERTIFICATE)?,
         config,
-        pools: rows.into_iter().map(entry).collect(),
+        pools: rows.iter().map(PoolEntry::of).collect(),
     };
     let body = toml::to_string(&file).map_err(|error| RecoveryError::File(error.to_string()))?;
     Ok(format!(
@@ -189,14 +272,7 @@ impl RecoveryFile {
     }
 
     fn rows(&self) -> Vec<PoolRow> {
-        let row = |pool: &PoolEntry| PoolRow {
-            name: pool.name.clone(),
-            is_copy: pool.is_copy,
-            mark: unhex(&pool.mark).expect("parsed"),
-            url: pool.url.clone(),
-            ..pools::first_row(&self.config)
-        };
-        self.pools.iter().map(row).collect()
+        rows(&self.pools, &self.config).expect("parsed")
     }
 }
 
@@ -219,6 +295,7 @@ pub fn recover(
     write(CA_KEY, file.ca_key.as_bytes(), 0o600)?;
     write(CA_CERTIFICATE, file.ca_certificate.as_bytes(), 0o644)?;
     write(MASTER_KEY, &master, 0o600)?;
+    hold(folder)?;
     let mut rebuilt = remake_catalog(folder, &rows, &Secrets::new(master))?;
     let text =
         toml::to_string(&file.config).map_err(|error| RecoveryError::File(error.to_string()));
@@ -239,6 +316,7 @@ pub fn rebuild(folder: &Path) -> Result<Rebuilt, RecoveryError> {
     let secrets = Secrets::load(&folder.join(MASTER_KEY)).map_err(RunError::MasterKey)?;
     let rows = known_pools(folder, &config)?;
     check_any(&rows, folder)?;
+    hold(folder)?;
     let aside = put_aside(folder)?;
     let mut rebuilt = remake_catalog(folder, &rows, &secrets)?;
     rebuilt.aside = aside;
@@ -246,7 +324,7 @@ pub fn rebuild(folder: &Path) -> Result<Rebuilt, RecoveryError> {
     Ok(rebuilt)
 }
 
-/// The pools as the old catalogue knows them, if it can still say; else the first one.
+/// The pools as the old catalogue knows them, if it can still say; else as the list beside it does.
 fn known_pools(folder: &Path, config: &Config) -> Result<Vec<PoolRow>, RecoveryError> {
     let path = folder.join(CATALOG_FILE);
     let is_there = std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() > 0);
@@ -254,6 +332,9 @@ fn known_pools(folder: &Path, config: &Config) -> Result<Vec<PoolRow>, RecoveryE
         && let Ok(rows) = Sqlite::open(&path).and_then(|old| old.pools())
         && !rows.is_empty()
     {
+        return Ok(rows);
+    }
+    if let Some(rows) = kept_pools(folder, config).filter(|rows| !rows.is_empty()) {
         return Ok(rows);
     }
     let first = pools::first_row(config);
@@ -297,7 +378,9 @@ fn remake_catalog(
     rows: &[PoolRow],
     secrets: &Secrets,
 ) -> Result<Rebuilt, RecoveryError> {
-    let specs = pools::specs(rows, folder)?;
+    let mut specs = pools::specs(rows, folder)?;
+    // Only looked at: what of them is not whole is judged by a catalogue.
+    specs.iter_mut().for_each(|spec| spec.role = Role::Copy);
     let key = secrets.domain_key(CATALOG_DOMAIN);
     let opened =
         Pools::open(&specs, PackNumber(1), &BTreeMap::new(), move |_, chunk| key.digest(chunk));
@@ -325,7 +408,7 @@ fn remake_catalog(
         sys::durable::write(&new, b"", 0o600).map_err(disk(&new))?;
     }
     make_private(&new).map_err(disk(&new))?;
-    place_pools(&Sqlite::open(&new)?, rows)?;
+    place_pools(&Sqlite::open(&new)?, rows, rebuilt.copy.is_some())?;
     std::fs::rename(&new, &path).map_err(disk(&path))?;
     sys::durable::sync_dir(folder).map_err(disk(folder))?;
     Ok(rebuilt)
@@ -336,15 +419,17 @@ fn make_private(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
 }
 
-/// Has the catalogue know the pools, and where they are.
-fn place_pools(catalog: &Sqlite, rows: &[PoolRow]) -> Result<(), CatalogError> {
+/// Has the catalogue know where the pools are. One that comes from a copy knows which there are.
+fn place_pools(catalog: &Sqlite, rows: &[PoolRow], is_copy: bool) -> Result<(), CatalogError> {
     let known = catalog.pools()?;
     for row in rows {
-        match known.iter().find(|known| known.mark == row.mark) {
+        let is_it = |known: &&PoolRow| known.mark == row.mark;
+        match known.iter().find(is_it) {
             Some(known) => {
                 let moved = PoolRow { url: row.url.clone(), ..known.clone() };
                 catalog.change_pool(&moved)?;
             }
+            None if is_copy => tracing::warn!(pool = row.name, "the catalogue has no such pool"),
             None => {
                 catalog.add_pool(row)?;
             }
@@ -356,17 +441,20 @@ fn place_pools(catalog: &Sqlite, rows: &[PoolRow]) -> Result<(), CatalogError> {
 /// Looks at what the packs hold and what the catalogue names, brings the one's rows into the other,
 /// and says what is missing.
 fn survey(folder: &Path, config: &Config, rebuilt: &mut Rebuilt) -> Result<(), RecoveryError> {
+    // As they are in the copy: opening takes in what it finds.
+    let rows = Sqlite::open(&folder.join(CATALOG_FILE))?.packs()?;
     let core = Arc::new(Core::open(folder, config)?);
     let said = |status: Status| RecoveryError::Survey(status.message().to_owned());
-    let rows = core.catalog.packs()?;
     let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
     let pools = core.pools.present().into_iter();
     let all: BTreeSet<PackNumber> =
         pools.flat_map(|pool| core.pools.packs_of(pool).into_keys()).collect();
     let mut writes = Vec::new();
+    let mut counts: HashMap<PackNumber, u32> = HashMap::new();
     for &number in &all {
         match core.pools.closed(number) {
             Ok((table, bytes)) => {
+                counts.insert(number, table.chunk_count());
                 rebuilt.chunks += u64::from(table.chunk_count());
                 let row = PackRow { number, domain: table.domain, state: PackState::Sealed, bytes };
                 writes.extend((!known.contains(&number)).then_some(Write::PutPack(row)));
@@ -377,9 +465,14 @@ fn survey(folder: &Path, config: &Config, rebuilt: &mut Rebuilt) -> Result<(), R
     rebuilt.packs = all.len() as u64;
     rebuilt.packs_new = all.difference(&known).count() as u64;
     rebuilt.missing = known.difference(&all).copied().collect();
+    let last = all.last().map_or(0, |last| last.0).max(core.catalog.next_pack()?.0);
+    let number = PackNumber(last + NUMBERS_LEFT_OUT);
+    let row = PackRow { number, domain: CATALOG_DOMAIN, state: PackState::Sealed, bytes: 0 };
+    writes.extend([Write::PutPack(row), Write::RemovePack(number)]);
     core.catalog.commit(writes)?;
     rebuilt.nodes = core.catalog.nodes()?.len() as u64;
-    let is_lost = |place: Place| core.pools.chunk(place).is_err();
+    let is_lost =
+        |place: Place| counts.get(&place.pack()).is_none_or(|count| place.index() >= *count);
     rebuilt.victims = victims::find(&core, &is_lost, &mut || Ok(())).map_err(said)?;
     core.close().map_err(said)
 }

@@ -36,6 +36,8 @@ const KEEPALIVE_SECS: u64 = 20;
 const EXPIRY_CHECK_SECS: u64 = 60;
 /// Whether packs are to be copied, passed on or repaired is looked at so often.
 const TEND_SECS: u64 = 20;
+/// A copy of the catalogue that has failed is tried again after so long.
+const COPY_AGAIN_SECS: u64 = 3600;
 /// Concurrent streams on one connection at most.
 const STREAMS_MAX: u32 = 64;
 
@@ -156,6 +158,7 @@ async fn expire_by_itself(core: Arc<Core>, config: Config, mut stop: watch::Rece
 /// Looks after the pools now and then.
 async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     let mut sealed = sys::clock::monotonic();
+    let mut copied = None;
     loop {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(TEND_SECS)) => {}
@@ -163,18 +166,27 @@ async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
         }
         let core = Arc::clone(&core);
         let run = move || {
-            let copied = catalog_copy::run_due(&core);
-            let tended = copied.and_then(|_| pools::tend(&core, &mut sealed));
-            (tended, sealed)
+            pools::tend(&core, &mut sealed);
+            copy_catalog(&core, &mut copied);
+            (sealed, copied)
         };
         match tokio::task::spawn_blocking(run).await {
-            Ok((tended, when)) => {
-                sealed = when;
-                if let Err(status) = tended {
-                    tracing::warn!(error = status.message(), "the pools were not looked after");
-                }
-            }
+            Ok(times) => (sealed, copied) = times,
             Err(error) => tracing::error!(%error, "looking after the pools failed"),
+        }
+    }
+}
+
+/// Copies the catalogue if a copy is due; one that has failed is not tried again at once.
+fn copy_catalog(core: &Arc<Core>, failed: &mut Option<std::time::Instant>) {
+    if failed.is_some_and(|at| at.elapsed() < Duration::from_secs(COPY_AGAIN_SECS)) {
+        return;
+    }
+    match catalog_copy::run_due(core) {
+        Ok(_) => *failed = None,
+        Err(status) => {
+            *failed = Some(sys::clock::monotonic());
+            tracing::warn!(error = status.message(), "the catalogue was not copied");
         }
     }
 }

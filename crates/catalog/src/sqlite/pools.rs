@@ -52,12 +52,12 @@ pub(super) fn add(connection: &Connection, pool: &PoolRow) -> Result<PoolId, Cat
 }
 
 pub(super) fn change(connection: &Connection, pool: &PoolRow) -> Result<(), CatalogError> {
-    let update = "UPDATE pool SET name = ?, url = ?, next = ?, capacity = ?, high = ?, low = ?,
-                  delay = ? WHERE id = ?";
-    let PoolRow { id, name, url, capacity_bytes, high_percent, low_percent, .. } = pool;
-    let next = pool.next.map(|next| next.0);
-    let values: [&dyn rusqlite::ToSql; 8] =
-        [name, url, &next, capacity_bytes, high_percent, low_percent, &pool.delay_days, &id.0];
+    let update = "UPDATE pool SET name = ?, url = ?, mark = ?, next = ?, capacity = ?, high = ?,
+                  low = ?, delay = ? WHERE id = ?";
+    let PoolRow { id, name, url, mark, capacity_bytes, high_percent, low_percent, .. } = pool;
+    let (next, delay) = (pool.next.map(|next| next.0), pool.delay_days);
+    let values: [&dyn rusqlite::ToSql; 9] =
+        [name, url, mark, &next, capacity_bytes, high_percent, low_percent, &delay, &id.0];
     found(execute(connection, update, &values)?)
 }
 
@@ -71,6 +71,9 @@ fn found(rows: usize) -> Result<(), CatalogError> {
 
 /// Page by page, so that what has not changed lies where it lay in the copy before.
 pub(super) fn copy_to(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
+    let io = |error: std::io::Error| CatalogError::Database(Box::new(error));
+    // It says what every node has.
+    sys::durable::write(path, b"", 0o600).map_err(io)?;
     let mut target = Connection::open(path).map_err(database)?;
     // Nobody needs a copy that a power cut has left.
     target.execute_batch("PRAGMA synchronous=OFF").map_err(database)?;

@@ -205,8 +205,10 @@ fn rewrite_version(
 }
 
 fn put_pack(connection: &Connection, pack: &PackRow) -> Result<(), CatalogError> {
+    // Commits may overtake each other: news of an open pack is old where it is known to be sealed.
     let put = "INSERT INTO pack VALUES(?, ?, ?, ?)
-               ON CONFLICT DO UPDATE SET sealed = excluded.sealed, bytes = excluded.bytes";
+               ON CONFLICT DO UPDATE SET sealed = excluded.sealed, bytes = excluded.bytes
+               WHERE sealed = 0 OR excluded.sealed != 0";
     let sealed = match pack.state {
         PackState::Open => 0,
         PackState::Sealed => 1,

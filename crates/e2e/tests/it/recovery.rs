@@ -156,12 +156,56 @@ fn a_lost_catalogue_comes_from_its_newest_copy_that_is_whole() {
     let aside = PathBuf::from(made["aside"].as_str().unwrap());
     assert_eq!(fs::read(aside).unwrap(), b"not a catalogue any more");
     scene.server.restart();
+    // What nobody names yet may be all there is: it stays until somebody says otherwise.
+    scene.server.try_admin(&["reclaim"]).expect(&[12]).says("reclaim --release");
     // What came later is seen by the next backup, and its data is there already.
     let again = scene.backup();
     assert!(again.count("backed_up") >= 2 * FILES as u64, "{again}");
     assert!(again.count("bytes_transferred") < FILE_BYTES as u64 * 4, "{again}");
     scene.compare("out");
     assert_eq!(scene.server.admin(&["audit", "--data"])["versions_lost"], 0);
+    scene.server.admin(&["reclaim", "--release"]);
+    scene.server.restart();
+    scene.server.admin(&["reclaim"]);
+    scene.compare("out again");
+}
+
+#[test]
+fn what_is_newer_than_the_catalogue_stays_on_a_disk_that_comes_later() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    let [old, new] = ["OLD", "NEW"].map(|name| scene.add_pool(name, &["--copy"]));
+    let file = scene.recovery_file();
+    scene.backup();
+    scene.copy_catalog();
+    scene.server.admin(&["pool", "copy"]);
+    // One disk goes to the safe, the other goes on.
+    let safe = scene.scratch.join("safe");
+    fs::rename(&old, &safe).unwrap();
+    plant_files(&scene.tree.join("later"), FILES, FILE_BYTES, 5);
+    scene.backup();
+    scene.copy_catalog();
+    scene.server.admin(&["pool", "copy", "NEW"]);
+    let (dir, port) = (scene.server.dir().to_owned(), scene.server.port());
+    scene.server.kill9();
+    fs::remove_dir_all(&dir).unwrap();
+    // The older one is found first.
+    let later = scene.scratch.join("found later");
+    fs::rename(&new, &later).unwrap();
+    fs::rename(&safe, &old).unwrap();
+    recover(&dir, &file, &[]).expect(&[0]);
+    let before = packs(&later);
+    fs::rename(&later, &new).unwrap();
+    scene.server = Server::start_at(&dir, port);
+    scene.server.admin(&["pool", "copy"]);
+    assert_eq!(packs(&new).len(), before.len(), "nothing of it is taken for unneeded");
+    assert!(new.join("catalogue/0000000002.copy").try_exists().unwrap());
+    // So the newer state can still be had.
+    scene.server.kill9();
+    fs::remove_dir_all(&dir).unwrap();
+    let made = recover(&dir, &file, &[]).expect(&[0]).json();
+    assert_eq!((&made["copy"], &made["versions_lost"]), (&2.into(), &0.into()), "{made}");
+    scene.server = Server::start_at(&dir, port);
+    scene.compare("out");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,11 +36,16 @@ impl Drop for Ended<'_> {
 
 /// Writes the same count to two files, one after the other, until `stop`.
 fn count_in_step(folder: &Path, stop: &AtomicBool) {
+    // Written over in place: no state of them is empty.
+    let files = ["first", "second"].map(|name| {
+        fs::write(folder.join(name), format!("{:020}", 0)).unwrap();
+        File::options().write(true).open(folder.join(name)).unwrap()
+    });
     let mut count = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         count += 1;
-        for name in ["first", "second"] {
-            fs::write(folder.join(name), format!("{count:020}")).unwrap();
+        for file in &files {
+            file.write_all_at(format!("{count:020}").as_bytes(), 0).unwrap();
         }
     }
 }

@@ -22,18 +22,27 @@ pub(super) struct Marks {
     pub(super) delay_days: u16,
 }
 
+impl Marks {
+    /// Whether so much is used, of so much, that packs leave.
+    pub(super) fn is_passed(self, (used, max): (u64, u64)) -> bool {
+        used > share(max, self.high_percent)
+    }
+}
+
+fn share(max: u64, percent: u8) -> u64 {
+    u64::try_from(u128::from(max) * u128::from(percent) / 100).unwrap_or(u64::MAX)
+}
+
 /// The packs that are to leave a pool of which `used` of `max` bytes are used, the oldest first.
 pub(super) fn leaving(
     residents: &[Resident],
     (used, max): (u64, u64),
     marks: Marks,
 ) -> Vec<(PackNumber, u64)> {
-    let share = |percent: u8| u64::try_from(u128::from(max) * u128::from(percent) / 100);
-    let high = share(marks.high_percent).unwrap_or(u64::MAX);
-    let low = share(marks.low_percent).unwrap_or(u64::MAX);
-    if used <= high {
+    if !marks.is_passed((used, max)) {
         return Vec::new();
     }
+    let (high, low) = (share(max, marks.high_percent), share(max, marks.low_percent));
     let is_old = |resident: &Resident| resident.days >= u64::from(marks.delay_days);
     let mut order: Vec<&Resident> = residents.iter().collect();
     order.sort_by_key(|resident| (!is_old(resident), resident.pack));

@@ -1,11 +1,11 @@
 //! Copying packs to copy pools, passing them on, repairing them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use catalog::{EventRow, PackState, PoolRow, Write};
+use catalog::{EventRow, PackRow, PackState, PoolRow, Write};
 use model::{PackNumber, PoolId};
 use pool::PutError;
 use tonic::Status;
@@ -13,10 +13,13 @@ use tonic::Status;
 use super::{FIRST, failed, find, plan};
 use crate::catalog_copy;
 use crate::core::{Core, Use};
+use crate::recovery;
 use crate::refusal;
 
 /// A server with copy pools seals what is open so often, so that it can be copied.
 const SEAL_EVERY: Duration = Duration::from_secs(4 * 3600);
+/// Packs copied to one pool before the others have their turn: 16 GiB.
+const COPIED_MAX: usize = 256;
 
 /// What a run over packs has come to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -52,7 +55,7 @@ pub(super) fn only(core: &Core) -> Result<Only<'_>, Status> {
 
 /// A run over packs.
 struct Run<'a> {
-    core: &'a Core,
+    core: &'a Arc<Core>,
     outcome: Outcome,
     listener: Listener<'a>,
     _reading: Use,
@@ -99,7 +102,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What nothing needs is neither copied nor moved.
+/// What nothing needs is neither moved nor repaired.
 fn is_needed(state: PackState) -> bool {
     matches!(state, PackState::Sealed | PackState::Damaged)
 }
@@ -108,8 +111,10 @@ fn is_needed(state: PackState) -> bool {
 pub(super) fn missing(core: &Core, pool: PoolId) -> Result<Vec<(PackNumber, u64)>, Status> {
     let rows = core.catalog.packs().map_err(failed)?;
     let there = core.pools.packs_of(pool);
-    let lacks = |pack: PackNumber| !there.contains_key(&pack);
-    let missing = rows.into_iter().filter(|row| is_needed(row.state) && lacks(row.number));
+    // One of another length is another's. What is condemned may be named by the newest copy of the
+    // catalogue.
+    let lacks = |row: &PackRow| there.get(&row.number) != Some(&row.bytes);
+    let missing = rows.into_iter().filter(|row| row.state.is_sealed() && lacks(row));
     Ok(missing.map(|row| (row.number, row.bytes)).collect())
 }
 
@@ -119,19 +124,16 @@ fn seal(core: &Core) -> Result<(), Status> {
     core.commit(Vec::new())
 }
 
-/// Gives the copy pool `name`, or all of them, what they lack; all there is, if `seals`.
+/// Gives the copy pool `name`, or all of them, what they lack, up to the last byte that was
+/// committed.
 pub(crate) fn copy(
     core: &Arc<Core>,
     name: &str,
-    seals: bool,
     listener: Listener<'_>,
 ) -> Result<Outcome, Status> {
     let _only = only(core)?;
-    if seals {
-        seal(core)?;
-    }
-    let rows = core.catalog.pools().map_err(failed)?;
     let pools: Vec<PoolRow> = if name.is_empty() {
+        let rows = core.catalog.pools().map_err(failed)?;
         rows.into_iter().filter(|row| row.is_copy).collect()
     } else {
         vec![find(core, name)?]
@@ -140,26 +142,44 @@ pub(crate) fn copy(
         let message = format!("pool {} is no copy pool; 'pool add --copy' makes one", primary.name);
         return Err(Status::invalid_argument(message));
     }
+    seal(core)?;
+    let (there, away): (Vec<PoolRow>, Vec<PoolRow>) =
+        pools.into_iter().partition(|row| core.pools.usage(row.id).is_there);
     let mut run = Run::new(core, listener);
-    for row in pools {
-        if !core.pools.usage(row.id).is_there {
-            if name.is_empty() {
-                continue;
-            }
+    there.iter().try_for_each(|row| run.fill(row.id, usize::MAX))?;
+    match away.first() {
+        None => Ok(run.outcome),
+        Some(row) => {
             let message = format!("pool {} is not there; is its disk mounted?", row.name);
-            return Err(Status::unavailable(message));
+            Err(Status::unavailable(message))
         }
-        forget_removed(core, row.id)?;
-        let missing = missing(core, row.id)?;
-        run.expect(&missing);
-        run.each(&missing, |pack| core.pools.put(pack, row.id).map(drop))?;
-        catalog_copy::spread(core, row.id)?;
     }
-    Ok(run.outcome)
 }
 
-/// Removes from a copy pool what was removed from the primary ones while it was away.
+impl Run<'_> {
+    /// Gives a copy pool what it lacks, at most so many packs. Only then it lets go of what was
+    /// removed from the primary pools: what came in its place is there by then.
+    fn fill(&mut self, pool: PoolId, packs_max: usize) -> Result<(), Status> {
+        let mut missing = missing(self.core, pool)?;
+        let is_all = missing.len() <= packs_max;
+        missing.truncate(packs_max);
+        self.expect(&missing);
+        let core = self.core;
+        let failures = self.outcome.failures.len();
+        self.each(&missing, |pack| core.pools.put(pack, pool).map(drop))?;
+        if is_all && self.outcome.failures.len() == failures {
+            catalog_copy::spread(core, pool)?;
+            forget_removed(core, pool)?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes from a copy pool what was removed from the primary ones.
 fn forget_removed(core: &Core, pool: PoolId) -> Result<(), Status> {
+    if recovery::check_released(core).is_err() {
+        return Ok(());
+    }
     let there = core.pools.packs_of(pool);
     // In this order: what is made between is known.
     let known: BTreeSet<PackNumber> =
@@ -214,16 +234,31 @@ fn move_on(
             .map_err(|source| pool::AppendError::Failed { pack, source }.into())
     });
     let packs = run.outcome.packs_done - before;
-    note(core, "pool drained", &format!("{packs} packs of pool {}", row.name))?;
+    if packs > 0 {
+        note(core, "pool drained", &format!("{packs} packs of pool {}", row.name))?;
+    }
     moved
 }
 
 /// The packs that are to leave the pool.
 fn leaving(core: &Core, row: &PoolRow, all: bool) -> Result<Vec<(PackNumber, u64)>, Status> {
+    let marks = plan::Marks {
+        high_percent: row.high_percent,
+        low_percent: row.low_percent,
+        delay_days: row.delay_days,
+    };
+    let usage = core.pools.usage(row.id);
+    let used = (usage.bytes, usage.bytes_max);
+    if !all && !marks.is_passed(used) {
+        return Ok(Vec::new());
+    }
     let packs = core.catalog.packs().map_err(failed)?;
     let there = core.pools.packs_of(row.id);
     let now = sys::clock::now();
     let days = |pack: PackNumber| {
+        if row.delay_days == 0 {
+            return 0;
+        }
         let arrival = core.pools.arrival(row.id, pack).ok();
         let since = arrival.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
         let secs = since.map_or(now.secs(), |since| since.as_secs().cast_signed());
@@ -240,13 +275,7 @@ fn leaving(core: &Core, row: &PoolRow, all: bool) -> Result<Vec<(PackNumber, u64
     if all {
         return Ok(residents.iter().map(|resident| (resident.pack, resident.bytes)).collect());
     }
-    let usage = core.pools.usage(row.id);
-    let marks = plan::Marks {
-        high_percent: row.high_percent,
-        low_percent: row.low_percent,
-        delay_days: row.delay_days,
-    };
-    Ok(plan::leaving(&residents, (usage.bytes, usage.bytes_max), marks))
+    Ok(plan::leaving(&residents, used, marks))
 }
 
 /// Makes every copy of these packs whole again, of what is whole somewhere; `None`: of those that
@@ -256,12 +285,16 @@ pub(crate) fn repair(
     packs: Option<&BTreeSet<PackNumber>>,
     listener: Listener<'_>,
 ) -> Result<Outcome, Status> {
-    let _only = only(core)?;
-    let mut suspects = core.pools.take_suspects();
-    match packs {
-        Some(packs) => suspects.clone_from(packs),
-        None => suspects.extend(&core.condemned().damaged),
-    }
+    // An audit has read for days by then: it waits.
+    let _only = core.tending.lock().unwrap_or_else(PoisonError::into_inner);
+    let suspects = match packs {
+        Some(packs) => packs.clone(),
+        None => {
+            let mut suspects = core.pools.take_suspects();
+            suspects.extend(&core.condemned().damaged);
+            suspects
+        }
+    };
     let rows = core.catalog.packs().map_err(failed)?;
     let suspects: Vec<(PackNumber, u64)> = rows
         .iter()
@@ -310,34 +343,56 @@ fn note(core: &Core, what: &str, details: &str) -> Result<(), Status> {
 }
 
 /// What the server does by itself, now and then: repairs what a copy had to serve, passes on what
-/// is above a mark, copies what has no second copy.
-pub(crate) fn tend(core: &Arc<Core>, sealed: &mut std::time::Instant) -> Result<(), Status> {
-    let come = core.pools.refresh().map_err(|error| Status::unavailable(error.to_string()))?;
-    for pool in come {
+/// is above a mark, copies what has no second copy. What one of these meets holds up no other.
+pub(crate) fn tend(core: &Arc<Core>, sealed: &mut std::time::Instant) {
+    for pool in core.pools.refresh() {
         tracing::info!(%pool, "a pool is back");
     }
-    let mut go_on = |_: &Outcome| true;
-    let suspects = core.pools.take_suspects();
-    if !suspects.is_empty() {
-        let outcome = repair(core, Some(&suspects), &mut go_on)?;
-        tracing::warn!(packs = outcome.packs_done, left = outcome.failures.len(), "repaired");
-    }
-    let rows = core.catalog.pools().map_err(failed)?;
+    told("repair", repair_suspects(core));
+    let rows = match core.catalog.pools() {
+        Ok(rows) => rows,
+        Err(error) => return told("pools", Err(failed(error))),
+    };
     for row in rows.iter().filter(|row| row.next.is_some()) {
-        let outcome = drain(core, &row.name, false, &mut go_on)?;
-        if outcome.packs > 0 {
-            tracing::info!(pool = row.name, packs = outcome.packs_done, "drained");
+        told(&row.name, drain(core, &row.name, false, &mut |_| true));
+    }
+    let has_copies = rows.iter().any(|row| row.is_copy);
+    if has_copies && sealed.elapsed() > SEAL_EVERY {
+        *sealed = sys::clock::monotonic();
+        told("seal", seal(core).map(|()| Outcome::default()));
+    }
+    for row in rows.iter().filter(|row| row.is_copy) {
+        if core.pools.usage(row.id).is_there {
+            told(&row.name, copy_some(core, row.id));
         }
     }
-    if rows.iter().any(|row| row.is_copy) {
-        let seals = sealed.elapsed() > SEAL_EVERY;
-        if seals {
-            *sealed = sys::clock::monotonic();
+}
+
+fn repair_suspects(core: &Arc<Core>) -> Result<Outcome, Status> {
+    let suspects = core.pools.take_suspects();
+    if suspects.is_empty() {
+        return Ok(Outcome::default());
+    }
+    repair(core, Some(&suspects), &mut |_| true)
+}
+
+fn copy_some(core: &Arc<Core>, pool: PoolId) -> Result<Outcome, Status> {
+    let _only = only(core)?;
+    let mut go_on = |_: &Outcome| true;
+    let mut run = Run::new(core, &mut go_on);
+    run.fill(pool, COPIED_MAX)?;
+    Ok(run.outcome)
+}
+
+fn told(what: &str, outcome: Result<Outcome, Status>) {
+    match outcome {
+        Ok(Outcome { packs: 0, .. }) => {}
+        Ok(Outcome { packs_done, bytes_done, failures, .. }) => {
+            let left = failures.len();
+            tracing::info!(what, packs_done, bytes_done, left, "packs were looked after");
         }
-        let outcome = copy(core, "", seals, &mut go_on)?;
-        if outcome.packs > 0 {
-            tracing::info!(packs = outcome.packs_done, bytes = outcome.bytes_done, "copied");
+        Err(status) => {
+            tracing::warn!(what, error = status.message(), "packs were not looked after");
         }
     }
-    Ok(())
 }

@@ -167,10 +167,36 @@ impl World {
                 }
             }
         }
+        self.compare_copies();
         let made = catalog_copy::run(&self.core, &mut |_| true);
         let ended = made.map(|_| ()).map_err(|status| status.code());
         // One is being made for a reclamation.
         assert!(matches!(ended, Ok(()) | Err(tonic::Code::Aborted)), "{ended:?}");
+    }
+
+    /// What the newest copy of the catalogue names that the copy pool has, is in that pool: it is
+    /// enough, should all others be lost.
+    fn compare_copies(&self) {
+        let rows = self.core.catalog.pools().expect("are listed");
+        let pool = rows.iter().find(|row| row.is_copy).expect("there is one").id;
+        let files = self.core.pools.files(pool).expect("are listed");
+        let Some(newest) = files.last() else { return };
+        let bytes = self.core.pools.read_file(pool, newest).expect("is read");
+        let copy = format::catalog_copy::CatalogCopy::decode(&bytes).expect("is whole");
+        let there = self.core.pools.packs_of(pool);
+        assert!(copy.places.iter().all(|place| there.contains_key(&place.pack())));
+        let path = self.folder.join("from the copies");
+        drop(std::fs::remove_file(&path));
+        catalog_copy::restore(&self.core.pools, &copy, &path).expect("is whole");
+        let old = catalog::sqlite::Sqlite::open(&path).expect("a catalogue");
+        let everything = PageSpan::Subtree(DirPath::above_root());
+        let pages = catalog::Catalog::pages(&old, self.filespace, &everything, None, 99);
+        for page in pages.expect("are read") {
+            let objects = decode_page(&page).expect("a page");
+            for place in objects.iter().flat_map(places) {
+                assert!(there.contains_key(&place.pack()), "{place:?} has no second copy");
+            }
+        }
     }
 
     /// Copies packs or moves them on; may be cancelled anywhere.
@@ -182,7 +208,7 @@ impl World {
         let core = Arc::clone(&self.core);
         let mut go_on = |_: &pools::Outcome| !cancels || self.random.below(3) > 0;
         let outcome = match core.pools.horizon().0 % 2 {
-            0 => pools::copy(&core, "", true, &mut go_on),
+            0 => pools::copy(&core, "", &mut go_on),
             _ => pools::drain(&core, "PRIMARY", true, &mut go_on),
         };
         let ended = outcome.map(|_| ()).map_err(|status| status.code());
@@ -454,7 +480,7 @@ fn history(seed: u64) {
     let order = Order { is_dry: false, dead_percent: 50 };
     run(&world.core, order, &mut |_| true).expect("runs");
     assert_eq!(world.core.pools.sealed(), [], "seed {seed}");
-    pools::copy(&world.core, "", true, &mut |_| true).expect("there is nothing to copy");
+    pools::copy(&world.core, "", &mut |_| true).expect("there is nothing to copy");
     for row in world.core.catalog.pools().expect("are listed") {
         assert!(world.core.pools.packs_of(row.id).is_empty(), "seed {seed}: pool {}", row.name);
     }

@@ -29,6 +29,7 @@ pub(crate) fn a_pool_is_as_it_was_put(engine: &dyn Engine) {
     let catalog = engine.reopen(catalog);
     assert_eq!(catalog.pools().expect("are listed"), [first.clone(), copies.clone()]);
     let changed = PoolRow {
+        mark: [8; 16],
         next: Some(copies.id),
         capacity_bytes: Some(1 << 50),
         high_percent: 80,

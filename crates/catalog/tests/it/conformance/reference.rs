@@ -181,7 +181,11 @@ impl Reference {
             state: if is_sealed { PackState::Sealed } else { PackState::Open },
             bytes: u64::from(bytes),
         };
-        self.packs.insert(pack.number, pack.clone());
+        let is_old = pack.state == PackState::Open
+            && self.packs.get(&pack.number).is_some_and(|known| known.state.is_sealed());
+        if !is_old {
+            self.packs.insert(pack.number, pack.clone());
+        }
         Write::PutPack(pack)
     }
 

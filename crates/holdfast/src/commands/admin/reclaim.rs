@@ -24,6 +24,10 @@ pub(crate) struct Args {
     /// Write packs again of which so many per cent are dead; as server.toml says unless given
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     dead_percent: Option<u32>,
+    /// Of a server that was made again: all is as it should be, and what its catalogue does not
+    /// name may go
+    #[arg(long, conflicts_with = "dry_run")]
+    release: bool,
 }
 
 pub(super) fn run(
@@ -32,7 +36,7 @@ pub(super) fn run(
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     let dead_percent = args.dead_percent.unwrap_or(0);
-    let request = ReclaimRequest { dry_run: args.dry_run, dead_percent };
+    let request = ReclaimRequest { dry_run: args.dry_run, dead_percent, release: args.release };
     let global = &context.global;
     let shows = !global.quiet && (global.progress || output::stderr_is_terminal());
     let outcome = admin.reclaim(request, &mut |reply| {
