@@ -248,7 +248,9 @@ fn remove(path: &[u8], object: &Object) -> Result<bool, String> {
     let archived = &object.stat;
     let is_same = found.is_some_and(|found| {
         let stat = found.stat;
-        let same_ctime = archived.ctime == NO_CHANGE_TIME || stat.ctime == archived.ctime;
+        // Deleting one name of several changes the time at the others.
+        let same_ctime =
+            archived.linked || archived.ctime == NO_CHANGE_TIME || stat.ctime == archived.ctime;
         (stat.kind, stat.size, stat.mtime, stat.inode)
             == (archived.kind, archived.size, archived.mtime, archived.inode)
             && same_ctime

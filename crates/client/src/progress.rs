@@ -51,7 +51,7 @@ impl Progress {
         self.stop.store(true, Relaxed);
     }
 
-    pub(crate) fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed)
     }
 

@@ -4,36 +4,43 @@
 use std::io;
 use std::process::{Command, Stdio};
 
-use client::Commands;
+use client::{BackupReport, Commands};
 
-use crate::error::{CommandError, NOT_DONE, WARNED};
+use crate::error::{CommandError, NOT_DONE};
 use crate::output;
 
 /// What the command behind a backup finds its exit code in.
 const EXIT_CODE: &str = "HOLDFAST_EXIT_CODE";
 
 /// Runs `work` between the commands. If the one before fails, neither `work` nor the one behind
-/// runs; the one behind runs whatever has come of `work`, and its failure is a warning.
+/// runs; the one behind runs whatever has come of `work`, also when somebody has stopped it before
+/// it began, and its failure is a warning of the report.
 pub(crate) fn run(
     commands: &Commands,
-    work: impl FnOnce() -> Result<u8, CommandError>,
-) -> Result<u8, CommandError> {
+    is_stopped: impl Fn() -> bool,
+    work: impl FnOnce() -> Result<BackupReport, CommandError>,
+) -> Result<BackupReport, CommandError> {
     if let Some(pre) = &commands.pre {
         ended(pre, &mut shell(pre)).map_err(|what| {
             let message = format!("the command before the backup {what}; nothing was backed up");
             CommandError::new(message)
         })?;
     }
-    let done = work();
+    let mut done = if is_stopped() {
+        Err(CommandError::new("stopped before the backup began"))
+    } else {
+        work()
+    };
     let Some(post) = &commands.post else { return done };
-    let code = *done.as_ref().unwrap_or(&NOT_DONE);
-    match ended(post, shell(post).env(EXIT_CODE, code.to_string())) {
-        Ok(()) => done,
-        Err(what) => {
-            output::say(&format!("warning: the command behind the backup {what}"));
-            done.map(|code| code.max(WARNED))
+    let code = done.as_ref().map_or(NOT_DONE, BackupReport::exit_code);
+    if let Err(what) = ended(post, shell(post).env(EXIT_CODE, code.to_string())) {
+        let warning = format!("the command behind the backup {what}");
+        match &mut done {
+            Ok(report) => report.warnings.push(warning),
+            Err(_) => output::say(&format!("warning: {warning}")),
         }
     }
+    done
 }
 
 /// A shell with `command`, which reads nothing and writes to standard error.
@@ -60,23 +67,39 @@ mod tests {
         Commands { pre: Some(pre.to_owned()), post: Some(post.to_owned()) }
     }
 
+    fn report(failed: u64) -> BackupReport {
+        BackupReport { failed, ..BackupReport::default() }
+    }
+
     #[test]
     fn a_failed_command_before_stops_everything() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("mark");
         let post = format!("touch {}", mark.display());
-        let done = run(&commands("exit 3", &post), || unreachable!("the command before failed"));
+        let work = || unreachable!("the command before failed");
+        let done = run(&commands("exit 3", &post), || false, work);
         assert!(done.unwrap_err().message.contains("('exit 3') ended with exit status: 3"));
         assert!(!mark.try_exists().unwrap());
     }
 
     #[test]
     fn the_command_behind_knows_what_has_come_of_it() {
-        assert_eq!(run(&commands("true", "test $HOLDFAST_EXIT_CODE = 4"), || Ok(4)).unwrap(), 4);
-        assert_eq!(run(&commands("true", "test $HOLDFAST_EXIT_CODE = 4"), || Ok(0)).unwrap(), 8);
-        let failed = run(&commands("true", "test $HOLDFAST_EXIT_CODE = 12"), || {
-            Err(CommandError::new("no server"))
-        });
+        let test = |code: u8| commands("true", &format!("test $HOLDFAST_EXIT_CODE = {code}"));
+        let go_on = || false;
+        assert_eq!(run(&test(4), go_on, || Ok(report(1))).unwrap().exit_code(), 4);
+        let warned = run(&test(4), go_on, || Ok(report(0))).unwrap();
+        assert_eq!((warned.exit_code(), warned.warnings.len()), (8, 1));
+        let failed = run(&test(12), go_on, || Err(CommandError::new("no server")));
         assert_eq!(failed.unwrap_err().message, "no server");
+    }
+
+    #[test]
+    fn who_is_stopped_before_the_backup_lets_the_application_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("mark");
+        let post = format!("test $HOLDFAST_EXIT_CODE = 12 && touch {}", mark.display());
+        let work = || unreachable!("it was stopped");
+        assert!(run(&commands("true", &post), || true, work).is_err());
+        assert!(mark.try_exists().unwrap());
     }
 }

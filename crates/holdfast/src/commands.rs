@@ -17,6 +17,7 @@ mod status;
 mod undelete;
 mod verify;
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -80,7 +81,8 @@ fn run(arguments: Arguments) -> Result<u8, CommandError> {
         (false, false, false) => Level::Command,
     })?;
     let format = if global.json { Format::Json } else { Format::Text };
-    let mut context = Context { output: Output::new(format, global.quiet), global };
+    let mut context =
+        Context { output: Output::new(format, global.quiet), global, progress: OnceCell::new() };
     let done = match command {
         Command::Server(args) => server::run(args, &mut context),
         Command::Admin(args) => admin::run(args, &mut context),
@@ -109,6 +111,7 @@ fn run(arguments: Arguments) -> Result<u8, CommandError> {
 pub(crate) struct Context {
     global: Global,
     output: Output,
+    progress: OnceCell<Arc<Progress>>,
 }
 
 impl Context {
@@ -127,14 +130,23 @@ impl Context {
     ) -> Result<T, CommandError> {
         sys::process::raise_open_files();
         let client = self.client()?;
-        let progress = Arc::new(Progress::default());
-        interrupt::watch(&progress, self.global.quiet)?;
+        let progress = self.progress()?;
         let terminal = output::stderr_is_terminal();
         let mode = Mode::choose(self.global.progress, self.global.quiet, terminal);
         let meter = Meter::start(&progress, mode);
         let result = work(&client, &progress);
         drop(meter);
         Ok(result?)
+    }
+
+    /// The progress that a signal stops; signals are caught from the first call on.
+    fn progress(&self) -> Result<Arc<Progress>, CommandError> {
+        if let Some(progress) = self.progress.get() {
+            return Ok(Arc::clone(progress));
+        }
+        let progress = Arc::new(Progress::default());
+        interrupt::watch(&progress, self.global.quiet)?;
+        Ok(Arc::clone(self.progress.get_or_init(|| progress)))
     }
 
     /// How many failures a text names.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -64,6 +65,8 @@ impl Output {
                 .args(["-c", &self.command])
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
+                // Killed, it is killed with all that it has started.
+                .process_group(0)
                 .spawn()?;
             self.running = child.stdout.take().map(|output| (child, output));
         }
@@ -97,7 +100,7 @@ impl Drop for Output {
     fn drop(&mut self) {
         if let Some((child, _)) = &mut self.running {
             // It may have ended by itself: then there is nothing to kill, and nothing to say.
-            let _killed = child.kill();
+            let _killed = sys::process::kill_group(child.id());
             let _status = child.wait();
         }
     }

@@ -41,7 +41,7 @@ use open::OpenPack;
 use state::{Recent, State};
 
 pub use copy::PutError;
-pub use member::{Mark, PoolSpec, Role, Usage, is_empty, is_marked, mark, read_mark, unmark};
+pub use member::{Mark, PoolSpec, Role, Usage, is_empty, is_marked, lock, mark, read_mark, unmark};
 
 /// Bytes of quanta at which a pack is sealed.
 pub const PACK_BYTES: u64 = 64 << 20;
@@ -76,6 +76,9 @@ pub enum ReadError {
     /// No such pack, or no such chunk in it.
     #[error("pack {pack} has no chunk {index}")]
     Missing { pack: PackNumber, index: u32 },
+    /// It may be in a pool that is not there.
+    #[error("pack {pack} is in no pool that is there; is a disk not mounted?")]
+    Away { pack: PackNumber },
     /// The pack's bytes are not what was written: read a copy.
     #[error("pack {pack} is damaged")]
     Damaged { pack: PackNumber, source: Damaged },
@@ -175,6 +178,7 @@ impl Pools {
             news: Vec::new(),
             suspects: BTreeSet::new(),
             given_up: BTreeMap::new(),
+            last_failure: ("a pool's disk is gone".to_owned(), false),
         };
         let pools = Self { key, state: Mutex::new(state), syncing: Mutex::new(()) };
         Ok((pools, opened))
@@ -241,7 +245,7 @@ impl Pools {
                 state.set_bytes(pool, pack, bytes);
                 return Ok(place);
             }
-            Err(error) => Self::append_error(pack, &folder, error),
+            Err(error) => state.failure(pack, error),
         };
         if matches!(error, AppendError::Failed { .. }) {
             state.give_up(pack);
@@ -315,6 +319,11 @@ impl Pools {
     /// durable once it was synced; else it may be lost, whoever's sync it was that failed.
     pub fn failures(&self) -> usize {
         self.state().given_up.len()
+    }
+
+    /// Why the last of them failed, and whether for want of space.
+    pub fn last_failure(&self) -> (String, bool) {
+        self.state().last_failure.clone()
     }
 
     /// Takes the outcomes of syncing into the state; the first failure is the caller's.
@@ -436,7 +445,7 @@ impl Pools {
             }
             // It may have moved on meanwhile.
             if self.homes(pack) == homes {
-                return Err(failure.unwrap_or(ReadError::Missing { pack, index: 0 }));
+                return Err(failure.unwrap_or_else(|| self.state().absence(pack)));
             }
         }
     }
@@ -558,6 +567,35 @@ impl Pools {
         let table = self.first(pack, |pool| self.table_at(pool, pack))?;
         let bytes = table.end() + table.encode_footer().len() as u64;
         Ok((table, bytes))
+    }
+
+    /// Looks for a sealed pack in the folders of all pools that are there: it may have been taken
+    /// away, or put back, by hand.
+    pub fn look_for(&self, pack: PackNumber) {
+        let folders: Vec<(PoolId, PathBuf, PoolSpec)> = {
+            let state = self.state();
+            if state.open_pack(pack).is_some() || state.being_sealed.contains_key(&pack) {
+                return;
+            }
+            let there = state.members.values().filter(|member| member.is_there);
+            let place = |member: &Member| (member.spec.id, member.path(pack), member.spec.clone());
+            there.map(place).collect()
+        };
+        for (pool, path, spec) in folders {
+            let found = std::fs::metadata(&path).map(|metadata| metadata.len());
+            let is_gone = matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound);
+            let mut state = self.state();
+            let Some(member) = state.members.get_mut(&pool) else { continue };
+            match found {
+                Ok(bytes) if !member.packs.contains_key(&pack) => member.put(pack, bytes),
+                Err(_) if is_gone && is_marked(&spec) && member.packs.contains_key(&pack) => {
+                    member.remove(pack);
+                }
+                _ => continue,
+            }
+            state.files.forget((pool, pack));
+            state.tables.forget(pack);
+        }
     }
 
     /// Whether `pack` still takes quanta or waits for its footer.

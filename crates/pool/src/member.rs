@@ -82,6 +82,12 @@ pub fn read_mark(folder: &Path) -> Option<Mark> {
     Some(Mark(mark))
 }
 
+/// Has nobody else use the folder of a pool until what is returned is dropped; `None` while
+/// somebody does.
+pub fn lock(folder: &Path) -> io::Result<Option<sys::durable::Lock>> {
+    sys::durable::Lock::try_exclusive(&folder.join(MARK_FILE))
+}
+
 /// Whether the folder has no packs.
 pub fn is_empty(folder: &Path) -> io::Result<bool> {
     Ok(folder::list(folder)?.is_empty())

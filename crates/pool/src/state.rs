@@ -12,7 +12,7 @@ use model::{DomainId, PackNumber, PoolId};
 
 use crate::member::{Member, is_marked};
 use crate::open::{self, OpenPack};
-use crate::{AppendError, Found, PackNews, Pools};
+use crate::{AppendError, Found, PackNews, Pools, ReadError};
 
 pub(crate) struct State {
     pub(crate) next_pack: PackNumber,
@@ -30,6 +30,8 @@ pub(crate) struct State {
     pub(crate) suspects: BTreeSet<PackNumber>,
     /// Packs that failed, with the count of their chunks that were durable by then.
     pub(crate) given_up: BTreeMap<PackNumber, u32>,
+    /// Why the last of them failed, and whether for want of space.
+    pub(crate) last_failure: (String, bool),
 }
 
 /// The few things used last.
@@ -144,6 +146,15 @@ impl State {
         self.members.insert(member.spec.id, member);
     }
 
+    /// Why nobody has `pack`.
+    pub(crate) fn absence(&self, pack: PackNumber) -> ReadError {
+        if self.members.values().all(|member| member.is_there) {
+            ReadError::Missing { pack, index: 0 }
+        } else {
+            ReadError::Away { pack }
+        }
+    }
+
     /// The pools that new packs go to, in the order in which they are tried.
     pub(crate) fn chain(&self) -> Vec<PoolId> {
         let first = self.members.values().find(|member| member.is_primary());
@@ -164,10 +175,13 @@ impl State {
         AppendError::Away { folder }
     }
 
-    pub(crate) fn failure(&self, pack: PackNumber, error: io::Error) -> AppendError {
+    pub(crate) fn failure(&mut self, pack: PackNumber, error: io::Error) -> AppendError {
         let member = self.members.values().find(|member| member.packs.contains_key(&pack));
         let folder = member.map(|member| member.spec.folder.clone()).unwrap_or_default();
-        Pools::append_error(pack, &folder, error)
+        let text = format!("pack {pack} in {}: {error}", folder.display());
+        let error = Pools::append_error(pack, &folder, error);
+        self.last_failure = (text, matches!(error, AppendError::Full { .. }));
+        error
     }
 
     pub(crate) fn set_bytes(&mut self, pool: PoolId, pack: PackNumber, bytes: u64) {

@@ -284,7 +284,12 @@ impl Admin for AdminApi {
         let core = Arc::clone(&self.core);
         let request = request.into_inner();
         Ok(Response::new(told(tend_reply, move |listener| match request.work() {
-            Work::Copy => pools::copy(&core, &request.pool, listener),
+            Work::Copy => {
+                if core.config.catalog_copy_hours > 0 && core.pools.usage(pools::FIRST).is_there {
+                    catalog_copy::run(&core, &mut |_| true)?;
+                }
+                pools::copy(&core, &request.pool, listener)
+            }
             Work::Drain => pools::drain(&core, &request.pool, request.all, listener),
             Work::Repair => pools::repair(&core, None, listener),
         })))
@@ -447,6 +452,7 @@ fn audit_reply(outcome: &audit::Outcome, is_last: bool) -> proto::AuditReply {
     };
     if is_last {
         reply.damages = outcome.damages.iter().take(DAMAGES_MAX).map(damage).collect();
+        reply.away.clone_from(&outcome.away);
         reply.victims = outcome.victims.named.iter().map(victim).collect();
     }
     reply

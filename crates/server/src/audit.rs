@@ -53,6 +53,8 @@ pub(crate) struct Outcome {
     pub(crate) victims: Victims,
     /// The names of the pools.
     pub(crate) pools: BTreeMap<PoolId, String>,
+    /// Of those that are not there, so that they were not looked at.
+    pub(crate) away: Vec<String>,
 }
 
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
@@ -72,7 +74,7 @@ pub(crate) fn run(
         decompressor: Decompressor::new().map_err(none)?,
         raw: RawQuantum::default(),
         started: sys::clock::monotonic(),
-        outcome: Outcome { pools: names(core)?, ..Outcome::default() },
+        outcome: begin(core)?,
         listener,
     };
     audit.packs()?;
@@ -87,9 +89,15 @@ pub(crate) fn run(
     Ok(audit.outcome)
 }
 
-fn names(core: &Core) -> Result<BTreeMap<PoolId, String>, Status> {
+fn begin(core: &Core) -> Result<Outcome, Status> {
+    core.pools.refresh();
     let rows = core.catalog.pools().map_err(|error| refusal::catalog(&error))?;
-    Ok(rows.into_iter().map(|row| (row.id, row.name)).collect())
+    let away = rows.iter().filter(|row| !core.pools.usage(row.id).is_there);
+    Ok(Outcome {
+        away: away.map(|row| row.name.clone()).collect(),
+        pools: rows.iter().map(|row| (row.id, row.name.clone())).collect(),
+        ..Outcome::default()
+    })
 }
 
 impl Outcome {
@@ -124,6 +132,7 @@ impl Audit<'_> {
     }
 
     fn pack(&mut self, pack: PackNumber) -> Result<(), Status> {
+        self.core.pools.look_for(pack);
         let homes = self.core.pools.homes(pack);
         if !self.core.pools.has_primary(pack) {
             self.damaged(pack, pools::FIRST, None, "no primary pool has it".to_owned());

@@ -16,14 +16,14 @@
 //! is gone, pages go in batches before the directory itself does; a crash between leaves a
 //! directory that the next backup finds gone again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::change::{Changed, apply, deactivate};
 use catalog::{ArchiveChange, Day, Filespace, Node, PageKey, PageRow, PageSpan, SessionRow, Write};
 use format::page;
-use model::{DirPath, FilespaceId, Kind, Object, PlaceCode as _, ServerTime};
+use model::{ClassId, DirPath, FilespaceId, Kind, Object, PlaceCode as _, ServerTime};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tonic::{Status, Streaming};
@@ -136,7 +136,12 @@ async fn open_session(
         let claim = core.claim(filespace.id)?;
         let filling = core.use_packs(true);
         let opened = proto::Opened { session: core.next_session().0 };
+        let domains = core.catalog.domains().map_err(failed)?;
+        let domain = domains.iter().find(|domain| domain.id == node.domain);
+        let classes = domain.map_or(&[][..], |domain| &domain.active.classes);
+        let locked = classes.iter().filter(|class| class.is_locked(now));
         let session = Session {
+            locked: locked.map(|class| class.id).collect(),
             core,
             node,
             filespace,
@@ -209,6 +214,8 @@ struct Session {
     filespace: Filespace,
     /// The archive that the filespace is a part of.
     archive: Option<u64>,
+    /// Classes that let go of nothing before a day.
+    locked: BTreeSet<ClassId>,
     started: ServerTime,
     quanta: Quanta,
     /// The quantum numbers of the last transactions, oldest first.
@@ -317,8 +324,9 @@ impl Session {
         now: ServerTime,
         prepared: &mut Prepared,
     ) -> Result<(), Status> {
-        let Resolved { key, change, rejected } = resolved;
+        let Resolved { key, mut change, rejected } = resolved;
         let current = self.current(&key, prepared)?;
+        keep_locked(&self.locked, &current, &mut change.updated);
         if self.archive.is_some() {
             archive::grow(&mut prepared.archived, &current, &change.backed_up);
         }
@@ -396,6 +404,20 @@ impl Session {
             report: close.report_json.clone(),
         };
         self.core.commit(vec![Write::AddSession(session)])
+    }
+}
+
+/// What is bound to a locked class stays so: another class might keep it for less long. A new
+/// version may be bound to another; the one before it keeps its own.
+fn keep_locked(locked: &BTreeSet<ClassId>, current: &[Object], updated: &mut [Object]) {
+    if locked.is_empty() {
+        return;
+    }
+    for object in updated {
+        let before = current.iter().find(|known| known.name == object.name);
+        if let Some(before) = before.filter(|before| locked.contains(&before.class)) {
+            object.class = before.class;
+        }
     }
 }
 

@@ -87,6 +87,8 @@ pub enum ConfigError {
 pub enum InitError {
     #[error("{folder} is not empty; choose a new folder for the server")]
     NotEmpty { folder: PathBuf },
+    #[error("{folder} is the pool of another server; choose another folder for this one's")]
+    PoolTaken { folder: PathBuf },
     #[error("{address} is no address to listen on; give HOST:PORT")]
     Listen { address: String, source: io::Error },
     #[error("cannot make the server in {folder}")]
@@ -160,6 +162,9 @@ pub fn init(
     config.check_catalog()?;
     std::net::ToSocketAddrs::to_socket_addrs(listen)
         .map_err(|source| InitError::Listen { address: listen.to_owned(), source })?;
+    if pool::read_mark(&pool_folder).is_some() {
+        return Err(InitError::PoolTaken { folder: pool_folder });
+    }
     make_empty(folder)?;
     std::fs::create_dir_all(&pool_folder).map_err(failed)?;
     let (ca_pem, ca_key) = authority::make_ca(sys::clock::system())?;

@@ -47,6 +47,8 @@ pub(crate) struct Core {
     pub(crate) condemned: RwLock<Condemned>,
     /// Who reads or fills packs, since when.
     pub(crate) users: Users,
+    /// Keep other servers from the folders of the pools.
+    pub(crate) locks: Mutex<BTreeMap<PathBuf, sys::durable::Lock>>,
     /// Held while packs are copied, moved or repaired, and while pools change.
     pub(crate) tending: Mutex<()>,
     /// Held while the catalogue is copied to the pools.
@@ -94,6 +96,7 @@ pub(crate) const CATALOG_DOMAIN: DomainId = DomainId(0);
 impl Core {
     /// Opens everything in `folder`, recovering what a dead process left.
     pub(crate) fn open(folder: &Path, config: &Config) -> Result<Self, RunError> {
+        recovery::check_catalog(folder)?;
         let catalog = catalog::sqlite::Sqlite::open(&folder.join(CATALOG_FILE))?;
         let secrets = Secrets::load(&folder.join(MASTER_KEY)).map_err(RunError::MasterKey)?;
         let catalog_packs = catalog.packs()?;
@@ -124,6 +127,7 @@ impl Core {
             sessions: AtomicU64::new(0),
             condemned: RwLock::new(condemned_packs(&catalog_packs)),
             users: Users::default(),
+            locks: Mutex::default(),
             tending: Mutex::default(),
             copying: Mutex::default(),
             recovered: AtomicBool::new(recovery::is_held(folder)),
@@ -392,9 +396,9 @@ impl Use {
         if self.core.pools.failures() == self.failures {
             return Ok(());
         }
-        Err(Status::unavailable(
-            "a pack could not be written; what was sent since is to be sent again",
-        ))
+        let (why, is_full) = self.core.pools.last_failure();
+        let text = format!("not all that was sent could be stored, run it again: {why}");
+        Err(if is_full { Status::resource_exhausted(text) } else { Status::unavailable(text) })
     }
 }
 

@@ -480,7 +480,23 @@ fn due(
         None => object_of(&rows[0])?.class,
     };
     let ended: Vec<ServerTime> = rows.iter().map(|row| row.deactivated).collect();
-    Ok(expiry::dropped(&set.backup_rules(class), active.is_some(), &ended, now))
+    let by = |class| expiry::dropped(&set.backup_rules(class), active.is_some(), &ended, now);
+    let mut due = by(class);
+    if due.is_empty() || !set.classes.iter().any(|class| class.is_locked(now)) {
+        return Ok(due);
+    }
+    // What a locked class holds stays as long as that class says, whatever the object is bound to
+    // since.
+    let mut stays = BTreeSet::new();
+    for rank in &due {
+        let own = object_of(&rows[*rank])?.class;
+        let is_locked = set.class(own).is_some_and(|class| class.is_locked(now));
+        if own != class && is_locked && !by(own).contains(rank) {
+            stays.insert(*rank);
+        }
+    }
+    due.retain(|rank| !stays.contains(rank));
+    Ok(due)
 }
 
 fn object_of(row: &VersionRow) -> Result<model::Object, Status> {

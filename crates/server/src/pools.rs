@@ -85,10 +85,6 @@ pub(crate) fn begin(
     for (row, spec) in rows.iter().zip(&specs) {
         if !pool::is_marked(spec) {
             let folder = spec.folder.display();
-            if specs.len() == 1 {
-                let source = std::io::Error::other("it is not there; is its disk mounted?");
-                return Err(RunError::Pool { folder: spec.folder.clone(), source });
-            }
             tracing::error!(%folder, "pool {} is not there; is its disk mounted?", row.name);
         }
     }
@@ -124,6 +120,33 @@ pub(crate) fn specs(rows: &[PoolRow], folder: &Path) -> Result<Vec<PoolSpec>, cr
         })
     };
     rows.iter().map(spec).collect()
+}
+
+/// Has no other server use the pools that are there, for as long as this one runs. Fails where one
+/// does.
+pub(crate) fn lock(core: &Core) -> Result<(), RunError> {
+    let rows = core.catalog.pools()?;
+    let specs = specs(&rows, &core.folder)?;
+    let mut locks = core.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // A disk that is away is let go of: it may be another's turn.
+    locks.retain(|folder, _| specs.iter().any(|s| s.folder == *folder && pool::is_marked(s)));
+    for spec in specs.into_iter().filter(pool::is_marked) {
+        if locks.contains_key(&spec.folder) {
+            continue;
+        }
+        let failed = |source| RunError::Pool { folder: spec.folder.clone(), source };
+        match pool::lock(&spec.folder) {
+            // Nobody writes there.
+            Err(error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {}
+            Err(error) => return Err(failed(error)),
+            Ok(Some(lock)) => drop(locks.insert(spec.folder, lock)),
+            Ok(None) => {
+                let source = std::io::Error::other("another server is using it");
+                return Err(RunError::Pool { folder: spec.folder, source });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Has the pools be those of the catalogue.
@@ -192,6 +215,7 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
         if !row.url.starts_with("file:///") {
             return Err(Status::invalid_argument("give the whole path, as file:///FOLDER"));
         }
+        check_apart(core, &folder)?;
         begin_folder(&folder, Mark(row.mark))?;
         core.catalog.add_pool(&row).map_err(|error| {
             // The folder was empty: without the mark it is as it was.
@@ -208,6 +232,20 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
     let what = if is_new { "pool added" } else { "pool changed" };
     domains::note(core, sys::clock::now(), what, &row.name)?;
     describe(core, &find(core, &row.name)?)
+}
+
+/// Fails where the folder lies in another pool's, or the other way round.
+fn check_apart(core: &Core, folder: &Path) -> Result<(), Status> {
+    let rows = core.catalog.pools().map_err(failed)?;
+    for row in &rows {
+        let Ok(other) = pool_folder(&row.url, &core.folder) else { continue };
+        if folder.starts_with(&other) || other.starts_with(folder) {
+            let message =
+                format!("{} is, or holds, the folder of pool {}", folder.display(), row.name);
+            return Err(Status::invalid_argument(message));
+        }
+    }
+    Ok(())
 }
 
 /// Marks the empty folder of a pool whose disk is a new one, and returns the mark: the old disk is

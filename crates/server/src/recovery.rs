@@ -43,7 +43,7 @@ const NUMBERS_LEFT_OUT: u64 = 1 << 20;
 pub enum RecoveryError {
     #[error("the recovery file is not one: {0}")]
     File(String),
-    #[error("there is no pool {name} in the recovery file; it has {known}")]
+    #[error("there is no pool {name}; it has {known}")]
     UnknownPool { name: String, known: String },
     #[error(
         "none of the pools is there: {folders}; mount one, or say where it is with --pool NAME=URL"
@@ -127,6 +127,16 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
         *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
     }
     Some(bytes)
+}
+
+/// Fails where a server that had a catalogue has none: opening it would begin a new one.
+pub(crate) fn check_catalog(folder: &Path) -> Result<(), CatalogError> {
+    let bytes = std::fs::metadata(folder.join(CATALOG_FILE)).map_or(0, |found| found.len());
+    let has_had_one = folder.join(POOLS_FILE).try_exists().unwrap_or(false);
+    if bytes == 0 && has_had_one {
+        return Err(CatalogError::Damaged("it is gone".to_owned()));
+    }
+    Ok(())
 }
 
 /// Whether the server in `folder` was made again and not released yet.
@@ -306,15 +316,21 @@ pub fn recover(
 }
 
 /// Makes the catalogue of the server in `folder` again, which must not run; what there was of it is
-/// kept under another name.
-pub fn rebuild(folder: &Path) -> Result<Rebuilt, RecoveryError> {
+/// kept under another name. `moved` pools are at other URLs now.
+pub fn rebuild(folder: &Path, moved: &[(String, String)]) -> Result<Rebuilt, RecoveryError> {
     let config = Config::load(folder)?;
     let lock = sys::durable::Lock::try_exclusive(&folder.join(CONFIG_FILE));
     let Some(_lock) = lock.map_err(disk(folder))? else {
         return Err(RunError::Locked { folder: folder.to_owned() }.into());
     };
     let secrets = Secrets::load(&folder.join(MASTER_KEY)).map_err(RunError::MasterKey)?;
-    let rows = known_pools(folder, &config)?;
+    let mut rows = known_pools(folder, &config)?;
+    for (name, url) in moved {
+        let known = rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>().join(", ");
+        let row = rows.iter_mut().find(|row| row.name.eq_ignore_ascii_case(name));
+        let unknown = || RecoveryError::UnknownPool { name: name.clone(), known };
+        row.ok_or_else(unknown)?.url.clone_from(url);
+    }
     check_any(&rows, folder)?;
     hold(folder)?;
     let aside = put_aside(folder)?;
@@ -354,7 +370,11 @@ fn check_any(rows: &[PoolRow], folder: &Path) -> Result<(), RecoveryError> {
 
 /// Renames what there is of a catalogue, and drops the index, which comes from the packs.
 fn put_aside(folder: &Path) -> Result<Option<PathBuf>, RecoveryError> {
-    let secs = sys::clock::system().secs();
+    let mut secs = sys::clock::system().secs();
+    let taken = |secs| folder.join(format!("{CATALOG_FILE}.aside-{secs}")).try_exists();
+    while taken(secs).map_err(disk(folder))? {
+        secs += 1;
+    }
     let mut aside = None;
     for suffix in ["", "-wal", "-shm"] {
         let old = folder.join(format!("{CATALOG_FILE}{suffix}"));

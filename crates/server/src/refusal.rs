@@ -41,10 +41,9 @@ pub(crate) fn catalog(error: &CatalogError) -> Status {
 pub(crate) fn append(error: &AppendError) -> Status {
     let text = chain(error);
     match error {
-        AppendError::Full { .. } => Status::resource_exhausted(text),
-        AppendError::Failed { .. } | AppendError::Away { .. } | AppendError::File { .. } => {
-            Status::unavailable(text)
-        }
+        // The administrator acts: nothing is wrong with the connection.
+        AppendError::Full { .. } | AppendError::Away { .. } => Status::resource_exhausted(text),
+        AppendError::Failed { .. } | AppendError::File { .. } => Status::unavailable(text),
     }
 }
 

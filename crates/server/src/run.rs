@@ -50,7 +50,10 @@ pub enum RunError {
     Locked { folder: PathBuf },
     #[error("cannot use the folder {folder}")]
     Folder { folder: PathBuf, source: io::Error },
-    #[error("cannot open the catalogue")]
+    #[error(
+        "cannot open the catalogue; 'holdfast server rebuild-catalog' makes it again from its \
+         copies in the pools"
+    )]
     Catalog(#[from] catalog::CatalogError),
     #[error("cannot open the pool in {folder}")]
     Pool { folder: PathBuf, source: io::Error },
@@ -94,6 +97,7 @@ pub async fn run(
         .await
         .map_err(|error| RunError::Close(error.to_string()))??;
     let core = Arc::new(core);
+    pools::lock(&core)?;
 
     let listen = |source| RunError::Listen { address: config.listen.clone(), source };
     let listener = TcpListener::bind(&config.listen).await.map_err(listen)?;

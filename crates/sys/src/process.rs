@@ -54,6 +54,13 @@ pub fn peak_memory_bytes() -> u64 {
     u64::try_from(usage(libc::RUSAGE_SELF).ru_maxrss).unwrap_or(0) * 1024
 }
 
+/// Kills the processes of the group `leader` leads.
+pub fn kill_group(leader: u32) -> std::io::Result<()> {
+    let leader = i32::try_from(leader).ok().and_then(rustix::process::Pid::from_raw);
+    let leader = leader.ok_or(std::io::ErrorKind::NotFound)?;
+    Ok(rustix::process::kill_process_group(leader, rustix::process::Signal::KILL)?)
+}
+
 /// Whether the effective user is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

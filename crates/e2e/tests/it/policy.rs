@@ -155,6 +155,44 @@ fn a_locked_class_cannot_be_shortened_by_anybody() {
 }
 
 #[test]
+fn what_a_locked_class_holds_stays_whatever_it_is_bound_to_since() {
+    let mut scene = Scene::with_files(3, 100);
+    set_policy(
+        &scene.server,
+        &["class", "STANDARD", "--retextra", "100", "--lock-until", "2099-01-01"],
+    );
+    scene.backup();
+    let none = ["--verexists", "1", "--verdeleted", "0", "--retextra", "0", "--retonly", "0"];
+    set_policy(&scene.server, &[&["class", "SHORT"], &none[..]].concat());
+    let list = scene.scratch.join("rules");
+    fs::write(&list, "include /.../* SHORT\n").unwrap();
+    let rules = ["--inclexcl", list.to_str().unwrap()];
+    fs::write(scene.file(0), "changed").unwrap();
+    scene.node.backup(&scene.tree, &rules).expect(&[0]);
+    fs::remove_file(scene.file(1)).unwrap();
+    fs::write(scene.file(0), "changed again").unwrap();
+    scene
+        .node
+        .backup(&scene.tree, &[&rules[..], &["--confirm-expire"]].concat())
+        .expect(&[0]);
+    scene.server.travel("40d");
+    scene.server.admin(&["expire", "--all"]);
+    let states = |index: usize| {
+        let rows = scene.node.list(&scene.file(index), &["--inactive"]);
+        rows.iter()
+            .map(|row| row["state"].as_str().unwrap().to_owned())
+            .collect::<String>()
+    };
+    // Of the first the state between was SHORT's to drop; what the lock held is there.
+    assert_eq!([states(0), states(1), states(2)], ["AI", "I", "A"]);
+    let class = &scene.node.list(&scene.file(2), &[])[0]["mgmt_class"];
+    assert_eq!(class, "STANDARD", "it is not rebound while it is held");
+    scene.server.travel("110d");
+    scene.server.admin(&["expire", "--all"]);
+    assert_eq!(scene.node.list(&scene.file(0), &["--inactive"]).len(), 1);
+}
+
+#[test]
 fn nonsense_is_refused_and_named() {
     let scene = Scene::new();
     let refuse = |arguments: &[&str], words: &[&str]| {

@@ -52,6 +52,16 @@ impl Scene {
         self.server.dir().join("pool")
     }
 
+    /// Has the server make no copies of its catalogue: packs are counted.
+    fn copy_no_catalog(&mut self) {
+        let config = self.server.dir().join("server.toml");
+        let own = fs::read_to_string(&config).unwrap();
+        let changed = own.replace("catalog_copy_hours = 24", "catalog_copy_hours = 0");
+        assert_ne!(changed, own);
+        fs::write(&config, changed).unwrap();
+        self.server.restart();
+    }
+
     #[track_caller]
     fn pool(&self, name: &str) -> Value {
         let all = self.server.try_admin(&["pool", "list"]).expect(&[0]).json_lines();
@@ -67,7 +77,8 @@ impl Scene {
 
 #[test]
 fn a_copy_serves_and_repairs_what_the_primary_pool_has_lost() {
-    let scene = Scene::with_files(FILES, FILE_BYTES);
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
     scene.backup();
     let copies = scene.add_pool("COPIES", &["--copy"]);
     let lacking = scene.pool("COPIES");
@@ -90,6 +101,12 @@ fn a_copy_serves_and_repairs_what_the_primary_pool_has_lost() {
         fs::read(pack).unwrap() == original
     });
     assert!(mended, "the server repairs what it has come upon");
+
+    // Taken away by hand while the server runs, and put back.
+    fs::rename(pack, scene.scratch.join("taken")).unwrap();
+    let audit = scene.server.try_admin(&["audit"]).expect(&[8]).json();
+    assert_eq!(audit["damages"][0]["repaired"], true, "{audit}");
+    assert!(fs::read(pack).unwrap() == original);
 
     damage(pack);
     damage_elsewhere(copy);
@@ -114,6 +131,7 @@ fn damage_elsewhere(path: &Path) {
 #[test]
 fn a_server_whose_primary_pool_is_gone_restores_from_the_copy() {
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
     scene.backup();
     scene.add_pool("COPIES", &["--copy"]);
     scene.server.admin(&["pool", "copy"]);
@@ -123,6 +141,8 @@ fn a_server_whose_primary_pool_is_gone_restores_from_the_copy() {
     fs::create_dir(scene.primary()).unwrap();
     scene.server.restart();
     assert_eq!(scene.pool("PRIMARY")["available"], false);
+    let audit = scene.server.try_admin(&["audit"]).expect(&[8]).json();
+    assert_eq!(audit["pools_away"], Value::from(vec!["PRIMARY"]), "{audit}");
     scene.compare("while the disk is away");
     fs::write(scene.file(1), "changed").unwrap();
     let refused = scene.node.backup(&scene.tree, &[]).expect(&[12]);
@@ -204,6 +224,7 @@ fn a_full_pool_hands_on_to_the_next() {
 #[test]
 fn reclamation_takes_copies_along() {
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
     scene.keep_only_active();
     let copies = scene.add_pool("COPIES", &["--copy"]);
     scene.backup();
@@ -242,7 +263,8 @@ fn pools_are_refused_where_they_would_lose_something() {
     refused(&["add", "A", "s3://bucket"], "file:///FOLDER");
     refused(&["add", "a b", &url(&scene.scratch.join("new"))], "cannot be the name of a pool");
     refused(&["add", "PRIMARY", &url(&scene.scratch.join("other"))], "exists already");
-    refused(&["add", "A", &url(&scene.primary())], "not empty");
+    refused(&["add", "A", &url(&scene.primary())], "folder of pool PRIMARY");
+    refused(&["add", "A", &url(&scene.primary().join("inner"))], "folder of pool PRIMARY");
     refused(&["remove", "PRIMARY"], "server.toml names it");
     refused(&["remove", "NONE"], "pool list");
     refused(&["set", "PRIMARY"], "say what to set");

@@ -9,7 +9,7 @@ use e2e::manifest::assert_same;
 use serde_json::Value;
 
 use crate::pools::packs;
-use crate::scene::{Scene, manifest, plant_files};
+use crate::scene::{Scene, manifest, names, plant_files};
 
 const FILES: usize = 60;
 const FILE_BYTES: usize = 50_000;
@@ -41,6 +41,25 @@ fn recover(dir: &Path, file: &Path, options: &[&str]) -> Outcome {
     Server::command(&words.into_iter().chain(options).collect::<Vec<_>>())
 }
 
+#[test]
+fn two_servers_never_share_a_pool() {
+    let mut scene = Scene::with_files(3, 1000);
+    let shared = scene.add_pool("SHARED", &["--copy"]);
+    let copy = scene.scratch.join("copy");
+    scene.server.terminate().expect(&[0]);
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([scene.server.dir(), &copy])
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    scene.server.restart();
+    let refused = Server::try_start_at(&copy, scene.server.port()).unwrap_err().expect(&[12]);
+    assert!(refused.to_string().contains("another server is using it"), "{refused}");
+    assert!(refused.to_string().contains(shared.to_str().unwrap()), "{refused}");
+    scene.backup();
+}
+
 fn destroy_catalog(server: &Path) {
     for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
         let path = server.join(name);
@@ -66,7 +85,7 @@ fn a_lost_server_is_made_again_from_a_copy_pool_and_a_small_file() {
     scene.server.admin(&["pool", "copy"]);
     let saved = manifest(&scene.tree);
     let listed = scene.server.admin(&["catalog", "list"]);
-    assert_eq!(listed["pools"], Value::from(vec!["PRIMARY", "COPIES"]), "{listed}");
+    assert_eq!(listed[0]["pools"], Value::from(vec!["PRIMARY", "COPIES"]), "{listed}");
 
     // All of the machine is lost, and what was backed up behind the copy with it.
     fs::write(scene.file(3), "too late").unwrap();
@@ -198,12 +217,12 @@ fn what_is_newer_than_the_catalogue_stays_on_a_disk_that_comes_later() {
     scene.server = Server::start_at(&dir, port);
     scene.server.admin(&["pool", "copy"]);
     assert_eq!(packs(&new).len(), before.len(), "nothing of it is taken for unneeded");
-    assert!(new.join("catalogue/0000000002.copy").try_exists().unwrap());
+    assert!(names(&new.join("catalogue")).len() > 1);
     // So the newer state can still be had.
     scene.server.kill9();
     fs::remove_dir_all(&dir).unwrap();
     let made = recover(&dir, &file, &[]).expect(&[0]).json();
-    assert_eq!((&made["copy"], &made["versions_lost"]), (&2.into(), &0.into()), "{made}");
+    assert_eq!((&made["nodes"], &made["versions_lost"]), (&1.into(), &0.into()), "{made}");
     scene.server = Server::start_at(&dir, port);
     scene.compare("out");
 }
@@ -280,6 +299,9 @@ fn nonsense_makes_no_server() {
     )
     .expect(&[12])
     .says("not empty");
+    let taken = format!("file://{}", scene.primary().display());
+    let words = ["init", dir.to_str().unwrap(), "--pool", &taken];
+    Server::command(&words).expect(&[12]).says("pool of another server");
     Server::command(&["rebuild-catalog", "/nowhere"]).expect(&[12]).says("init");
     Server::command(&["recovery", "/nowhere"]).expect(&[12]).says("init");
     scene.compare("out");

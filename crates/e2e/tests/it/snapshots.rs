@@ -34,18 +34,22 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Writes the same count to two files, one after the other, until `stop`.
+/// Writes the same count to two files as a database would, one after the other, until `stop`.
 fn count_in_step(folder: &Path, stop: &AtomicBool) {
     // Written over in place: no state of them is empty.
     let files = ["first", "second"].map(|name| {
         fs::write(folder.join(name), format!("{:020}", 0)).unwrap();
-        File::options().write(true).open(folder.join(name)).unwrap()
+        let file = File::options().write(true).open(folder.join(name)).unwrap();
+        file.sync_all().unwrap();
+        file
     });
     let mut count = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         count += 1;
         for file in &files {
             file.write_all_at(format!("{count:020}").as_bytes(), 0).unwrap();
+            // A snapshot has what was synced, in the order in which it was.
+            file.sync_all().unwrap();
         }
     }
 }
@@ -78,7 +82,9 @@ fn a_btrfs_snapshot_is_of_one_moment_and_leaves_nothing() {
     std::thread::scope(|threads| {
         let _ended = Ended(&stop);
         threads.spawn(|| count_in_step(top, &stop));
-        while !top.join("second").try_exists().unwrap() {
+        let begun =
+            || fs::read(top.join("second")).is_ok_and(|text| !text.is_empty() && text[19] != b'0');
+        while !begun() {
             e2e::clock::pause(Duration::from_millis(1));
         }
         for how in ["btrfs", "auto"] {

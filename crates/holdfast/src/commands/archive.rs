@@ -76,9 +76,12 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         archive: Some(ArchiveOptions { description, class: args.class, delete: args.delete }),
     };
     let commands = args.around.commands(context)?;
-    around::run(&commands, || {
-        let report = context.watched(|client, progress| client.backup(&options, progress))?;
-        backup::show(&report, context);
-        Ok(report.exit_code())
-    })
+    let progress = context.progress()?;
+    let report = around::run(
+        &commands,
+        || progress.is_stopped(),
+        || context.watched(|client, progress| client.backup(&options, progress)),
+    )?;
+    backup::show(&report, context);
+    Ok(report.exit_code())
 }

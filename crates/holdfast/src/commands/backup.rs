@@ -164,20 +164,23 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
     };
     // A dry run does nothing.
     let commands = if options.dry_run { Commands::default() } else { around.commands(context)? };
-    around::run(&commands, || {
-        let report = match stream {
-            None => context.watched(|client, progress| client.backup(&options, progress))?,
+    let progress = context.progress()?;
+    let report = around::run(
+        &commands,
+        || progress.is_stopped(),
+        || match stream {
+            None => context.watched(|client, progress| client.backup(&options, progress)),
             Some((name, command)) => {
                 let mut source = source(command)?;
                 let (name, source) = (name.as_bytes(), &mut *source);
                 context.watched(|client, progress| {
                     client.backup_stream(&options, name, source, progress)
-                })?
+                })
             }
-        };
-        show(&report, context);
-        Ok(report.exit_code())
-    })
+        },
+    )?;
+    show(&report, context);
+    Ok(report.exit_code())
 }
 
 /// What is to be backed up as a stream.

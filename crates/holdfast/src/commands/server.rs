@@ -69,8 +69,8 @@ struct RunArgs {
     /// The folder that 'holdfast server init' made
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Put the server's clock ahead of the system's, as in 40d, to see on a copy of a server what
-    /// time will do; expiration goes by it
+    /// Put the server's clock ahead of the system's, as in 40d, to see on a copy of a server, with
+    /// pools of its own, what time will do; expiration goes by it
     #[arg(long, value_name = "LENGTH", value_parser = moment::parse_length, hide_short_help = true)]
     clock_ahead: Option<i64>,
 }

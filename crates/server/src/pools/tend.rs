@@ -348,6 +348,10 @@ pub(crate) fn tend(core: &Arc<Core>, sealed: &mut std::time::Instant) {
     for pool in core.pools.refresh() {
         tracing::info!(%pool, "a pool is back");
     }
+    if let Err(error) = super::lock(core) {
+        let error = refusal::chain(&error);
+        tracing::error!(error, "two servers use one pool: stop one of them");
+    }
     told("repair", repair_suspects(core));
     let rows = match core.catalog.pools() {
         Ok(rows) => rows,

@@ -57,10 +57,10 @@ pub(super) fn run(
     if context.output.is_json() {
         context.output.json(&AuditDocument::new(&outcome, args.data));
     } else {
-        context.output.text(&text(&outcome));
+        context.output.text(&text(&outcome, context.failures_max()));
     }
     Ok(if outcome.damages.is_empty() {
-        DONE
+        if outcome.away.is_empty() { DONE } else { WARNED }
     } else if outcome.damages.iter().all(|damage| damage.repaired) {
         WARNED
     } else {
@@ -68,7 +68,7 @@ pub(super) fn run(
     })
 }
 
-fn text(outcome: &AuditReply) -> String {
+fn text(outcome: &AuditReply, named_max: usize) -> String {
     let mut text = format!(
         "{} quanta of {} packs were read, {}; {} are damaged.\n",
         quantity::count(outcome.quanta),
@@ -76,7 +76,12 @@ fn text(outcome: &AuditReply) -> String {
         quantity::bytes_with_unit(outcome.bytes),
         quantity::count(outcome.damages.len() as u64),
     );
-    for damage in &outcome.damages {
+    for pool in &outcome.away {
+        text.push_str(
+            &["Pool ", pool, " is not there: what it holds was not looked at.\n"].concat(),
+        );
+    }
+    for damage in outcome.damages.iter().take(named_max) {
         let chunks = match (damage.first_chunk, damage.end_chunk) {
             (0, 0) => "all of it".to_owned(),
             (from, u32::MAX) => format!("chunks from {from} on, if any"),
@@ -100,11 +105,14 @@ fn text(outcome: &AuditReply) -> String {
     if outcome.victim_count > 0 {
         let count = quantity::count(outcome.victim_count);
         text.push_str(&["Versions that need them: ", &count, "\n"].concat());
-        for victim in &outcome.victims {
+        for victim in outcome.victims.iter().take(named_max) {
             let state = if victim.active { "active" } else { "inactive" };
             let path = escaped(&victim.path);
             text.push_str(&["  ", &victim.node, ":", &path, " (", state, ")\n"].concat());
         }
+    }
+    if outcome.damages.len().max(outcome.victims.len()) > named_max {
+        text.push_str("There are more: --verbose names up to a thousand versions.\n");
     }
     text
 }
@@ -116,6 +124,7 @@ struct AuditDocument<'a> {
     quanta: u64,
     bytes: u64,
     data: bool,
+    pools_away: &'a [String],
     damages: Vec<DamageDocument<'a>>,
     versions_lost: u64,
     versions: Vec<VictimDocument<'a>>,
@@ -158,6 +167,7 @@ impl<'a> AuditDocument<'a> {
             quanta: outcome.quanta,
             bytes: outcome.bytes,
             data,
+            pools_away: &outcome.away,
             damages: damages.collect(),
             versions_lost: outcome.victim_count,
             versions: versions.collect(),

@@ -109,7 +109,8 @@ struct RemoveArgs {
 
 /// Copy to copy pools what they lack, up to the last byte that was committed
 ///
-/// The server does it by itself, for packs that are complete.
+/// The server does it by itself, for packs that are complete. The catalogue is copied too, unless
+/// server.toml has no copies of it made.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:

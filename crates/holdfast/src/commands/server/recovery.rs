@@ -60,6 +60,9 @@ pub(super) struct RebuildArgs {
     /// The folder of the server
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+    /// A pool is there now, as in OFFSITE=file:///mnt/usb/pool; may be given for each
+    #[arg(long = "pool", value_name = "NAME=URL", value_parser = moved)]
+    pools: Vec<(String, String)>,
 }
 
 fn moved(text: &str) -> Result<(String, String), String> {
@@ -98,7 +101,8 @@ pub(super) fn recover(args: &RecoverArgs, context: &mut Context) -> Result<u8, C
 
 pub(super) fn rebuild(args: &RebuildArgs, context: &mut Context) -> Result<u8, CommandError> {
     sys::process::raise_open_files();
-    let rebuilt = server::rebuild(&args.folder).map_err(|error| CommandError::chain(&error))?;
+    let rebuilt =
+        server::rebuild(&args.folder, &args.pools).map_err(|error| CommandError::chain(&error))?;
     Ok(tell(&args.folder, &rebuilt, context))
 }
 
