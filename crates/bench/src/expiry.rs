@@ -8,6 +8,7 @@
 //!   expiration of the second past:  while DIR is backed up again and again
 //!   random files are backed up, and half of them changed and expired
 //!   reclamation alone; the same again, and reclamation while DIR is backed up again and again
+//!   the catalogue is copied to the pool, DIR backed up once more, the catalogue copied again
 //! ```
 //!
 //! 1. The past is what years of backups leave: each file of it has an active version and four

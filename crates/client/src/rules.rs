@@ -132,7 +132,12 @@ impl Rules {
             let message = format!("there is no class {name}; there are {}", known.join(", "));
             ClientError::new(ErrorKind::Usage, message)
         };
-        self.all_class = Some(found.ok_or_else(unknown)?);
+        let class = found.ok_or_else(unknown)?;
+        if let Some(refusal) = self.refuses(class) {
+            let message = format!("nothing can be bound to it: {refusal}");
+            return Err(ClientError::new(ErrorKind::Usage, message));
+        }
+        self.all_class = Some(class);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::space::Reclaimed;
-use super::trial::{Results, Run};
+use super::trial::{Copied, Results, Run};
 use crate::page;
 use crate::site::Sample;
 use crate::spread::{Spread, float};
@@ -25,7 +25,8 @@ fn slowdown(results: &Results, beside: &[Sample]) -> f64 {
 }
 
 pub(super) fn page(results: &Results) -> String {
-    [head(results), runs(results), reclamations(results), backups(results)].concat()
+    [head(results), runs(results), reclamations(results), backups(results), copies(results)]
+        .concat()
 }
 
 fn head(results: &Results) -> String {
@@ -120,6 +121,23 @@ fn backups(results: &Results) -> String {
     format!("\n{}", page::table(&["backup", "count", "s", "times as long"], &rows))
 }
 
+fn copies(results: &Results) -> String {
+    let row = |label: &str, copied: &Copied| {
+        let secs = copied.wall.as_secs_f64().max(f64::MIN_POSITIVE);
+        vec![
+            label.to_owned(),
+            format!("{secs:.2}"),
+            format!("{:.0}", float(copied.bytes) / MB),
+            format!("{:.1}", float(copied.bytes_new) / MB),
+            format!("{:.0}", float(copied.bytes) / MB / secs),
+        ]
+    };
+    let [first, second] = &results.copies;
+    let rows = [row("the first", first), row("after one more backup", second)];
+    let head = ["copy", "s", "catalogue, MB", "new, MB", "MB/s"];
+    format!("\n## Copies of the catalogue\n\n{}", page::table(&head, &rows))
+}
+
 pub(super) fn document(results: &Results) -> Value {
     let run = |run: &Run| {
         json!({
@@ -138,6 +156,13 @@ pub(super) fn document(results: &Results) -> Value {
             "bytes_rewritten": run.bytes_rewritten,
         })
     };
+    let copied = |copied: &Copied| {
+        json!({
+            "wall_secs": copied.wall.as_secs_f64(),
+            "bytes": copied.bytes,
+            "bytes_new": copied.bytes_new,
+        })
+    };
     let samples = |samples: &[Sample]| samples.iter().map(Sample::json).collect::<Vec<_>>();
     json!({
         "versions": results.versions,
@@ -152,6 +177,7 @@ pub(super) fn document(results: &Results) -> Value {
         "reclaimed_beside": reclaimed(&results.reclaimed_beside),
         "backups_beside_reclaim": samples(&results.backups_beside_reclaim),
         "expiry_memory_bytes": results.expiry_memory_bytes,
+        "copies": results.copies.each_ref().map(copied),
         "slowdown": slowdown(results, &results.backups_beside),
         "slowdown_reclaim": slowdown(results, &results.backups_beside_reclaim),
         "load_before": results.load_before,

@@ -20,6 +20,14 @@ const BACKUPS: usize = 3;
 /// The nodes that have a past.
 const PAST_NODES: [&str; 2] = ["past-1", "past-2"];
 
+/// One copy of the catalogue to the pool.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Copied {
+    pub(super) wall: Duration,
+    pub(super) bytes: u64,
+    pub(super) bytes_new: u64,
+}
+
 /// One run of expiration.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Run {
@@ -43,6 +51,8 @@ pub(super) struct Results {
     pub(super) reclaimed: Reclaimed,
     pub(super) reclaimed_beside: Reclaimed,
     pub(super) backups_beside_reclaim: Vec<Sample>,
+    /// The first, and one after one more backup.
+    pub(super) copies: [Copied; 2],
     /// The server's peak until reclamation began, and in all.
     pub(super) expiry_memory_bytes: u64,
     pub(super) server_memory_bytes: u64,
@@ -98,6 +108,7 @@ pub(super) fn measure(tree: &Path, work: &Path, versions: usize) -> Result<Resul
     output::step("reclamation beside backups");
     let reclaim = || space::reclaim(&other, &site);
     let (reclaimed_beside, backups_beside_reclaim) = beside(&site, &server, &tree, reclaim)?;
+    let copies = copies(&runner, &site, &server, &tree)?;
     let server_memory_bytes = machine::peak_memory_of(server.pid())?;
     server.stop()?;
     Ok(Results {
@@ -113,6 +124,7 @@ pub(super) fn measure(tree: &Path, work: &Path, versions: usize) -> Result<Resul
         backups_alone,
         backups_beside,
         backups_beside_reclaim,
+        copies,
         expiry_memory_bytes,
         server_memory_bytes,
         load_before,
@@ -120,13 +132,34 @@ pub(super) fn measure(tree: &Path, work: &Path, versions: usize) -> Result<Resul
     })
 }
 
-/// Has the server expire and reclaim only when it is told to.
+/// Has the server expire, reclaim and copy its catalogue only when it is told to.
 fn expire_on_demand(config: &Path) -> Result<(), Trouble> {
-    const KEY: &str = "expire_every_hours";
+    const KEYS: [&str; 2] = ["expire_every_hours", "catalog_copy_hours"];
     let what = || format!("change {}", config.display());
     let text = std::fs::read_to_string(config).while_doing(what)?;
-    let others: String = text.split_inclusive('\n').filter(|line| !line.starts_with(KEY)).collect();
-    std::fs::write(config, format!("{KEY} = 0\n{others}")).while_doing(what)
+    let is_other = |line: &&str| !KEYS.iter().any(|key| line.starts_with(key));
+    let others: String = text.split_inclusive('\n').filter(is_other).collect();
+    let own: String = KEYS.iter().map(|key| format!("{key} = 0\n")).collect();
+    std::fs::write(config, own + &others).while_doing(what)
+}
+
+fn copies(
+    runner: &Runner,
+    site: &Site<'_>,
+    server: &Server,
+    tree: &Path,
+) -> Result<[Copied; 2], Trouble> {
+    output::step("copies of the catalogue");
+    let first = copy_catalog(runner, site)?;
+    back_up(site, server, tree)?;
+    Ok([first, copy_catalog(runner, site)?])
+}
+
+fn copy_catalog(runner: &Runner, site: &Site<'_>) -> Result<Copied, Trouble> {
+    let words = ["catalog", "backup"].map(OsStr::new);
+    let Finished { wall, report, .. } = space::admin(runner, site, &words)?;
+    let count = |key: &str| report[key].as_u64().unwrap_or(0);
+    Ok(Copied { wall, bytes: count("bytes"), bytes_new: count("bytes_new") })
 }
 
 fn back_up(site: &Site<'_>, server: &Server, tree: &Path) -> Result<Sample, Trouble> {

@@ -182,3 +182,27 @@ fn a_class_for_all_goes_before_the_rules() {
     scene.node.run(&words).expect(&[12]).says("NONE").says("STANDARD, LONG");
     assert!(Path::new(&scene.tree).is_dir());
 }
+
+#[test]
+fn all_names_of_a_file_are_deleted_once_it_is_archived() {
+    let scene = Scene::new();
+    fs::write(scene.tree.join("a"), "content").unwrap();
+    for name in ["b", "c"] {
+        fs::hard_link(scene.tree.join("a"), scene.tree.join(name)).unwrap();
+    }
+    let tree = scene.tree.to_str().unwrap();
+    scene.node.run(&["archive", tree, "--delete", "--json"]).expect(&[0]);
+    assert_eq!(fs::read_dir(&scene.tree).unwrap().count(), 0);
+    let back = retrieve(&scene, "back", &[]);
+    assert_eq!(fs::read(back.join("c")).unwrap(), b"content");
+}
+
+#[test]
+fn nothing_is_archived_to_a_class_that_keeps_no_archives() {
+    let scene = Scene::with_files(3, 100);
+    set_policy(&scene, &["class", "NOARC", "--no-archive"]);
+    let tree = scene.tree.to_str().unwrap();
+    let refused = scene.node.run(&["archive", tree, "--class", "NOARC", "--json"]).expect(&[12]);
+    refused.says("NOARC has no archive copy group");
+    assert!(archives(&scene).is_empty());
+}

@@ -208,3 +208,30 @@ fn commands_run_around_a_backup() {
         .says("exit status: 1");
     assert!(!is_there(&before), "an empty command is none");
 }
+
+#[test]
+fn an_application_goes_on_when_the_backup_is_stopped_before_it_began() {
+    let scene = Scene::with_files(3, 100);
+    let (begun, frozen) = (scene.scratch.join("begun"), scene.scratch.join("frozen"));
+    let pre = format!("touch {} {}; sleep 1", begun.display(), frozen.display());
+    let post = format!("test $HOLDFAST_EXIT_CODE = 12 && rm {}", frozen.display());
+    let options = ["--pre-command", &pre, "--post-command", &post];
+    let running = scene.node.spawn_backup(&scene.tree, &options);
+    while !is_there(&begun) {
+        e2e::clock::pause(Duration::from_millis(10));
+    }
+    running.signal(Signal::TERM);
+    running.wait().expect(&[12]).says("stopped before the backup began");
+    assert!(!is_there(&frozen));
+    let words = ["list", scene.tree.to_str().unwrap(), "--json"];
+    scene.node.run(&words).expect(&[12]).says("nothing of");
+}
+
+#[test]
+fn a_failed_command_behind_is_in_the_document_too() {
+    let scene = Scene::with_files(3, 100);
+    let done = scene.node.backup(&scene.tree, &["--post-command", "exit 5"]).expect(&[8]);
+    let document = done.json();
+    assert_eq!(document["exit_code"], 8, "{document}");
+    assert!(document["warnings"].to_string().contains("exit status: 5"), "{document}");
+}
