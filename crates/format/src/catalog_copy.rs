@@ -21,7 +21,7 @@ const CHECKSUM_BYTES: usize = 8;
 
 /// Bytes of a block; the last one has the rest. A multiple of any page of a database, so that what
 /// has not changed is the same block.
-pub const BLOCK_BYTES: u64 = 64 << 10;
+pub const BLOCK_BYTES: u64 = 16 << 10;
 
 /// A copy of the catalogue.
 ///

@@ -1,7 +1,7 @@
 //! Copies of the catalogue in the pools, so that a server can be made again from them.
 //!
 //! ```text
-//!   catalogue --(as of one moment)--> file --(blocks of 64 KiB)--> what the copy before has not
+//!   catalogue --(as of one moment)--> file --(blocks of 16 KiB)--> what the copy before has not
 //!                                                                            |
 //!   pool:  catalogue/0000000007.copy  <-- places of all blocks <-- packs of domain 0
 //! ```

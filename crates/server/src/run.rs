@@ -36,6 +36,8 @@ const KEEPALIVE_SECS: u64 = 20;
 const EXPIRY_CHECK_SECS: u64 = 60;
 /// Whether packs are to be copied, passed on or repaired is looked at so often.
 const TEND_SECS: u64 = 20;
+/// And takes at most one part of so many of the time.
+const TEND_SHARE: u32 = 10;
 /// A copy of the catalogue that has failed is tried again after so long.
 const COPY_AGAIN_SECS: u64 = 3600;
 /// Concurrent streams on one connection at most.
@@ -163,18 +165,24 @@ async fn expire_by_itself(core: Arc<Core>, config: Config, mut stop: watch::Rece
 async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     let mut sealed = sys::clock::monotonic();
     let mut copied = None;
+    let mut pause = Duration::from_secs(TEND_SECS);
     loop {
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(TEND_SECS)) => {}
+            () = tokio::time::sleep(pause) => {}
             () = stopped(&mut stop) => return,
         }
         let core = Arc::clone(&core);
+        let began = sys::clock::monotonic();
         let run = move || {
             pools::tend(&core, &mut sealed);
             copy_catalog(&core, &mut copied);
             (sealed, copied)
         };
-        match tokio::task::spawn_blocking(run).await {
+        let done = tokio::task::spawn_blocking(run).await;
+        // Among millions of packs a look at all of them takes a while: it is not to be most of the
+        // time.
+        pause = Duration::from_secs(TEND_SECS).max(began.elapsed() * TEND_SHARE);
+        match done {
             Ok(times) => (sealed, copied) = times,
             Err(error) => tracing::error!(%error, "looking after the pools failed"),
         }

@@ -51,8 +51,9 @@ pub(super) struct Results {
     pub(super) reclaimed: Reclaimed,
     pub(super) reclaimed_beside: Reclaimed,
     pub(super) backups_beside_reclaim: Vec<Sample>,
-    /// The first, and one after one more backup.
-    pub(super) copies: [Copied; 2],
+    /// The first, one after an incremental that finds nothing, and one after everything was backed
+    /// up again.
+    pub(super) copies: [Copied; 3],
     /// The server's peak until reclamation began, and in all.
     pub(super) expiry_memory_bytes: u64,
     pub(super) server_memory_bytes: u64,
@@ -148,11 +149,13 @@ fn copies(
     site: &Site<'_>,
     server: &Server,
     tree: &Path,
-) -> Result<[Copied; 2], Trouble> {
+) -> Result<[Copied; 3], Trouble> {
     output::step("copies of the catalogue");
     let first = copy_catalog(runner, site)?;
+    site.client(&["backup".as_ref(), tree.as_os_str()])?;
+    let second = copy_catalog(runner, site)?;
     back_up(site, server, tree)?;
-    Ok([first, copy_catalog(runner, site)?])
+    Ok([first, second, copy_catalog(runner, site)?])
 }
 
 fn copy_catalog(runner: &Runner, site: &Site<'_>) -> Result<Copied, Trouble> {
