@@ -428,7 +428,7 @@ fn remake_catalog(
         sys::durable::write(&new, b"", 0o600).map_err(disk(&new))?;
     }
     make_private(&new).map_err(disk(&new))?;
-    place_pools(&Sqlite::open(&new)?, rows, rebuilt.copy.is_some())?;
+    place_pools(&Sqlite::open(&new)?, folder, rows, rebuilt.copy.is_some())?;
     std::fs::rename(&new, &path).map_err(disk(&path))?;
     sys::durable::sync_dir(folder).map_err(disk(folder))?;
     Ok(rebuilt)
@@ -439,15 +439,24 @@ fn make_private(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
 }
 
-/// Has the catalogue know where the pools are. One that comes from a copy knows which there are.
-fn place_pools(catalog: &Sqlite, rows: &[PoolRow], is_copy: bool) -> Result<(), CatalogError> {
+/// Has the catalogue know where the pools are. One that comes from a copy knows which there are; a
+/// pool whose disk was replaced since has another mark.
+fn place_pools(
+    catalog: &Sqlite,
+    folder: &Path,
+    rows: &[PoolRow],
+    is_copy: bool,
+) -> Result<(), RecoveryError> {
     let known = catalog.pools()?;
     for row in rows {
-        let is_it = |known: &&PoolRow| known.mark == row.mark;
-        match known.iter().find(is_it) {
+        let by_mark = known.iter().find(|known| known.mark == row.mark);
+        let by_name = || known.iter().find(|known| known.name.eq_ignore_ascii_case(&row.name));
+        match by_mark.or_else(by_name) {
             Some(known) => {
-                let moved = PoolRow { url: row.url.clone(), ..known.clone() };
-                catalog.change_pool(&moved)?;
+                let found = pool::read_mark(&config::pool_folder(&row.url, folder)?);
+                let is_new = found == Some(Mark(row.mark));
+                let mark = if is_new { row.mark } else { known.mark };
+                catalog.change_pool(&PoolRow { url: row.url.clone(), mark, ..known.clone() })?;
             }
             None if is_copy => tracing::warn!(pool = row.name, "the catalogue has no such pool"),
             None => {

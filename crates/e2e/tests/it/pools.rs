@@ -63,7 +63,7 @@ impl Scene {
     }
 
     #[track_caller]
-    fn pool(&self, name: &str) -> Value {
+    pub(crate) fn pool(&self, name: &str) -> Value {
         let all = self.server.try_admin(&["pool", "list"]).expect(&[0]).json_lines();
         all.into_iter().find(|pool| pool["pool"] == name).unwrap()
     }

@@ -115,6 +115,14 @@ fn a_lost_server_is_made_again_from_a_copy_pool_and_a_small_file() {
     scene.backup().counts(&[("backed_up", 1)]);
     scene.compare("after all");
     scene.node.verify().expect(&[0]);
+    // A copy from before the disk was replaced finds it all the same.
+    scene.server.terminate().expect(&[0]);
+    destroy_catalog(&dir);
+    scene.rebuild().expect(&[0]);
+    scene.server.restart();
+    assert_eq!(scene.pool("PRIMARY")["available"], true);
+    scene.backup().counts(&[("backed_up", 1)]);
+    scene.compare("rebuilt");
 }
 
 #[test]
