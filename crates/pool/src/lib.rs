@@ -534,6 +534,13 @@ impl Pools {
         table.chunk(place.index()).ok_or(missing)
     }
 
+    /// The same of a chunk that something new may come to name: in a primary pool that is there.
+    /// What only a copy pool has may be on its way out.
+    pub fn offered(&self, place: Place) -> Option<(u32, ChunkDigest)> {
+        let is_offered = self.state().is_offered(place.pack());
+        is_offered.then(|| self.chunk(place).ok()).flatten()
+    }
+
     /// The record of a quantum of `pack`, its checksum verified, from whichever pool has it whole.
     pub fn read(&self, pack: PackNumber, quantum: &QuantumEntry) -> Result<Vec<u8>, ReadError> {
         self.first(pack, |pool| self.read_at(pool, pack, quantum))
@@ -573,10 +580,10 @@ impl Pools {
     /// away, or put back, by hand.
     pub fn look_for(&self, pack: PackNumber) {
         let folders: Vec<(PoolId, PathBuf, PoolSpec)> = {
-            let state = self.state();
-            if state.open_pack(pack).is_some() || state.being_sealed.contains_key(&pack) {
+            if self.is_open(pack) {
                 return;
             }
+            let state = self.state();
             let there = state.members.values().filter(|member| member.is_there);
             let place = |member: &Member| (member.spec.id, member.path(pack), member.spec.clone());
             there.map(place).collect()
@@ -600,7 +607,8 @@ impl Pools {
 
     /// Whether `pack` still takes quanta or waits for its footer.
     pub fn is_open(&self, pack: PackNumber) -> bool {
-        self.state().open_pack(pack).is_some()
+        let state = self.state();
+        state.open_pack(pack).is_some() || state.being_sealed.contains_key(&pack)
     }
 
     /// Whether a primary pool has `pack`, or may have it: one of them is away.

@@ -146,6 +146,12 @@ impl State {
         self.members.insert(member.spec.id, member);
     }
 
+    /// Whether a primary pool that is there has `pack`.
+    pub(crate) fn is_offered(&self, pack: PackNumber) -> bool {
+        let mut primaries = self.members.values().filter(|member| member.is_primary());
+        primaries.any(|member| member.packs.contains_key(&pack))
+    }
+
     /// Why nobody has `pack`.
     pub(crate) fn absence(&self, pack: PackNumber) -> ReadError {
         if self.members.values().all(|member| member.is_there) {

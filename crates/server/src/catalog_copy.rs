@@ -200,7 +200,7 @@ fn known(core: &Core, before: Option<&CatalogCopy>) -> HashMap<ChunkDigest, Plac
     }
     let condemned = core.condemned();
     let whole = before.places.iter().filter(|place| !condemned.holds(place.pack()));
-    let known = whole.filter_map(|place| Some((core.pools.chunk(*place).ok()?.1, *place)));
+    let known = whole.filter_map(|place| Some((core.pools.offered(*place)?.1, *place)));
     known.collect()
 }
 

@@ -283,7 +283,7 @@ impl Core {
             vec![None; digests.len()]
         });
         let holds = |place: Place, digest: &ChunkDigest| {
-            self.pools.chunk(place).is_ok_and(|(_, found)| found == *digest)
+            self.pools.offered(place).is_some_and(|(_, found)| found == *digest)
         };
         let verified = found.into_iter().zip(digests);
         verified

@@ -184,7 +184,7 @@ impl<'a> Resolver<'a> {
             return None;
         }
         let place = Some(grant.place).filter(|place| !self.condemned.holds(place.pack()));
-        let chunk = place.and_then(|place| self.core.pools.chunk(place).ok());
+        let chunk = place.and_then(|place| self.core.pools.offered(place));
         match chunk.filter(|(_, digest)| *digest == grant.digest) {
             Some((length, _)) => Some((grant.place, length)),
             None => self.elsewhere(&grant.digest),
@@ -194,7 +194,7 @@ impl<'a> Resolver<'a> {
     /// Another place of the chunk, that may be named.
     fn elsewhere(&self, digest: &ChunkDigest) -> Option<(Place, u32)> {
         let place = self.core.lookup(std::slice::from_ref(digest)).pop().flatten()?;
-        let (length, _) = self.core.pools.chunk(place).ok()?;
+        let (length, _) = self.core.pools.offered(place)?;
         (!self.condemned.holds(place.pack())).then_some((place, length))
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use e2e::harness::{Outcome, Server};
+use e2e::harness::{Outcome, Server, Tmpfs};
 use e2e::manifest::assert_same;
 use serde_json::Value;
 
@@ -245,6 +245,46 @@ fn reclamation_takes_copies_along() {
     scene.server.restart();
     scene.server.admin(&["pool", "copy", "COPIES"]);
     assert_eq!(packs(&copies).len(), 1);
+    scene.compare("out");
+}
+
+#[test]
+fn nothing_new_leans_on_what_only_a_copy_pool_still_has() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
+    scene.keep_only_active();
+    let copies = scene.add_pool("COPIES", &["--copy"]);
+    scene.backup();
+    scene.server.admin(&["pool", "copy"]);
+    plant_files(&scene.tree, FILES, FILE_BYTES, 9);
+    scene.backup();
+    scene.server.admin(&["expire"]);
+    scene.server.restart();
+    assert_eq!(scene.server.admin(&["reclaim"])["packs_removed"], 1);
+    assert_eq!(packs(&copies).len(), 1, "until it has what came in its place");
+    // The node has grants for what was there; the server has begun anew since.
+    scene.server.restart();
+    plant_files(&scene.tree, FILES, FILE_BYTES, 1);
+    scene.backup();
+    scene.server.admin(&["pool", "copy"]);
+    scene.node.verify().expect(&[0]);
+    scene.compare("out");
+}
+
+#[test]
+fn a_disk_with_copies_can_be_taken_away_while_the_server_runs() {
+    let scene = Scene::with_files(FILES, FILE_BYTES);
+    let Some(disk) = Tmpfs::mount(&scene.scratch.join("disk"), "size=100m") else {
+        eprintln!("skipped: no mounts here");
+        return;
+    };
+    let url = url(&disk.path().join("pool"));
+    scene.server.admin(&["pool", "add", "SAFE", &url, "--copy"]);
+    scene.backup();
+    scene.server.admin(&["pool", "copy"]);
+    scene.server.admin(&["audit"]);
+    let unmounted = std::process::Command::new("umount").arg(disk.path()).status().unwrap();
+    assert!(unmounted.success(), "nothing is kept open there");
     scene.compare("out");
 }
 
