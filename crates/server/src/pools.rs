@@ -122,11 +122,12 @@ pub(crate) fn specs(rows: &[PoolRow], folder: &Path) -> Result<Vec<PoolSpec>, cr
     rows.iter().map(spec).collect()
 }
 
-/// Has no other server use the pools that are there, for as long as this one runs. Fails where one
-/// does.
+/// Has no other server use the primary pools that are there, for as long as this one runs. Fails
+/// where one does. Nothing is kept open in a copy pool, whose disk may be taken away.
 pub(crate) fn lock(core: &Core) -> Result<(), RunError> {
     let rows = core.catalog.pools()?;
-    let specs = specs(&rows, &core.folder)?;
+    let mut specs = specs(&rows, &core.folder)?;
+    specs.retain(|spec| spec.role == Role::Primary);
     let mut locks = core.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // A disk that is away is let go of: it may be another's turn.
     locks.retain(|folder, _| specs.iter().any(|s| s.folder == *folder && pool::is_marked(s)));

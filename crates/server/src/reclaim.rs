@@ -19,7 +19,8 @@
 //! 4. The catalogue lets go of a pack before its file goes: a crash between leaves a file that
 //!    nothing knows, which the next run finds.
 //! 5. Where copies of the catalogue are kept, one is made before a pack is removed, which does not
-//!    name it: a server made again from it finds what it looks for.
+//!    name it: a server made again from it finds what it looks for. Only where there is no room
+//!    for it, it is made behind.
 //! 6. A page is rewritten only if it is still what was read. A backup that wins the race names the
 //!    old place; the second look sees that, and the pack goes back in service.
 
@@ -348,9 +349,8 @@ impl Round<'_> {
         self.reinstate(&back)?;
         // Who began to read before the look ended may have found what it did not.
         let looked = self.core.users.now();
-        if condemned.len() > back.len() {
-            catalog_copy::renew(self.core)?;
-        }
+        let goes = condemned.len() > back.len();
+        let has_room = !goes || self.renew_copy()?;
         for (pack, clean) in condemned.into_iter().filter(|(pack, _)| !back.contains(pack)) {
             let clean = clean.unwrap_or(looked);
             let lock = &self.core.condemned;
@@ -366,7 +366,23 @@ impl Round<'_> {
             self.outcome.bytes_removed += packs.get(&pack).copied().unwrap_or(0);
             self.tell()?;
         }
+        if !has_room {
+            self.renew_copy()?;
+        }
         Ok(())
+    }
+
+    /// Makes a copy of the catalogue that does not name what is about to go, where copies are kept;
+    /// `false` where there is no room for it. Then space comes first, and the copy behind it.
+    fn renew_copy(&self) -> Result<bool, Status> {
+        match catalog_copy::renew(self.core) {
+            Err(status) if status.code() == tonic::Code::ResourceExhausted => {
+                let error = status.message();
+                tracing::warn!(error, "no room to copy the catalogue before packs are removed");
+                Ok(false)
+            }
+            other => other.map(|()| true),
+        }
     }
 
     fn reinstate(&self, packs: &BTreeSet<PackNumber>) -> Result<(), Status> {
