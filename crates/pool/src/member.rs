@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use model::{PackNumber, PoolId};
 
 use crate::folder;
@@ -20,8 +21,7 @@ pub struct Mark(pub [u8; 16]);
 
 impl Mark {
     fn text(self) -> String {
-        let hex: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{hex}\n")
+        HEXLOWER.encode(&self.0) + "\n"
     }
 }
 
@@ -74,12 +74,8 @@ pub fn mark(folder: &Path, mark: Mark) -> io::Result<()> {
 /// The mark of a folder, if it has one.
 pub fn read_mark(folder: &Path) -> Option<Mark> {
     let text = std::fs::read_to_string(folder.join(MARK_FILE)).ok()?;
-    let text = text.strip_suffix('\n').filter(|text| text.len() == 32 && text.is_ascii())?;
-    let mut mark = [0; 16];
-    for (byte, at) in mark.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(Mark(mark))
+    let mark = HEXLOWER.decode(text.strip_suffix('\n')?.as_bytes()).ok()?;
+    mark.try_into().ok().map(Mark)
 }
 
 /// Has nobody else use the folder of a pool until what is returned is dropped; `None` while

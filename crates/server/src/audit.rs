@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use catalog::{EventRow, PackRow, PackState, Write};
+use catalog::{PackRow, PackState, Write};
 use chunk::{Decompressor, RawQuantum};
 use format::pack::{QuantumEntry, Table};
 use model::{PackNumber, Place, PoolId};
@@ -318,19 +318,13 @@ impl Audit<'_> {
     fn note(&self) -> Result<(), Status> {
         let packs: BTreeSet<PackNumber> =
             self.outcome.damages.iter().map(|damage| damage.pack).collect();
-        let event = EventRow {
-            time: sys::clock::now(),
-            actor: "server".to_owned(),
-            what: "damage found".to_owned(),
-            details: format!(
-                "{} quanta of {} packs, {} made whole from another pool; {} versions need the rest",
-                self.outcome.damages.len(),
-                packs.len(),
-                self.outcome.damages.iter().filter(|damage| damage.is_repaired).count(),
-                self.outcome.victims.count
-            ),
-        };
-        let note = vec![Write::AddEvent(event)];
-        self.core.catalog.commit(note).map_err(|error| refusal::catalog(&error))
+        let details = format!(
+            "{} quanta of {} packs, {} made whole from another pool; {} versions need the rest",
+            self.outcome.damages.len(),
+            packs.len(),
+            self.outcome.damages.iter().filter(|damage| damage.is_repaired).count(),
+            self.outcome.victims.count
+        );
+        self.core.record("damage found", details)
     }
 }

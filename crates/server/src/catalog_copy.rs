@@ -22,7 +22,6 @@ use std::io::{self, Read, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use catalog::{EventRow, Write};
 use chunk::{Compression, Compressor, Decompressor, RawQuantum};
 use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
 use model::{ChunkDigest, PackNumber, Place, PoolId, ServerTime};
@@ -72,7 +71,7 @@ fn disk(error: &io::Error) -> Status {
 }
 
 /// The copies that any pool has, the newest last; with each the pools that have it.
-pub(crate) fn numbers(pools: &Pools) -> io::Result<Vec<(u64, Vec<PoolId>)>> {
+pub(crate) fn numbers(pools: &Pools) -> Vec<(u64, Vec<PoolId>)> {
     let mut found: Vec<(u64, Vec<PoolId>)> = Vec::new();
     for pool in pools.present() {
         // One that is going away just now has none.
@@ -88,7 +87,7 @@ pub(crate) fn numbers(pools: &Pools) -> io::Result<Vec<(u64, Vec<PoolId>)>> {
         }
     }
     found.sort_unstable();
-    Ok(found)
+    found
 }
 
 /// The list of copy `number`, from whichever pool has it whole.
@@ -109,15 +108,15 @@ pub(crate) fn load(pools: &Pools, number: u64) -> io::Result<CatalogCopy> {
 
 /// All copies whose lists can be read, the newest last. A list that is damaged names nothing that
 /// could still be found.
-pub(crate) fn all(core: &Core) -> Result<Vec<CatalogCopy>, Status> {
+pub(crate) fn all(core: &Core) -> Vec<CatalogCopy> {
     let mut copies = Vec::new();
-    for (number, _) in numbers(&core.pools).map_err(|error| disk(&error))? {
+    for (number, _) in numbers(&core.pools) {
         match load(&core.pools, number) {
             Ok(copy) => copies.push(copy),
             Err(error) => tracing::warn!(number, %error, "a copy of the catalogue is lost"),
         }
     }
-    Ok(copies)
+    copies
 }
 
 /// The copies that can be read, the newest first.
@@ -128,7 +127,7 @@ pub(crate) fn list(core: &Core) -> Result<Vec<proto::CatalogCopy>, Status> {
         row.map(|row| row.name.clone()).unwrap_or_default()
     };
     let mut copies = Vec::new();
-    for (number, pools) in numbers(&core.pools).map_err(|error| disk(&error))?.iter().rev() {
+    for (number, pools) in numbers(&core.pools).iter().rev() {
         if let Ok(copy) = load(&core.pools, *number) {
             let pools = pools.iter().map(name).collect();
             let CatalogCopy { number, taken, bytes, .. } = copy;
@@ -145,8 +144,8 @@ pub(crate) fn run(core: &Arc<Core>, listener: Listener<'_>) -> Result<Outcome, S
     };
     // What is appended here is not reclaimed before a list names it.
     let filling = core.use_packs(true);
-    let before = all(core)?;
-    let highest = numbers(&core.pools).map_err(|error| disk(&error))?;
+    let before = all(core);
+    let highest = numbers(&core.pools);
     let number = highest.last().map_or(0, |(number, _)| *number) + 1;
     check_room(core)?;
     let path = core.folder.join(TEMPORARY);
@@ -166,7 +165,9 @@ pub(crate) fn run(core: &Arc<Core>, listener: Listener<'_>) -> Result<Outcome, S
         .put_file(pool, &name(number), &copy.encode())
         .map_err(|error| refusal::append(&error))?;
     prune(core)?;
-    note(core, &outcome)?;
+    let Outcome { number, bytes, bytes_new, .. } = outcome;
+    let details = format!("copy {number}, {bytes} bytes, {bytes_new} of them new");
+    core.record("catalogue copied", details)?;
     Ok(outcome)
 }
 
@@ -209,7 +210,7 @@ fn prune(core: &Core) -> Result<(), Status> {
     if recovery::check_released(core).is_err() {
         return Ok(());
     }
-    let copies = numbers(&core.pools).map_err(|error| disk(&error))?;
+    let copies = numbers(&core.pools);
     let keep = usize::from(core.config.catalog_copies_kept.max(1));
     let surplus = copies.len().saturating_sub(keep);
     for (number, pools) in &copies[..surplus] {
@@ -220,17 +221,6 @@ fn prune(core: &Core) -> Result<(), Status> {
     Ok(())
 }
 
-fn note(core: &Core, outcome: &Outcome) -> Result<(), Status> {
-    let Outcome { number, bytes, bytes_new, .. } = outcome;
-    let event = EventRow {
-        time: sys::clock::now(),
-        actor: "server".to_owned(),
-        what: "catalogue copied".to_owned(),
-        details: format!("copy {number}, {bytes} bytes, {bytes_new} of them new"),
-    };
-    core.commit(vec![Write::AddEvent(event)])
-}
-
 /// Whether the newest copy is older than `hours`; 0: never.
 fn is_due(newest: Option<ServerTime>, now: ServerTime, hours: u32) -> bool {
     let age = newest.map(|newest| now.0.saturating_sub(newest.0));
@@ -239,7 +229,7 @@ fn is_due(newest: Option<ServerTime>, now: ServerTime, hours: u32) -> bool {
 
 /// Makes a copy if one is due.
 pub(crate) fn run_due(core: &Arc<Core>) -> Result<Option<Outcome>, Status> {
-    let newest = all(core)?.last().map(|copy| copy.taken);
+    let newest = all(core).last().map(|copy| copy.taken);
     if !is_due(newest, sys::clock::now(), core.config.catalog_copy_hours) {
         return Ok(None);
     }
@@ -249,7 +239,7 @@ pub(crate) fn run_due(core: &Arc<Core>) -> Result<Option<Outcome>, Status> {
 
 /// For reclamation: whether there is a copy, which must be renewed before a pack goes.
 pub(crate) fn renew(core: &Arc<Core>) -> Result<(), Status> {
-    if !numbers(&core.pools).map_err(|error| disk(&error))?.is_empty() {
+    if !numbers(&core.pools).is_empty() {
         run(core, &mut |_| true)?;
     }
     Ok(())
@@ -266,7 +256,6 @@ pub(crate) fn spread(core: &Core, pool: PoolId) -> Result<(), Status> {
         .filter_map(|name| number(name))
         .collect();
     let kept: BTreeSet<u64> = numbers(&core.pools)
-        .map_err(|error| disk(&error))?
         .into_iter()
         .filter(|(_, pools)| pools.iter().any(|other| *other != pool))
         .map(|(number, _)| number)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use catalog::index::ChunkIndex;
-use catalog::{Catalog, Node, PackRow, PackState, Write};
+use catalog::{Catalog, EventRow, Node, PackRow, PackState, Write};
 use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, SessionId};
 use pool::{Known, Pools};
 use tokio::sync::Semaphore;
@@ -243,6 +243,14 @@ impl Core {
             self.flush_index_sometimes(pack);
         }
         Ok(())
+    }
+
+    /// Writes down what the server has done by itself.
+    pub(crate) fn record(&self, what: &str, details: String) -> Result<(), Status> {
+        let (actor, what) = ("server".to_owned(), what.to_owned());
+        let event = EventRow { time: sys::clock::now(), actor, what, details };
+        let written = self.catalog.commit(vec![Write::AddEvent(event)]);
+        written.map_err(|error| refusal::catalog(&error))
     }
 
     fn flush_index_sometimes(&self, sealed: PackNumber) {

@@ -208,7 +208,7 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
     let _only = only(core)?;
     let row = if request.is_new { None } else { Some(find(core, &request.name)?) };
     let is_new = row.is_none();
-    let mut row = changed(core, row.unwrap_or_else(|| new_row(request)), request)?;
+    let mut row = changed(core, row.unwrap_or_else(|| new_row(core, request)), request)?;
     if is_new {
         domains::check_name(&row.name, "a pool")?;
         let unusable = |error: crate::ConfigError| Status::invalid_argument(refusal::chain(&error));
@@ -284,18 +284,13 @@ fn begin_folder(folder: &Path, mark: Mark) -> Result<(), Status> {
     pool::mark(folder, mark).map_err(unusable)
 }
 
-fn new_row(request: &proto::PutPoolRequest) -> PoolRow {
+fn new_row(core: &Core, request: &proto::PutPoolRequest) -> PoolRow {
     PoolRow {
-        id: PoolId(0),
         name: request.name.clone(),
         url: request.url.clone(),
+        id: PoolId(0),
         is_copy: request.is_copy,
-        mark: sys::entropy::bytes(),
-        next: None,
-        capacity_bytes: None,
-        high_percent: HIGH_PERCENT,
-        low_percent: LOW_PERCENT,
-        delay_days: 0,
+        ..first_row(&core.config)
     }
 }
 

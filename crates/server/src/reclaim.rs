@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use catalog::{EventRow, PackRow, PackState, Write};
+use catalog::{PackRow, PackState, Write};
 use chunk::{Compression, Compressor, Decompressor, RawQuantum};
 use model::{ChunkDigest, Extent, FilespaceId, Object, PackNumber, Payload, Place, PlaceCode as _};
 use tonic::Status;
@@ -91,16 +91,11 @@ pub(crate) fn run(
     round.run()?;
     let Outcome { packs_removed, bytes_removed, packs_rewritten, .. } = round.outcome;
     if packs_removed + packs_rewritten > 0 {
-        let event = EventRow {
-            time: sys::clock::now(),
-            actor: "server".to_owned(),
-            what: "space reclaimed".to_owned(),
-            details: format!(
-                "{packs_removed} packs of {bytes_removed} bytes removed, {packs_rewritten} packs \
-                 written again"
-            ),
-        };
-        commit(core, vec![Write::AddEvent(event)])?;
+        let details = format!(
+            "{packs_removed} packs of {bytes_removed} bytes removed, {packs_rewritten} packs \
+             written again"
+        );
+        core.record("space reclaimed", details)?;
     }
     Ok(round.outcome)
 }
@@ -228,7 +223,7 @@ impl Round<'_> {
             }
             Ok(())
         })?;
-        for copy in catalog_copy::all(self.core)? {
+        for copy in catalog_copy::all(self.core) {
             for place in copy.places {
                 named.entry(place.pack()).or_default().set(place.index());
             }

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use catalog::sqlite::Sqlite;
 use catalog::{Catalog, CatalogError, PackRow, PackState, PoolRow, Write};
+use data_encoding::HEXLOWER;
 use model::{PackNumber, Place, PoolId, ServerTime};
 use pool::{Mark, Pools, Role};
 use serde::{Deserialize, Serialize};
@@ -114,19 +115,8 @@ fn disk(path: &Path) -> impl Fn(io::Error) -> RecoveryError {
     move |source| RecoveryError::Disk { path: path.clone(), source }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    if text.len() != 2 * N || !text.is_ascii() {
-        return None;
-    }
-    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(bytes)
+    HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
 /// Fails where a server that had a catalogue has none: opening it would begin a new one.
@@ -206,7 +196,12 @@ struct PoolList {
 impl PoolEntry {
     fn of(row: &PoolRow) -> Self {
         let PoolRow { name, url, is_copy, mark, .. } = row;
-        Self { name: name.clone(), url: url.clone(), is_copy: *is_copy, mark: hex(mark) }
+        Self {
+            name: name.clone(),
+            url: url.clone(),
+            is_copy: *is_copy,
+            mark: HEXLOWER.encode(mark),
+        }
     }
 
     fn row(&self, config: &Config) -> Option<PoolRow> {
@@ -232,7 +227,7 @@ pub fn export(folder: &Path) -> Result<String, RecoveryError> {
     let file = RecoveryFile {
         format: FORMAT,
         made: sys::clock::now().secs(),
-        master_key: hex(&read(MASTER_KEY)?),
+        master_key: HEXLOWER.encode(&read(MASTER_KEY)?),
         ca_key: text(CA_KEY)?,
         ca_certificate: text(CA_CERTIFICATE)?,
         config,
@@ -408,7 +403,7 @@ fn remake_catalog(
     let mut rebuilt = Rebuilt::default();
     let path = folder.join(CATALOG_FILE);
     let new = folder.join(format!("{CATALOG_FILE}.new"));
-    for (number, _) in catalog_copy::numbers(&pools).map_err(disk(folder))?.into_iter().rev() {
+    for (number, _) in catalog_copy::numbers(&pools).into_iter().rev() {
         drop(std::fs::remove_file(&new));
         let restored = catalog_copy::load(&pools, number).and_then(|copy| {
             catalog_copy::restore(&pools, &copy, &new)?;

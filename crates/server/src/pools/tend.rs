@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use catalog::{EventRow, PackRow, PackState, PoolRow, Write};
+use catalog::{PackRow, PackState, PoolRow};
 use model::{PackNumber, PoolId};
 use pool::PutError;
 use tonic::Status;
@@ -36,18 +36,12 @@ pub(crate) struct Outcome {
 /// Hears how a run goes; `false` ends it.
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
 
-/// Keeps other runs away, and the packs where they can be read.
-pub(super) struct Only<'a> {
-    _tending: std::sync::MutexGuard<'a, ()>,
-}
-
-pub(super) fn only(core: &Core) -> Result<Only<'_>, Status> {
+/// Keeps other runs away until what is returned is dropped.
+pub(super) fn only(core: &Core) -> Result<MutexGuard<'_, ()>, Status> {
     match core.tending.try_lock() {
-        Ok(tending) => Ok(Only { _tending: tending }),
-        Err(std::sync::TryLockError::Poisoned(poisoned)) => {
-            Ok(Only { _tending: poisoned.into_inner() })
-        }
-        Err(std::sync::TryLockError::WouldBlock) => Err(Status::aborted(
+        Ok(tending) => Ok(tending),
+        Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(Status::aborted(
             "packs are being copied, moved or repaired, or pools changed; try again in a while",
         )),
     }
@@ -235,7 +229,7 @@ fn move_on(
     });
     let packs = run.outcome.packs_done - before;
     if packs > 0 {
-        note(core, "pool drained", &format!("{packs} packs of pool {}", row.name))?;
+        core.record("pool drained", format!("{packs} packs of pool {}", row.name))?;
     }
     moved
 }
@@ -307,7 +301,7 @@ pub(crate) fn repair(
     if run.outcome.packs_done > 0 {
         let Outcome { packs_done, failures, .. } = &run.outcome;
         let stay = failures.len();
-        note(core, "packs repaired", &format!("{packs_done} packs; {stay} stay damaged"))?;
+        core.record("packs repaired", format!("{packs_done} packs; {stay} stay damaged"))?;
     }
     Ok(run.outcome)
 }
@@ -330,16 +324,6 @@ fn is_whole(core: &Core, pool: PoolId, pack: PackNumber) -> bool {
     let Ok(table) = core.pools.table_at(pool, pack) else { return false };
     let is_good = |quantum| core.pools.read_at(pool, pack, quantum).is_ok();
     table.quanta().iter().all(is_good)
-}
-
-fn note(core: &Core, what: &str, details: &str) -> Result<(), Status> {
-    let event = EventRow {
-        time: sys::clock::now(),
-        actor: "server".to_owned(),
-        what: what.to_owned(),
-        details: details.to_owned(),
-    };
-    core.catalog.commit(vec![Write::AddEvent(event)]).map_err(failed)
 }
 
 /// What the server does by itself, now and then: repairs what a copy had to serve, passes on what

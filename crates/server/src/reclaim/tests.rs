@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use catalog::change::{Change, apply};
 use catalog::{Node, PageKey, PageSpan, VersionKey, VersionRow};
+use format::catalog_copy::CatalogCopy;
 use format::page;
 use model::{ClassId, DirPath, Name, NodeName, ServerTime};
 use wire::proto;
@@ -153,18 +154,9 @@ impl World {
     /// Copies the catalogue, having looked whether the newest copy before, and all that it names,
     /// is still there.
     fn copy_catalog(&self) {
-        if let Some(copy) = catalog_copy::all(&self.core).expect("are read").pop() {
-            let path = self.folder.join("restored");
-            drop(std::fs::remove_file(&path));
-            catalog_copy::restore(&self.core.pools, &copy, &path).expect("is whole");
-            let old = catalog::sqlite::Sqlite::open(&path).expect("a catalogue");
-            let everything = PageSpan::Subtree(DirPath::above_root());
-            let pages = catalog::Catalog::pages(&old, self.filespace, &everything, None, 99);
-            for page in pages.expect("are read") {
-                let objects = decode_page(&page).expect("a page");
-                for place in objects.iter().flat_map(places) {
-                    self.core.pools.chunk(place).expect("what a copy names stays");
-                }
+        if let Some(copy) = catalog_copy::all(&self.core).pop() {
+            for place in self.named_by(&copy) {
+                self.core.pools.chunk(place).expect("what a copy names stays");
             }
         }
         self.compare_copies();
@@ -182,21 +174,27 @@ impl World {
         let files = self.core.pools.files(pool).expect("are listed");
         let Some(newest) = files.last() else { return };
         let bytes = self.core.pools.read_file(pool, newest).expect("is read");
-        let copy = format::catalog_copy::CatalogCopy::decode(&bytes).expect("is whole");
+        let copy = CatalogCopy::decode(&bytes).expect("is whole");
         let there = self.core.pools.packs_of(pool);
         assert!(copy.places.iter().all(|place| there.contains_key(&place.pack())));
-        let path = self.folder.join("from the copies");
+        for place in self.named_by(&copy) {
+            assert!(there.contains_key(&place.pack()), "{place:?} has no second copy");
+        }
+    }
+
+    /// The places that the active pages in a copy of the catalogue name.
+    fn named_by(&self, copy: &CatalogCopy) -> Vec<Place> {
+        let path = self.folder.join("restored");
         drop(std::fs::remove_file(&path));
-        catalog_copy::restore(&self.core.pools, &copy, &path).expect("is whole");
+        catalog_copy::restore(&self.core.pools, copy, &path).expect("is whole");
         let old = catalog::sqlite::Sqlite::open(&path).expect("a catalogue");
         let everything = PageSpan::Subtree(DirPath::above_root());
         let pages = catalog::Catalog::pages(&old, self.filespace, &everything, None, 99);
-        for page in pages.expect("are read") {
-            let objects = decode_page(&page).expect("a page");
-            for place in objects.iter().flat_map(places) {
-                assert!(there.contains_key(&place.pack()), "{place:?} has no second copy");
-            }
-        }
+        let objects = pages
+            .expect("are read")
+            .into_iter()
+            .flat_map(|page| decode_page(&page).expect("a page"));
+        objects.flat_map(|object| places(&object).collect::<Vec<_>>()).collect()
     }
 
     /// Copies packs or moves them on; may be cancelled anywhere.
