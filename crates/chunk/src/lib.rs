@@ -7,7 +7,9 @@
 mod cut;
 mod digest;
 mod quantum;
+mod seal;
 
 pub use cut::cut;
 pub use digest::{ContentHasher, DomainKey};
 pub use quantum::{Compression, Compressor, Decompressor, RawQuantum, recode};
+pub use seal::{KeyName, SEAL_BYTES, SealKey, Sealer, UnsealError, Unsealer};

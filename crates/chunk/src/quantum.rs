@@ -120,7 +120,7 @@ impl fmt::Display for Compression {
     }
 }
 
-fn context(compression: Compression) -> io::Result<zstd::bulk::Compressor<'static>> {
+pub(crate) fn context(compression: Compression) -> io::Result<zstd::bulk::Compressor<'static>> {
     let level = match compression {
         Compression::Stored => 1,
         Compression::Standard => 3,

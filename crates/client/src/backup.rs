@@ -24,6 +24,7 @@ mod examine;
 mod inventory;
 mod outbox;
 mod pages;
+mod presented;
 mod press;
 mod read;
 mod session;
@@ -35,6 +36,8 @@ mod walk;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use chunk::SealKey;
 
 use model::{DirPath, archive_filespace, mount_point};
 
@@ -85,12 +88,14 @@ pub(crate) fn run(
         rules.bind_all_to(class)?;
     }
     rules.warnings.iter().for_each(|warning| tally.warn(warning.clone()));
+    let seal_key = seal_key(link, &rules)?;
     progress.enter(Phase::Running);
     let archive = match &options.archive {
         Some(archive) if !options.dry_run => Some(link.open_archive(&archive.description)?),
         _ => None,
     };
-    let site = session::Site { link, home, options, rules: &rules, tally: &tally };
+    let rules = &rules;
+    let site = session::Site { link, home, options, rules, seal_key, tally: &tally };
     let choice = snapshot_choice(home, options)?;
     for (mount_point, targets) in &scopes {
         match rules.excludes_filesystem(mount_point) {
@@ -124,6 +129,19 @@ pub(crate) fn run(
     report.archive = archive.map(|archive| archive.number);
     report.elapsed = started.elapsed();
     Ok(report)
+}
+
+/// The key that encrypts what the rules say, if they say that anything is encrypted.
+fn seal_key<'a>(link: &'a Link, rules: &Rules) -> Result<Option<&'a SealKey>, ClientError> {
+    let Some(source) = rules.encrypts() else { return Ok(None) };
+    let missing = || {
+        let message = format!(
+            "{source} has files encrypted, but this node has no key; 'holdfast key create' makes \
+             one"
+        );
+        ClientError::new(ErrorKind::Usage, message)
+    };
+    link.seal_keys.last().ok_or_else(missing).map(Some)
 }
 
 /// How the filespaces are to be read.
@@ -161,8 +179,10 @@ pub(crate) fn run_stream(
     let list = options.inclexcl.as_deref();
     let rules = Rules::load(home, link, list, excludes, Operation::Backup)?;
     rules.warnings.iter().for_each(|warning| tally.warn(warning.clone()));
+    let seal_key = seal_key(link, &rules)?;
     progress.enter(Phase::Running);
-    let site = session::Site { link, home, options, rules: &rules, tally: &tally };
+    let rules = &rules;
+    let site = session::Site { link, home, options, rules, seal_key, tally: &tally };
     let targets = [target];
     let scope = session::Scope {
         filespace: STREAM_FILESPACE,

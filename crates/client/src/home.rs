@@ -36,6 +36,9 @@ pub(crate) struct ClientConfig {
     /// The node's include and exclude statements; `inclexcl` in its folder unless this says else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) inclexcl: Option<PathBuf>,
+    /// Where the node's encryption keys lie, if not in its folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) encryption_keys: Option<PathBuf>,
     /// DIRMC: the class of directories, if not the one that keeps longest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) dirmc: Option<String>,
@@ -204,6 +207,7 @@ pub fn enroll(home: &Path, address: &str, token: &str) -> Result<Enrolled, Clien
         dedup_cache_megabytes: default_cache_megabytes(),
         dedup_cache_folder: None,
         inclexcl: None,
+        encryption_keys: None,
         dirmc: None,
         pre_command: None,
         post_command: None,

@@ -12,6 +12,7 @@ mod backup;
 mod cache;
 mod error;
 mod home;
+pub mod keys;
 mod link;
 mod list;
 mod preview;
@@ -36,6 +37,7 @@ pub use list::ListedVersion;
 pub use preview::{PreviewOptions, Previewed, RuleShown, Ruled};
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
+pub use rules::FileTreatment;
 pub use tuning::{CompressionChoice, Stillness, Tuning};
 
 /// What to back up and how.

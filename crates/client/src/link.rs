@@ -132,6 +132,8 @@ pub(crate) struct Link {
     client: NodeClient<Channel>,
     hello: Hello,
     pub(crate) domain_key: chunk::DomainKey,
+    /// The node's own, oldest first.
+    pub(crate) seal_keys: Vec<chunk::SealKey>,
     pub(crate) digest_key: [u8; 32],
 }
 
@@ -166,13 +168,15 @@ impl Link {
             Ok::<_, ClientError>((client, reply))
         });
         let (client, reply) = greeted.map_err(|error| about_node(home, error))?;
-        Self::greeted(runtime, client, reply)
+        let seal_keys = crate::keys::load(home)?;
+        Self::greeted(runtime, client, reply, seal_keys)
     }
 
     fn greeted(
         runtime: Runtime,
         client: NodeClient<Channel>,
         reply: proto::HelloReply,
+        seal_keys: Vec<chunk::SealKey>,
     ) -> Result<Self, ClientError> {
         let short = |_| ClientError::new(ErrorKind::Bug, "the server sent keys of another length");
         let domain_key = <[u8; 32]>::try_from(&reply.domain_key[..]).map_err(short)?;
@@ -195,7 +199,7 @@ impl Link {
             damaged_packs: reply.damaged_packs.into_iter().map(PackNumber).collect(),
         };
         let domain_key = chunk::DomainKey::new(domain_key);
-        Ok(Self { runtime, client, hello, domain_key, digest_key })
+        Ok(Self { runtime, client, hello, domain_key, seal_keys, digest_key })
     }
 
     pub(crate) fn hello(&self) -> &Hello {

@@ -10,7 +10,7 @@ use sys::{Dir, Listing};
 use crate::backup::{absolute, split};
 use crate::home::Home;
 use crate::link::Link;
-use crate::rules::Rules;
+use crate::rules::{FileTreatment, Rules};
 use crate::{ClientError, ErrorKind};
 
 /// What to look at.
@@ -34,8 +34,7 @@ pub struct Ruled {
     pub class: String,
     /// How the class keeps it; `None` for a class whose objects are not backed up.
     pub keeps: Option<BackupCopyGroup>,
-    pub compresses: bool,
-    pub deduplicates: bool,
+    pub treatment: FileTreatment,
     /// What decides; `None` where no statement matches.
     pub rule: Option<RuleShown>,
 }
@@ -147,7 +146,6 @@ fn ruled(
     about: Option<&[u8]>,
 ) -> Ruled {
     let class = rules.ruling(|| path.to_vec(), kind).class;
-    let treatment = rules.treatment(|| path.to_vec());
     let shown = |index| {
         let (source, text) = rules.shown(index);
         RuleShown { source, text, about: about.map(<[u8]>::to_vec) }
@@ -159,8 +157,7 @@ fn ruled(
         included: verdict.is_included(),
         class: rules.class_name(class).to_owned(),
         keeps: rules.group(class).copied(),
-        compresses: treatment.compresses,
-        deduplicates: treatment.deduplicates,
+        treatment: rules.treatment(|| path.to_vec()),
         rule: verdict.rule_index().map(shown),
     }
 }

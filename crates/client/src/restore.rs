@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
-use chunk::Decompressor;
+use chunk::{Decompressor, DomainKey, Unsealer};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -35,7 +35,7 @@ use crate::{ArchiveSummary, ClientError, ErrorKind, FilespaceSummary, Origin, Re
 pub(crate) use selection::{Place, normalise, places};
 pub(crate) use verify::verify;
 pub(crate) use window::decode;
-use window::{Window, WindowBuilder};
+use window::{Checker, Window, WindowBuilder};
 
 /// Quanta that wait for a thread at most.
 const QUANTA_WAITING: usize = 8;
@@ -381,14 +381,14 @@ impl Incoming<'_> {
         ready: &mut std::collections::VecDeque<Arc<Window<D::File>>>,
     ) -> Result<bool, ClientError> {
         let mut early = Vec::new();
-        let key = &self.link.domain_key;
+        let link = self.link;
         let window = Arc::clone(&first.window);
         let shared: &D = destination;
         let last = std::thread::scope(|scope| {
             let (sender, receiver): (Sender<Work<D::File>>, Receiver<_>) = bounded(QUANTA_WAITING);
             for _ in 0..threads {
                 let receiver = receiver.clone();
-                scope.spawn(move || open_all(&receiver, key, shared));
+                scope.spawn(move || open_all(&receiver, link, shared));
             }
             drop(receiver);
             let mut next = Some(first);
@@ -434,30 +434,67 @@ fn out_of_turn() -> ClientError {
     ClientError::new(ErrorKind::Bug, "the server sent data out of turn")
 }
 
-/// A thread that opens quanta and hands their chunks to where they are needed.
-fn open_all<D: Destination>(
-    work: &Receiver<Work<D::File>>,
-    key: &chunk::DomainKey,
-    destination: &D,
-) {
-    let mut decompressor = Decompressor::new();
-    for Work { window, quantum } in work {
-        let opened = match &mut decompressor {
-            Ok(decompressor) => {
-                decompressor.decode(&quantum.record).map_err(|damage| damage.to_string())
-            }
-            Err(error) => Err(error.to_string()),
-        };
+/// What a thread opens quanta with. Reused, because contexts are dear to make.
+struct Opener<'a> {
+    decompressor: Decompressor,
+    unsealer: Unsealer<'a>,
+    key: &'a DomainKey,
+}
+
+impl<'a> Opener<'a> {
+    fn new(link: &'a Link) -> std::io::Result<Self> {
+        let (decompressor, unsealer) = (Decompressor::new()?, Unsealer::new(&link.seal_keys)?);
+        Ok(Self { decompressor, unsealer, key: &link.domain_key })
+    }
+
+    /// Hands the chunks of `work` to where they are needed.
+    fn open<D: Destination>(
+        &mut self,
+        work: &Work<D::File>,
+        destination: &D,
+    ) -> Result<(), String> {
+        let Work { window, quantum } = work;
+        let opened = self.decompressor.decode(&quantum.record);
+        let raw = opened.map_err(|damage| damage.to_string())?;
         let (digests, _) = quantum.digests.as_chunks::<32>();
-        match opened {
-            Ok(raw) if raw.lengths().len() == digests.len() => {
-                for (index, (chunk, digest)) in (0..).zip(raw.chunks().zip(digests)) {
-                    let place = quantum.first_place + index;
-                    window.put(destination, place, chunk, |chunk| key.digest(chunk).0 == *digest);
-                }
-            }
-            Ok(_) => lose(&window, destination, &quantum, "its digests are not whole"),
-            Err(reason) => lose(&window, destination, &quantum, &reason),
+        if raw.lengths().len() != digests.len() {
+            return Err("its digests are not whole".to_owned());
+        }
+        for (index, (chunk, digest)) in (0..).zip(raw.chunks().zip(digests)) {
+            let mut sent = Sent { key: self.key, digest, unsealer: &mut self.unsealer };
+            window.put(destination, quantum.first_place + index, chunk, &mut sent);
+        }
+        Ok(())
+    }
+}
+
+/// What the server said of a chunk that it sent.
+struct Sent<'a, 'b> {
+    key: &'a DomainKey,
+    digest: &'a [u8; 32],
+    unsealer: &'a mut Unsealer<'b>,
+}
+
+impl Checker for Sent<'_, '_> {
+    fn is_right(&self, chunk: &[u8]) -> bool {
+        self.key.digest(chunk).0 == *self.digest
+    }
+
+    fn unseal(&mut self, sealed: &[u8], bytes: u32) -> Result<Vec<u8>, String> {
+        self.unsealer.unseal(sealed, bytes as usize).map_err(|error| error.to_string())
+    }
+}
+
+/// A thread that opens quanta.
+fn open_all<D: Destination>(work: &Receiver<Work<D::File>>, link: &Link, destination: &D) {
+    let mut opener = Opener::new(link).map_err(|error| error.to_string());
+    for work in work {
+        let opened = match &mut opener {
+            Ok(opener) => opener.open(&work, destination),
+            Err(reason) => Err(reason.clone()),
+        };
+        if let Err(reason) = opened {
+            lose(&work.window, destination, &work.quantum, &reason);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use model::{ClassId, Kind};
-use policy::statement::{self, CACHE_TAG, CACHE_TAG_SIGNATURE};
+use policy::statement::{self, CACHE_TAG, CACHE_TAG_SIGNATURE, Rule};
 use policy::{BackupCopyGroup, Mode, Operation, Selection, Source, Statement, Treatment, Verdict};
 use sys::Dir;
 
@@ -83,10 +83,12 @@ impl Rules {
         }
         let dirmc = dirmc.and_then(|name| find(name, "dirmc in client.toml".to_owned()));
         let has_tags = selection.tags().next().is_some();
+        let is_archived =
+            |id: &ClassId| hello.classes.get(id).is_some_and(|class| class.archive.is_some());
         // Nothing compares archives: their directories go with what is in them.
         let directory_class = match operation {
             Operation::Backup => dirmc.unwrap_or(hello.directory_class),
-            Operation::Archive => hello.default_class,
+            Operation::Archive => dirmc.filter(is_archived).unwrap_or(hello.default_class),
         };
         Self {
             operation,
@@ -167,17 +169,29 @@ impl Rules {
             && self.group(class).is_some_and(|group| group.mode == Mode::Absolute)
     }
 
-    /// What statements say of the file's compression and deduplication.
+    /// What statements say of the file's compression, deduplication and encryption.
     pub(crate) fn treatment(&self, path: impl FnOnce() -> Vec<u8>) -> FileTreatment {
         if !self.has_treatments {
             return FileTreatment::default();
         }
         let path = path();
-        let says = |treatment| self.selection.treats(&path, treatment).unwrap_or(true);
+        let says = |treatment| self.selection.treats(&path, treatment);
         FileTreatment {
-            compresses: says(Treatment::Compression),
-            deduplicates: says(Treatment::Deduplication),
+            compresses: says(Treatment::Compression).unwrap_or(true),
+            deduplicates: says(Treatment::Deduplication).unwrap_or(true),
+            encrypts: says(Treatment::Encryption).unwrap_or(false),
         }
+    }
+
+    /// Where the first statement by which files are encrypted stands, if there is one.
+    pub(crate) fn encrypts(&self) -> Option<String> {
+        let encrypts = |statement: &&Statement| {
+            let encryption = Treatment::Encryption;
+            matches!(&statement.rule,
+                Rule::Treat { treatment, is_on: true, .. } if *treatment == encryption)
+        };
+        let found = self.selection.statements().iter().find(encrypts);
+        found.map(|statement| statement.source.to_string())
     }
 
     /// The statement, and the name of the file, by which what is in the directory `dir` is left
@@ -235,14 +249,15 @@ impl Rules {
 
 /// How a file's data is to be treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct FileTreatment {
-    pub(crate) compresses: bool,
-    pub(crate) deduplicates: bool,
+pub struct FileTreatment {
+    pub compresses: bool,
+    pub deduplicates: bool,
+    pub encrypts: bool,
 }
 
 impl Default for FileTreatment {
     fn default() -> Self {
-        Self { compresses: true, deduplicates: true }
+        Self { compresses: true, deduplicates: true, encrypts: false }
     }
 }
 

@@ -8,6 +8,7 @@ mod completions;
 mod delete;
 mod enroll;
 mod explain;
+mod key;
 mod list;
 mod preview;
 mod restore;
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Delete(delete::Args),
     Undelete(undelete::Args),
     List(list::Args),
+    Key(key::Args),
     Explain(explain::Args),
     Preview(preview::Args),
     Verify(verify::Args),
@@ -95,6 +97,7 @@ fn run(arguments: Arguments) -> Result<u8, CommandError> {
         Command::Delete(args) => delete::run(args, &mut context),
         Command::Undelete(args) => undelete::run(&args, &mut context),
         Command::List(args) => list::run(args, &mut context),
+        Command::Key(args) => key::run(args, &mut context),
         Command::Explain(args) => explain::run(args, &mut context),
         Command::Preview(args) => preview::run(args, &mut context),
         Command::Verify(args) => verify::run(args, &mut context),

@@ -127,6 +127,23 @@ pub enum Extent<P = Place> {
     Hole {
         bytes: u64,
     },
+    /// One chunk that the node encrypted before it sent it. Its length in the pack is that of what
+    /// was sent; `bytes` is what it stands for.
+    Sealed {
+        place: P,
+        bytes: u32,
+    },
+}
+
+impl<P: Copy> Extent<P> {
+    /// Where its chunks lie; `None` for a hole.
+    pub fn chunks(&self) -> Option<ChunkRange<P>> {
+        match self {
+            Self::Chunks(range) => Some(*range),
+            Self::Sealed { place, .. } => Some(ChunkRange { first: *place, count: 1 }),
+            Self::Hole { .. } => None,
+        }
+    }
 }
 
 /// Proof that the server granted a node a chunk's place.

@@ -163,7 +163,7 @@ impl Selection {
         })
     }
 
-    /// Whether any statement is on compression or deduplication.
+    /// Whether any statement is on compression, deduplication or encryption.
     pub fn has_treatments(&self) -> bool {
         self.statements
             .iter()

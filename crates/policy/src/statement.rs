@@ -10,7 +10,7 @@
 //!   exclude.tag          NAME             what is in directories that hold a file of this name
 //!   exclude.attribute.symlink PATTERN     symbolic links
 //!   include              PATTERN [CLASS]  files, bound to a class (also .file, .backup, .archive)
-//!   include.compression  PATTERN          and exclude.compression, exclude.dedup, include.dedup
+//!   include.compression  PATTERN          and the same with .dedup and .encrypt
 //! ```
 //!
 //! Words are separated by blanks; what has blanks stands in double or single quotes. A line that
@@ -56,11 +56,12 @@ pub enum Operation {
     Archive,
 }
 
-/// What a file may be spared, or not.
+/// How a file's data may be treated, or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Treatment {
     Compression,
     Deduplication,
+    Encryption,
 }
 
 /// What a statement says.
@@ -126,6 +127,7 @@ impl Rule {
                 let what = match treatment {
                     Treatment::Compression => "compression",
                     Treatment::Deduplication => "dedup",
+                    Treatment::Encryption => "encrypt",
                 };
                 line(&[format!("{verb}.{what}").as_bytes(), &quoted(pattern.as_bytes())])
             }
@@ -256,7 +258,8 @@ fn treat(keyword: &str, suffix: &str, words: &[Vec<u8>], is_on: bool) -> Result<
     let treatment = match suffix {
         "compression" => Treatment::Compression,
         "dedup" => Treatment::Deduplication,
-        "encrypt" | "image" | "spacemgmt" | "fs" => {
+        "encrypt" => Treatment::Encryption,
+        "image" | "spacemgmt" | "fs" => {
             return Err(Reason::Missing(keyword.to_owned()));
         }
         _ => return Err(Reason::Unknown(keyword.to_owned())),
@@ -349,7 +352,8 @@ mod tests {
         let list = "exclude /a\nexclude.archive /a\nexclude.dir \"/a b\"\nexclude.fs /m\n\
                     exclude.fstype nfs tmpfs\nexclude.tag .nobackup\n\
                     exclude.attribute.symlink /l\ninclude /a\ninclude.backup /a B\n\
-                    include.archive '/a \"b'\nexclude.compression *.gz\ninclude.dedup /a";
+                    include.archive '/a \"b'\nexclude.compression *.gz\ninclude.dedup /a\n\
+                    include.encrypt /s\nexclude.encrypt /s/t";
         let statements = parse(list).expect("a list");
         let written: Vec<Vec<u8>> =
             statements.iter().map(|statement| statement.rule.written()).collect();
@@ -367,8 +371,8 @@ mod tests {
              include ...",
         );
         check_error(
-            "include.encrypt /a",
-            "list line 1: include.encrypt is for what this version does not do yet",
+            "include.image /a",
+            "list line 1: include.image is for what this version does not do yet",
         );
         check_error(
             "exclude a/b",

@@ -487,15 +487,14 @@ fn content(core: &Core, object: &Object) -> Option<[u8; 16]> {
     let Payload::Extents(extents) = &object.payload else { return None };
     let mut hasher = ContentHasher::new();
     for extent in extents {
-        match extent {
-            Extent::Hole { bytes } => hasher.hole(*bytes),
-            Extent::Chunks(range) => {
-                let table = core.pools.table(range.first.pack()).ok()?;
-                for offset in 0..range.count {
-                    let (_, digest) = table.chunk(range.first.index().checked_add(offset)?)?;
-                    hasher.chunk(&digest);
-                }
-            }
+        if let Extent::Hole { bytes } = extent {
+            hasher.hole(*bytes);
+        }
+        let Some(range) = extent.chunks() else { continue };
+        let table = core.pools.table(range.first.pack()).ok()?;
+        for offset in 0..range.count {
+            let (_, digest) = table.chunk(range.first.index().checked_add(offset)?)?;
+            hasher.chunk(&digest);
         }
     }
     Some(hasher.finish())

@@ -431,9 +431,17 @@ fn redirect(object: &mut Object, moved: &HashMap<Place, Place>) -> bool {
     let Payload::Extents(extents) = &object.payload else { return false };
     let mut new: Vec<Extent> = Vec::with_capacity(extents.len());
     for extent in extents {
-        let Extent::Chunks(range) = extent else {
-            new.push(*extent);
-            continue;
+        let range = match extent {
+            Extent::Chunks(range) => range,
+            Extent::Sealed { place, bytes } => {
+                let place = moved.get(place).copied().unwrap_or(*place);
+                new.push(Extent::Sealed { place, bytes: *bytes });
+                continue;
+            }
+            Extent::Hole { .. } => {
+                new.push(*extent);
+                continue;
+            }
         };
         let first = range.first.code();
         for offset in 0..u64::from(range.count) {

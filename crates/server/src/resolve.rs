@@ -7,8 +7,8 @@ use catalog::change::Change;
 use catalog::{Node, PageKey};
 use format::page;
 use model::{
-    ChunkDigest, ChunkRange, DirPath, DirectoryDigest, Extent, Name, Object, Payload, Place,
-    SessionPlace,
+    CHUNK_BYTES_MAX, ChunkDigest, ChunkRange, DirPath, DirectoryDigest, Extent, Name, Object,
+    Payload, Place, SessionPlace,
 };
 use tonic::Status;
 use wire::{Grant, proto};
@@ -149,6 +149,16 @@ impl<'a> Resolver<'a> {
                         bytes = bytes.checked_add(u64::from(length)).ok_or(Reject::Size)?;
                         push_chunk(&mut resolved, place);
                     }
+                }
+                Extent::Sealed { place, bytes: content } => {
+                    let (place, length) = self.place(*place, grants)?;
+                    if u64::from(*content) > CHUNK_BYTES_MAX as u64
+                        || (length as usize) < chunk::SEAL_BYTES
+                    {
+                        return Err(Reject::Size);
+                    }
+                    bytes = bytes.checked_add(u64::from(*content)).ok_or(Reject::Size)?;
+                    resolved.push(Extent::Sealed { place, bytes: *content });
                 }
             }
         }

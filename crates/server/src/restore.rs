@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use format::{Writer, page};
-use model::{DirPath, Extent, Object, PackNumber, Payload, Place, PlaceCode as _, Version};
+use model::{DirPath, Object, PackNumber, Payload, Place, PlaceCode as _, Version};
 use tokio::sync::mpsc;
 use tonic::Status;
 use wire::proto;
@@ -251,9 +251,9 @@ pub(crate) fn places(object: &Object) -> impl Iterator<Item = Place> {
         Payload::Nothing | Payload::Target(_) => &[],
     };
     extents.iter().flat_map(|extent| {
-        let (first, count) = match extent {
-            Extent::Chunks(range) => (range.first.code(), u64::from(range.count)),
-            Extent::Hole { .. } => (0, 0),
+        let (first, count) = match extent.chunks() {
+            Some(range) => (range.first.code(), u64::from(range.count)),
+            None => (0, 0),
         };
         (0..count).filter_map(move |offset| Place::from_code(first + offset))
     })

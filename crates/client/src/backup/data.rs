@@ -2,10 +2,11 @@
 //! quanta.
 
 use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use chunk::{DomainKey, RawQuantum};
+use chunk::{DomainKey, RawQuantum, SealKey, Sealer};
 use crossbeam_channel::Sender;
 use model::{ChunkDigest, GrantMac, PackNumber, Place, SessionPlace};
 
@@ -36,15 +37,23 @@ pub(super) struct Chunks<'a> {
     pub(super) cache: &'a Cache,
     /// Packs that the server has found damaged: what they hold is to be sent again.
     damaged: &'a BTreeSet<PackNumber>,
+    /// Encrypts the files that the rules say.
+    seal_key: Option<&'a SealKey>,
     /// Sent and not yet granted, by digest prefix.
     pending: Mutex<HashMap<[u8; 16], SessionPlace>>,
     next_quantum: AtomicU64,
 }
 
 impl<'a> Chunks<'a> {
-    pub(super) fn new(link: &'a Link, cache: &'a Cache, deduplicates: bool) -> Self {
+    pub(super) fn new(
+        link: &'a Link,
+        cache: &'a Cache,
+        deduplicates: bool,
+        seal_key: Option<&'a SealKey>,
+    ) -> Self {
         Self {
             deduplicates,
+            seal_key,
             key: &link.domain_key,
             cache,
             damaged: &link.hello().damaged_packs,
@@ -102,6 +111,8 @@ pub(super) struct Assembler<'a> {
     pub(super) trusts_grants: bool,
     /// What the rules say of the file at hand.
     treatment: FileTreatment,
+    /// Made for the first file that is encrypted.
+    sealer: Option<Sealer>,
 }
 
 impl<'a> Assembler<'a> {
@@ -121,16 +132,36 @@ impl<'a> Assembler<'a> {
             digests: Vec::new(),
             trusts_grants: true,
             treatment: FileTreatment::default(),
+            sealer: None,
         }
     }
 
-    /// Says how the data that follows is to be treated. What is compressed and what is not travels
-    /// in quanta of its own.
-    pub(super) fn treat(&mut self, treatment: FileTreatment) {
-        if treatment.compresses != self.treatment.compresses {
+    /// Says how the data that follows is to be treated. What is compressed and what is not, or is
+    /// not any more because it is encrypted, travels in quanta of its own.
+    ///
+    /// Fails where zstd does.
+    pub(super) fn treat(&mut self, treatment: FileTreatment) -> io::Result<()> {
+        if is_pressed(treatment) != is_pressed(self.treatment) {
             self.flush();
         }
         self.treatment = treatment;
+        if treatment.encrypts && self.sealer.is_none() {
+            let key = self.chunks.seal_key.expect("rules that encrypt come with a key");
+            self.sealer = Some(Sealer::new(key.clone())?);
+        }
+        Ok(())
+    }
+
+    /// What `chunk` of the file at hand is sent as, if it is encrypted.
+    pub(super) fn sealed(&mut self, chunk: &[u8]) -> Option<Vec<u8>> {
+        let FileTreatment { compresses, encrypts, .. } = self.treatment;
+        let sealer = self.sealer.as_mut().filter(|_| encrypts)?;
+        Some(sealer.seal(chunk, compresses))
+    }
+
+    /// Whether the file at hand is encrypted.
+    pub(super) fn encrypts(&self) -> bool {
+        self.treatment.encrypts
     }
 
     /// Sees to it that the server has or gets `chunk`, which is not empty.
@@ -185,7 +216,12 @@ impl<'a> Assembler<'a> {
         let next = self.chunks.next_quantum.fetch_add(1, Relaxed);
         let number = std::mem::replace(&mut self.number, next);
         let digests = std::mem::take(&mut self.digests);
-        let full = Filled { number, digests, compresses: self.treatment.compresses };
+        let full = Filled { number, digests, compresses: is_pressed(self.treatment) };
         self.presser.press(self.others.as_ref(), full, &mut self.raw);
     }
+}
+
+/// Whether quanta of such data are compressed.
+fn is_pressed(treatment: FileTreatment) -> bool {
+    treatment.compresses && !treatment.encrypts
 }

@@ -9,19 +9,20 @@ use chunk::{ContentHasher, DomainKey};
 use crossbeam_channel::Sender;
 use format::page;
 use model::{
-    Attributes, ChunkDigest, ChunkRange, ClassId, DirPath, DirectoryDigest, Extent, Kind, Name,
-    Object, PAGE_OBJECTS_MAX, Payload, PlaceCode as _, ServerTime, SessionPlace, Stat, Timestamp,
+    Attributes, ChunkDigest, ClassId, DirPath, DirectoryDigest, Extent, Kind, Name, Object,
+    PAGE_OBJECTS_MAX, Payload, ServerTime, SessionPlace, Stat, Timestamp,
 };
 use sys::Found;
-use wire::{Grant, proto};
+use wire::proto;
 
 use super::compare::{Follow, Verdict, compare, follow};
 use super::crew::Crew;
-use super::data::{Assembler, At, ChunkRef, Chunks};
+use super::data::{Assembler, Chunks};
 use super::digest::Digester;
 use super::outbox::{Change, Outgoing};
+use super::presented::ChangeBuilder;
 use super::read::{
-    Collect, Content, Fidelity, FileReader, Part, Patience, ReadFailure, Sink, read_stream,
+    Collect, Content, Fidelity, FileReader, Patience, ReadFailure, Sink, read_stream,
 };
 use super::settled::{NO_CHANGE_TIME, Settled, settled};
 use super::tally::Tally;
@@ -371,16 +372,15 @@ impl<'a> Examiner<'a> {
             return Err(refusal);
         }
         let path = || absolute(self.context.filespace, &segment.path.join(name));
-        self.assembler.treat(self.context.rules.treatment(path));
+        let treated = self.assembler.treat(self.context.rules.treatment(path));
+        treated.map_err(|error| error.to_string())?;
         let assembler = &mut self.assembler;
         let mut collect = Collect { assembler, content: Content::default() };
         let read = read_stream(stream, &self.context.tally.progress, &mut collect);
         read.map_err(|error| error.to_string())?;
         stream.finish()?;
         let content = collect.content;
-        let tally = self.context.tally;
-        tally.deduplicated.fetch_add(u64::from(content.data_bytes > 0), Relaxed);
-        tally.bytes_before_dedup.fetch_add(content.data_bytes, Relaxed);
+        self.count_data(&content);
         let micros = sys::clock::now().0;
         let nanos = u32::try_from(micros.rem_euclid(1_000_000) * 1000).unwrap_or(0);
         let (uid, gid) = sys::process::effective_ids();
@@ -400,6 +400,16 @@ impl<'a> Examiner<'a> {
             if stat.size > 0 { DraftContent::Data(content) } else { DraftContent::Nothing };
         let attributes = Attributes::default();
         Ok(Draft { name: name.clone(), class, stat, attributes, content })
+    }
+
+    /// Counts the content of a file that was treated as the assembler is told.
+    fn count_data(&self, content: &Content) {
+        let tally = self.context.tally;
+        let has_data = content.data_bytes > 0;
+        let encrypted = has_data && self.assembler.encrypts();
+        tally.deduplicated.fetch_add(u64::from(has_data), Relaxed);
+        tally.encrypted.fetch_add(u64::from(encrypted), Relaxed);
+        tally.bytes_before_dedup.fetch_add(content.data_bytes, Relaxed);
     }
 
     fn draft(
@@ -426,7 +436,7 @@ impl<'a> Examiner<'a> {
     ) -> Result<Draft, ReadFailure> {
         let tally = self.context.tally;
         let path = || absolute(self.context.filespace, &segment.path.join(name));
-        self.assembler.treat(self.context.rules.treatment(path));
+        self.assembler.treat(self.context.rules.treatment(path))?;
         let patience = Patience::of(self.context.rules.group(class));
         let mut seen = Some(found);
         let mut tries = 0;
@@ -440,8 +450,7 @@ impl<'a> Examiner<'a> {
                 Ok((file, found)) => {
                     let content = collect.content;
                     let attributes = file.attributes()?;
-                    tally.deduplicated.fetch_add(u64::from(content.data_bytes > 0), Relaxed);
-                    tally.bytes_before_dedup.fetch_add(content.data_bytes, Relaxed);
+                    self.count_data(&content);
                     let content = if found.stat.size > 0 {
                         DraftContent::Data(content)
                     } else {
@@ -478,10 +487,8 @@ impl<'a> Examiner<'a> {
         let stored = asked.unwrap_or_else(|_| vec![None; suspects.len()]);
         for (suspect, stored) in suspects.into_iter().zip(stored) {
             let Suspect { name, class, attributes } = suspect;
-            let mut hash = Hash { key: self.context.chunks.key, hasher: ContentHasher::new() };
-            let exact = Fidelity::Exact;
-            match self.reader.read(&segment.dir, name.as_bytes(), None, exact, &mut hash) {
-                Ok((_, found)) if stored == Some(hash.hasher.finish()) => {
+            match self.read_and_hash(segment, &name) {
+                Ok((content, found)) if stored == Some(content) => {
                     self.count(segment, &self.context.tally.updated);
                     if self.context.is_dry {
                         self.plan("update", segment, &name);
@@ -508,6 +515,21 @@ impl<'a> Examiner<'a> {
         outcome.stored.sort_by(|a, b| a.0.cmp(&b.0));
         outcome.updated.sort_by(|a, b| a.name.cmp(&b.name));
         outcome.backed_up.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+
+    /// Digests the file as the server would, and tells what it is.
+    fn read_and_hash(
+        &mut self,
+        segment: &Segment,
+        name: &Name,
+    ) -> Result<([u8; 16], Found), ReadFailure> {
+        let path = || absolute(self.context.filespace, &segment.path.join(name));
+        self.assembler.treat(self.context.rules.treatment(path))?;
+        let (key, assembler) = (self.context.chunks.key, &mut self.assembler);
+        let mut hash = Hash { key, assembler, hasher: ContentHasher::new() };
+        let exact = Fidelity::Exact;
+        let (_, found) = self.reader.read(&segment.dir, name.as_bytes(), None, exact, &mut hash)?;
+        Ok((hash.hasher.finish(), found))
     }
 
     /// Sends what the segment has come to, and keeps back what expires.
@@ -703,71 +725,22 @@ fn look(
 }
 
 /// Digests a content without keeping it.
-struct Hash<'a> {
+struct Hash<'a, 'b> {
     key: &'a DomainKey,
+    assembler: &'a mut Assembler<'b>,
     hasher: ContentHasher,
 }
 
-impl Sink for Hash<'_> {
+impl Sink for Hash<'_, '_> {
     fn chunk(&mut self, chunk: &[u8]) {
-        let digest: ChunkDigest = self.key.digest(chunk);
+        let digest: ChunkDigest = match self.assembler.sealed(chunk) {
+            Some(sealed) => self.key.digest(&sealed),
+            None => self.key.digest(chunk),
+        };
         self.hasher.chunk(&digest);
     }
 
     fn hole(&mut self, bytes: u64) {
         self.hasher.hole(bytes);
     }
-}
-
-/// The grants that a change presents and the quanta that it refers to.
-struct ChangeBuilder<'a> {
-    chunks: &'a Chunks<'a>,
-    grants: Vec<u8>,
-    quanta: BTreeSet<u64>,
-}
-
-impl<'a> ChangeBuilder<'a> {
-    fn new(chunks: &'a Chunks<'a>) -> Self {
-        Self { chunks, grants: Vec::new(), quanta: BTreeSet::new() }
-    }
-
-    fn extents(&mut self, content: &Content) -> Vec<Extent<SessionPlace>> {
-        let mut extents: Vec<Extent<SessionPlace>> = Vec::new();
-        for part in &content.parts {
-            match part {
-                Part::Hole { bytes } => extents.push(Extent::Hole { bytes: *bytes }),
-                Part::Chunk(chunk) => push(&mut extents, self.place(*chunk)),
-            }
-        }
-        extents
-    }
-
-    fn place(&mut self, chunk: ChunkRef) -> SessionPlace {
-        let ChunkRef { digest, at } = self.chunks.present(chunk);
-        match at {
-            At::Sent(place) => {
-                if let SessionPlace::Sent { quantum, .. } = place {
-                    self.quanta.insert(quantum);
-                }
-                place
-            }
-            At::Granted(place, mac) => {
-                let grant = self.grants.len() / wire::GRANT_BYTES;
-                let grant = u32::try_from(grant).expect("a page holds fewer chunks");
-                wire::encode_grant(&mut self.grants, &Grant { digest, place, mac });
-                SessionPlace::Granted { grant }
-            }
-        }
-    }
-}
-
-/// Adds a chunk, to the last run where it is its neighbour.
-fn push(extents: &mut Vec<Extent<SessionPlace>>, place: SessionPlace) {
-    if let Some(Extent::Chunks(ChunkRange { first, count })) = extents.last_mut()
-        && first.code() + u64::from(*count) == place.code()
-    {
-        *count += 1;
-        return;
-    }
-    extents.push(Extent::Chunks(ChunkRange { first: place, count: 1 }));
 }

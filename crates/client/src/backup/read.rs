@@ -26,7 +26,14 @@ pub(super) struct Content {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
     Chunk(ChunkRef),
-    Hole { bytes: u64 },
+    Hole {
+        bytes: u64,
+    },
+    /// A chunk that was encrypted, and how many bytes it stands for.
+    Sealed {
+        chunk: ChunkRef,
+        bytes: u32,
+    },
 }
 
 /// What is wanted of a file that changes while it is read.
@@ -96,7 +103,14 @@ pub(super) struct Collect<'a, 'b> {
 
 impl Sink for Collect<'_, '_> {
     fn chunk(&mut self, chunk: &[u8]) {
-        self.content.parts.push(Part::Chunk(self.assembler.add(chunk)));
+        let part = match self.assembler.sealed(chunk) {
+            Some(sealed) => {
+                let bytes = u32::try_from(chunk.len()).expect("at most 1 MiB");
+                Part::Sealed { chunk: self.assembler.add(&sealed), bytes }
+            }
+            None => Part::Chunk(self.assembler.add(chunk)),
+        };
+        self.content.parts.push(part);
         self.content.data_bytes += chunk.len() as u64;
     }
 
@@ -105,7 +119,7 @@ impl Sink for Collect<'_, '_> {
     }
 
     fn room(&mut self, bytes: usize) -> Option<&mut [u8]> {
-        Some(self.assembler.room(bytes))
+        (!self.assembler.encrypts()).then(|| self.assembler.room(bytes))
     }
 
     fn written(&mut self, bytes: usize) {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Scope as Threads, ScopedJoinHandle};
 
 use bytes::Bytes;
+use chunk::SealKey;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use model::{DirPath, Kind, Name, Object};
 use policy::Verdict;
@@ -87,6 +88,8 @@ pub(super) struct Site<'a> {
     pub(super) home: &'a Home,
     pub(super) options: &'a BackupOptions,
     pub(super) rules: &'a Rules,
+    /// Encrypts the files that the rules say.
+    pub(super) seal_key: Option<&'a SealKey>,
     pub(super) tally: &'a Tally,
 }
 
@@ -113,10 +116,10 @@ type Perform<'a> =
 
 /// Opens a session for the filespace of `scope`, and has `perform` use it.
 fn in_session(site: Site<'_>, scope: &Scope<'_>, perform: Perform<'_>) -> Result<(), ClientError> {
-    let Site { link, home, options, rules, tally } = site;
+    let Site { link, home, options, rules, seal_key, tally } = site;
     let cache = open_cache(link, home);
     let deduplicates = options.tuning.or(home.config.tuning).deduplication.unwrap_or(true);
-    let chunks = Chunks::new(link, &cache, deduplicates);
+    let chunks = Chunks::new(link, &cache, deduplicates, seal_key);
     let digester = Digester::new(&link.digest_key, &canonical(rules, options));
     let tuning = options.tuning.or(home.config.tuning);
     let (walkers, readers) = crews(&tuning);

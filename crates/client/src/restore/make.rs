@@ -333,9 +333,7 @@ impl<'a> Destination for Maker<'a> {
 
 fn has_pieces(object: &Object) -> bool {
     match &object.payload {
-        Payload::Extents(extents) => {
-            extents.iter().any(|extent| matches!(extent, model::Extent::Chunks(_)))
-        }
+        Payload::Extents(extents) => extents.iter().any(|extent| extent.chunks().is_some()),
         Payload::Nothing | Payload::Target(_) => false,
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Entry {
 pub(crate) struct Piece {
     pub(crate) place: u64,
     pub(crate) offset: u64,
+    /// Of a chunk that is encrypted, how many bytes it stands for.
+    pub(crate) sealed: Option<u32>,
 }
 
 /// Where a file's data lies; `None` where that cannot be told because a pack is lost.
@@ -41,9 +43,15 @@ impl Entry {
                 Extent::Chunks(range) => {
                     for number in 0..u64::from(range.count) {
                         let length = *lengths.next().filter(|&&length| length > 0)?;
-                        pieces.push(Piece { place: range.first.code() + number, offset });
+                        let place = range.first.code() + number;
+                        pieces.push(Piece { place, offset, sealed: None });
                         offset = offset.checked_add(u64::from(length))?;
                     }
+                }
+                Extent::Sealed { place, bytes } => {
+                    lengths.next().filter(|&&length| length > 0)?;
+                    pieces.push(Piece { place: place.code(), offset, sealed: Some(*bytes) });
+                    offset = offset.checked_add(u64::from(*bytes))?;
                 }
             }
         }
@@ -81,10 +89,7 @@ pub(crate) fn decode(message: &proto::DirectoryVersions) -> Result<Vec<Entry>, C
 }
 
 fn chunks(extent: &Extent) -> u32 {
-    match extent {
-        Extent::Chunks(range) => range.count,
-        Extent::Hole { .. } => 0,
-    }
+    extent.chunks().map_or(0, |range| range.count)
 }
 
 /// A file of the window that is wanted.
@@ -95,43 +100,64 @@ struct Wanted<F> {
     is_lost: AtomicBool,
 }
 
+/// Looks at a chunk before it is written.
+pub(crate) trait Checker {
+    /// Whether it is what the server says it is.
+    fn is_right(&self, chunk: &[u8]) -> bool;
+
+    /// The `bytes` that the sealed chunk stands for.
+    fn unseal(&mut self, sealed: &[u8], bytes: u32) -> Result<Vec<u8>, String>;
+}
+
+/// A file of the window needs a piece.
+struct Need {
+    piece: Piece,
+    file: u32,
+}
+
 /// What the quanta of a window are for.
 ///
 /// Invariant: `needs` is sorted by place; a piece is put or lost at most once a need.
 pub(crate) struct Window<F> {
-    needs: Vec<(u64, u32, u64)>,
+    needs: Vec<Need>,
     files: Vec<Wanted<F>>,
 }
 
 impl<F> Window<F> {
-    fn needs_at(&self, place: u64) -> &[(u64, u32, u64)] {
-        let from = self.needs.partition_point(|need| need.0 < place);
-        let to = from + self.needs[from..].partition_point(|need| need.0 == place);
+    fn needs_at(&self, place: u64) -> &[Need] {
+        let from = self.needs.partition_point(|need| need.piece.place < place);
+        let to = from + self.needs[from..].partition_point(|need| need.piece.place == place);
         &self.needs[from..to]
     }
 
-    /// Hands the chunk at `place` to the files that need it, once `is_right` has said so.
+    /// Hands the chunk at `place` to the files that need it, once `checker` has found it right;
+    /// opened where it is sealed.
     pub(crate) fn put<D: Destination<File = F>>(
         &self,
         destination: &D,
         place: u64,
         chunk: &[u8],
-        is_right: impl FnOnce(&[u8]) -> bool,
+        checker: &mut impl Checker,
     ) {
         let needs = self.needs_at(place);
         if needs.is_empty() {
             return;
         }
-        if !is_right(chunk) {
+        if !checker.is_right(chunk) {
             return self.lose(destination, place, 1, "its content differs from its digest");
         }
-        for &(_, file, offset) in needs {
-            let wanted = &self.files[file as usize];
+        for Need { piece, file } in needs {
+            let wanted = &self.files[*file as usize];
             if wanted.is_lost.load(Relaxed) {
                 continue;
             }
-            if let Err(reason) = destination.write(&wanted.file, chunk, offset) {
-                self.lose_file(destination, file, &reason);
+            let write = |chunk: &[u8]| destination.write(&wanted.file, chunk, piece.offset);
+            let written = match piece.sealed {
+                None => write(chunk),
+                Some(bytes) => checker.unseal(chunk, bytes).and_then(|chunk| write(&chunk)),
+            };
+            if let Err(reason) = written {
+                self.lose_file(destination, *file, &reason);
             // Counted after it is written: whoever counts to zero knows that all is written.
             } else if wanted.missing.fetch_sub(1, AcqRel) == 1 && !wanted.is_lost.load(Relaxed) {
                 destination.complete(&wanted.file);
@@ -148,8 +174,8 @@ impl<F> Window<F> {
         reason: &str,
     ) {
         for place in (place..).take(count as usize) {
-            for &(_, file, _) in self.needs_at(place) {
-                self.lose_file(destination, file, reason);
+            for need in self.needs_at(place) {
+                self.lose_file(destination, need.file, reason);
             }
         }
     }
@@ -173,7 +199,7 @@ impl<F> Window<F> {
 
 /// A window while its entries come.
 pub(crate) struct WindowBuilder<F> {
-    needs: Vec<(u64, u32, u64)>,
+    needs: Vec<Need>,
     files: Vec<Wanted<F>>,
     bits: Vec<u8>,
     objects: usize,
@@ -192,8 +218,7 @@ impl<F> WindowBuilder<F> {
         let (Some(file), Some(pieces)) = (file, pieces) else { return };
         self.bits[position / 8] |= 1 << (position % 8);
         let number = u32::try_from(self.files.len()).expect("a window is bounded");
-        self.needs
-            .extend(pieces.iter().map(|piece| (piece.place, number, piece.offset)));
+        self.needs.extend(pieces.iter().map(|&piece| Need { piece, file: number }));
         let missing = u32::try_from(pieces.len()).expect("a file has fewer than 2^32 chunks");
         let missing = AtomicU32::new(missing);
         self.files.push(Wanted { file, missing, is_lost: AtomicBool::new(false) });
@@ -201,7 +226,7 @@ impl<F> WindowBuilder<F> {
 
     /// The window, and a bit for each entry: whether its data is wanted.
     pub(crate) fn finish(mut self) -> (Window<F>, Vec<u8>) {
-        self.needs.sort_unstable();
+        self.needs.sort_unstable_by_key(|need| (need.piece.place, need.file));
         (Window { needs: self.needs, files: self.files }, self.bits)
     }
 }

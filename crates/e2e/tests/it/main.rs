@@ -16,6 +16,8 @@ mod deletion;
 #[cfg(test)]
 mod edits;
 #[cfg(test)]
+mod encryption;
+#[cfg(test)]
 mod full_disk;
 #[cfg(test)]
 mod guard;

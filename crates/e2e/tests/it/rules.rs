@@ -171,7 +171,7 @@ fn a_pattern_that_is_none_stops_the_run_before_it_begins() {
         ("exclude a/b\n", "line 1"),
         ("* fine\nexclude [a\n", "line 2"),
         ("omit /a\n", "'omit'"),
-        ("include.encrypt /a\n", "include.encrypt"),
+        ("include.image /a\n", "include.image"),
     ] {
         set_list(&scene, list);
         scene.node.backup(&scene.tree, &[]).expect(&[12]).says(word).says("inclexcl");

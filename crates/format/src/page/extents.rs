@@ -10,6 +10,7 @@
 //! | 0 next | chunk count | | chunks right behind the run before |
 //! | 1 far | chunk count | signed difference | chunks that far from the end of the run before |
 //! | 2 hole | 0 | bytes | zeros |
+//! | 3 sealed | 0 next, 1 far | signed difference if far, bytes | one encrypted chunk of so many |
 
 use model::{ChunkRange, Extent, Kind, Object, Payload, PlaceCode};
 
@@ -18,6 +19,7 @@ use crate::{Damaged, Reader, Writer};
 const NEXT: u64 = 0;
 const FAR: u64 = 1;
 const HOLE: u64 = 2;
+const SEALED: u64 = 3;
 
 fn has_extents<P>(object: &Object<P>) -> bool {
     object.stat.kind == Kind::File && object.stat.size > 0
@@ -54,6 +56,15 @@ fn encode_file<P: PlaceCode>(writer: &mut Writer, extents: &[Extent<P>], next: &
             Extent::Hole { bytes } => {
                 writer.varint(HOLE);
                 writer.varint(*bytes);
+            }
+            Extent::Sealed { place, bytes } => {
+                let far = place.code() != *next;
+                writer.varint(u64::from(far) << 2 | SEALED);
+                if far {
+                    writer.signed(place.code().wrapping_sub(*next).cast_signed());
+                }
+                writer.varint(u64::from(*bytes));
+                *next = place.code().wrapping_add(1);
             }
             Extent::Chunks(ChunkRange { first, count }) => {
                 let far = first.code() != *next;
@@ -102,8 +113,23 @@ fn decode_extent<P: PlaceCode>(
             chunks(reader, next, tag >> 2)
         }
         HOLE => Ok(Extent::Hole { bytes: reader.varint()? }),
-        _ => Err(reader.damaged("unknown kind of extent")),
+        _ => sealed(reader, next, tag >> 2),
     }
+}
+
+fn sealed<P: PlaceCode>(
+    reader: &mut Reader<'_>,
+    next: &mut u64,
+    far: u64,
+) -> Result<Extent<P>, Damaged> {
+    match far {
+        0 => {}
+        1 => *next = next.wrapping_add(reader.signed()?.cast_unsigned()),
+        _ => return Err(reader.damaged("unknown kind of extent")),
+    }
+    let place = P::from_code(*next).ok_or_else(|| reader.damaged("an impossible place"))?;
+    *next = next.wrapping_add(1);
+    Ok(Extent::Sealed { place, bytes: reader.number()? })
 }
 
 fn chunks<P: PlaceCode>(

@@ -81,6 +81,19 @@ fn pages() {
 }
 
 #[test]
+fn pages_of_sealed_files() {
+    let sealed = |index, bytes| Extent::Sealed { place: Place::new(PackNumber(3), index), bytes };
+    let extents = vec![sealed(5, 100_000), sealed(6, 70_000), Extent::Hole { bytes: 8192 }];
+    let objects = [
+        object(b"far", Kind::File, 178_192, Payload::Extents(extents)),
+        object(b"next", Kind::File, 10, Payload::Extents(vec![sealed(7, 10)])),
+    ];
+    let bytes = page::encode(&objects);
+    check("page-sealed", &bytes);
+    assert_eq!(page::decode::<Place>(&bytes), Ok(objects.to_vec()));
+}
+
+#[test]
 fn quanta() {
     check("quantum-stored", &quantum::encode(quantum::Codec::Stored, &[3, 2], b"abcde"));
 }

@@ -32,6 +32,9 @@ fn extent() -> impl Strategy<Value = Extent> {
             Extent::Chunks(ChunkRange { first: Place::new(PackNumber(pack), index), count })
         }),
         any::<u64>().prop_map(|bytes| Extent::Hole { bytes }),
+        (0..1_u64 << 30, 0..1000_u32, any::<u32>()).prop_map(|(pack, index, bytes)| {
+            Extent::Sealed { place: Place::new(PackNumber(pack), index), bytes }
+        }),
     ]
 }
 

@@ -73,6 +73,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
 
 /// `explain --json` and `preview --json`, one a line.
 #[derive(Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the document")]
 pub(super) struct RuledDocument<'a> {
     path: JsonPath<'a>,
     kind: Option<&'static str>,
@@ -82,6 +83,7 @@ pub(super) struct RuledDocument<'a> {
     rule: Option<RuleDocument<'a>>,
     compression: bool,
     deduplication: bool,
+    encryption: bool,
 }
 
 #[derive(Serialize)]
@@ -106,8 +108,9 @@ impl<'a> RuledDocument<'a> {
             included: ruled.included,
             mgmt_class: ruled.included.then_some(&ruled.class),
             rule: ruled.rule.as_ref().map(rule),
-            compression: ruled.compresses,
-            deduplication: ruled.deduplicates,
+            compression: ruled.treatment.compresses,
+            deduplication: ruled.treatment.deduplicates,
+            encryption: ruled.treatment.encrypts,
         }
     }
 }
@@ -148,10 +151,13 @@ fn kept(ruled: &Ruled) -> String {
          SERIALIZATION {serialization}.\n",
         limits.join(", ")
     );
-    if !ruled.compresses {
+    if !ruled.treatment.compresses {
         text.push_str("  It is not compressed.\n");
     }
-    if !ruled.deduplicates {
+    if ruled.treatment.encrypts {
+        text.push_str("  It is encrypted with this node's key.\n");
+    }
+    if !ruled.treatment.deduplicates {
         text.push_str("  It is sent whether the server has it or not.\n");
     }
     text

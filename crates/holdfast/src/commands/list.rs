@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use client::{ListOptions, ListedVersion, Which};
-use model::{Kind, Payload, ServerTime, escaped};
+use model::{Extent, Kind, Payload, ServerTime, escaped};
 use serde::Serialize;
 
 use super::{Context, DONE};
@@ -116,6 +116,7 @@ struct VersionDocument<'a> {
     mode: String,
     uid: u32,
     gid: u32,
+    encrypted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<JsonPath<'a>>,
 }
@@ -136,11 +137,21 @@ impl<'a> VersionDocument<'a> {
             mode: format!("{:04o}", stat.mode),
             uid: stat.uid,
             gid: stat.gid,
+            encrypted: is_encrypted(&version.object.payload),
             target: match &version.object.payload {
                 Payload::Target(target) => Some(JsonPath(target)),
                 Payload::Nothing | Payload::Extents(_) => None,
             },
         }
+    }
+}
+
+fn is_encrypted(payload: &Payload) -> bool {
+    match payload {
+        Payload::Extents(extents) => {
+            extents.iter().any(|extent| matches!(extent, Extent::Sealed { .. }))
+        }
+        Payload::Nothing | Payload::Target(_) => false,
     }
 }
 

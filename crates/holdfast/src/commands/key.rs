@@ -1,0 +1,153 @@
+//! `holdfast key`: the keys by which this node encrypts what it backs up.
+
+use std::io::Read as _;
+
+use client::keys::{self, KeySummary};
+use serde::Serialize;
+
+use super::{Context, DONE};
+use crate::error::CommandError;
+use crate::output;
+use crate::table::{self, Align};
+
+/// Bytes of a written key that are read at most.
+const KEY_BYTES_MAX: u64 = 4096;
+
+/// Make, list, show and take in the keys that encrypt this node's files
+///
+/// Files are encrypted that 'include.encrypt' statements name. The keys are on this machine only:
+/// what is encrypted with a key that is lost cannot be restored by anybody.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast key create
+  holdfast key show > /mnt/safe/key-of-this-node")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Action {
+    /// Make a key; it encrypts from the next backup on, and those before it still open
+    #[command(after_help = "\
+Example:
+  holdfast key create")]
+    Create,
+    /// List the names of this node's keys
+    #[command(after_help = "\
+Example:
+  holdfast key list")]
+    List,
+    /// Write the keys as they are to be kept in a safe place
+    #[command(after_help = "\
+Example:
+  holdfast key show > /mnt/safe/key-of-this-node")]
+    Show,
+    /// Take a key that was written down
+    #[command(after_help = "\
+Example:
+  holdfast key import - < key-of-this-node")]
+    Import {
+        /// The key as 'holdfast key show' wrote it; - reads it from standard input
+        #[arg(value_name = "KEY")]
+        key: String,
+    },
+}
+
+pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    let home = context.home()?;
+    match args.action {
+        Action::Create => {
+            let key = keys::create(&home)?;
+            context
+                .output
+                .is_json()
+                .then(|| context.output.json(&KeyDocument::written(&key)));
+            if !context.output.is_json() {
+                context.output.text(&created(&key));
+            }
+        }
+        Action::List => list(&keys::list(&home)?, context),
+        Action::Show => show(&keys::list(&home)?, context),
+        Action::Import { key } => {
+            let key = if key == "-" { key_from_stdin()? } else { key };
+            let key = keys::import(&home, &key)?;
+            if context.output.is_json() {
+                context.output.json(&KeyDocument::named(&key));
+            } else {
+                let use_of = if key.is_in_use { "encrypts and opens" } else { "opens" };
+                let text = format!("Key {} {use_of} this node's files.\n", key.name);
+                context.output.text(&text);
+            }
+        }
+    }
+    Ok(DONE)
+}
+
+fn created(key: &KeySummary) -> String {
+    format!(
+        "Key {} encrypts what 'include.encrypt' statements name, from the next backup on.\n\
+         Keep this in a safe place, not on this machine. Without it, and without this machine,\n\
+         nobody can restore what it has encrypted:\n\n  {}\n",
+        key.name, key.written
+    )
+}
+
+fn list(keys: &[KeySummary], context: &mut Context) {
+    if context.output.is_json() {
+        return keys.iter().for_each(|key| context.output.json(&KeyDocument::named(key)));
+    }
+    if keys.is_empty() {
+        return context.output.note("This node has no key: nothing is encrypted.");
+    }
+    let columns = [("Key", Align::Left), ("Use", Align::Left)];
+    let row = |key: &KeySummary| [key.name.to_string(), use_of(key).to_owned()];
+    let rows: Vec<_> = keys.iter().map(row).collect();
+    context.output.text(&table::render(columns, &rows));
+}
+
+fn use_of(key: &KeySummary) -> &'static str {
+    if key.is_in_use { "encrypts" } else { "opens" }
+}
+
+fn show(keys: &[KeySummary], context: &mut Context) {
+    for key in keys {
+        if context.output.is_json() {
+            context.output.json(&KeyDocument::written(key));
+        } else {
+            context.output.text(&format!("{}\n", key.written));
+        }
+    }
+    if keys.is_empty() && !context.output.is_json() {
+        output::say("This node has no key.");
+    }
+}
+
+fn key_from_stdin() -> Result<String, CommandError> {
+    let mut key = String::new();
+    let read = std::io::stdin().lock().take(KEY_BYTES_MAX).read_to_string(&mut key);
+    read.map_err(|error| {
+        CommandError::new(format!("cannot read the key from standard input: {error}"))
+    })?;
+    Ok(key)
+}
+
+/// `key --json`, one a line.
+#[derive(Serialize)]
+struct KeyDocument<'a> {
+    name: String,
+    encrypts: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+}
+
+impl<'a> KeyDocument<'a> {
+    fn named(key: &'a KeySummary) -> Self {
+        Self { name: key.name.to_string(), encrypts: key.is_in_use, key: None }
+    }
+
+    fn written(key: &'a KeySummary) -> Self {
+        Self { key: Some(&key.written), ..Self::named(key) }
+    }
+}
