@@ -11,6 +11,7 @@ mod damaged;
 pub mod pack;
 pub mod page;
 pub mod quantum;
+pub mod stub;
 
 pub use bytes::{Reader, Writer, unzigzag, zigzag};
 pub use damaged::Damaged;

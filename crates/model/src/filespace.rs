@@ -1,7 +1,8 @@
-//! Names of filespaces: a mount point, or an archive's part of one.
+//! Names of filespaces: a mount point, an archive's part of one, or what was migrated off one.
 //!
 //! What an archive holds of a mount point is a filespace of its own. Its name is a NUL, the
-//! archive's number, another NUL, and the mount point; no mount point has a NUL.
+//! archive's number, another NUL, and the mount point; no mount point has a NUL. What was migrated
+//! off a mount point is in one whose name has the word `space` instead of the number.
 
 /// The name of the filespace that holds what the archive `number` has of `mount_point`.
 pub fn archive_filespace(number: u64, mount_point: &[u8]) -> Vec<u8> {
@@ -15,6 +16,24 @@ pub fn archive_number(filespace: &[u8]) -> Option<u64> {
     let rest = filespace.strip_prefix(b"\0")?;
     let end = rest.iter().position(|&byte| byte == 0)?;
     str::from_utf8(&rest[..end]).ok()?.parse().ok()
+}
+
+const SPACE_PREFIX: &[u8] = b"\0space\0";
+
+/// The name of the filespace that holds what was migrated off `mount_point`.
+pub fn space_filespace(mount_point: &[u8]) -> Vec<u8> {
+    [SPACE_PREFIX, mount_point].concat()
+}
+
+/// Whether the filespace holds what was migrated off a mount point.
+pub fn is_space_filespace(filespace: &[u8]) -> bool {
+    filespace.starts_with(SPACE_PREFIX)
+}
+
+/// Whether the filespace holds backups of a mount point, and neither archives nor what was
+/// migrated.
+pub fn is_backup_filespace(filespace: &[u8]) -> bool {
+    !filespace.contains(&0)
 }
 
 /// Where on the node the filespace is.
@@ -36,6 +55,10 @@ mod tests {
         assert_eq!(archive_number(&name), Some(17));
         assert_eq!(mount_point(&name), b"/home");
         assert_eq!((archive_number(b"/home"), mount_point(b"/home")), (None, &b"/home"[..]));
+        let space = space_filespace(b"/home");
+        assert!(is_space_filespace(&space) && !is_space_filespace(&name));
+        assert_eq!((mount_point(&space), archive_number(&space)), (&b"/home"[..], None));
+        assert!(is_backup_filespace(b"/home") && !is_backup_filespace(&space));
         assert_eq!((archive_number(b"\0x\0/"), archive_number(b"\x0017")), (None, None));
     }
 }

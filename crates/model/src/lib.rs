@@ -7,6 +7,7 @@
 mod chunk;
 mod filespace;
 mod id;
+mod migrated;
 mod object;
 mod path;
 mod time;
@@ -15,10 +16,14 @@ pub use chunk::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN, CHUNK_INDEX_MAX, ChunkDigest, ChunkRange,
     Extent, GrantMac, Place, PlaceCode, QUANTUM_BYTES_MAX, SessionPlace,
 };
-pub use filespace::{archive_filespace, archive_number, mount_point};
+pub use filespace::{
+    archive_filespace, archive_number, is_backup_filespace, is_space_filespace, mount_point,
+    space_filespace,
+};
 pub use id::{
     ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, PoolId, SessionId,
 };
+pub use migrated::{BatchId, CopyId};
 pub use object::{Attributes, Kind, Object, Payload, Stat, Version, Xattr};
 pub use path::{DirPath, Name, NameError, escaped};
 pub use time::{ServerTime, Timestamp};

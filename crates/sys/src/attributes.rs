@@ -143,8 +143,12 @@ fn read_whole(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8
     }
 }
 
+/// Holdfast's own: the record of a file whose content was migrated, which is no part of the file.
+const OWN: &[u8] = b"trusted.hf";
+
 fn is_covered(name: &[u8]) -> bool {
-    [&b"user."[..], b"trusted.", b"security.", b"system.posix_acl_"]
-        .iter()
-        .any(|namespace| name.starts_with(namespace))
+    name != OWN
+        && [&b"user."[..], b"trusted.", b"security.", b"system.posix_acl_"]
+            .iter()
+            .any(|namespace| name.starts_with(namespace))
 }

@@ -12,7 +12,7 @@ use model::{Attributes, Kind, Stat, Timestamp};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, SeekFrom, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 
-use crate::attributes::Inode;
+use crate::attributes::{FLAGS_RESTORED, Inode};
 use crate::listing::Listing;
 use crate::source::SourceFile;
 
@@ -144,6 +144,16 @@ impl Dir {
                 Ok(Attributes { xattrs: Inode::of_handle(&fd).xattrs()?, flags: 0 })
             }
         }
+    }
+
+    /// As [`Self::attributes`], but nothing is opened for it: of the inode flags there are only
+    /// those that `statx` tells (compressed, immutable, append only, not to be dumped).
+    pub fn attributes_unopened(&self, name: &[u8]) -> io::Result<Attributes> {
+        let fd = self.open_handle(name)?;
+        let told = rustix::fs::statx(&fd, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
+        // What statx tells of an inode has the numbers of its flags.
+        let flags = u32::try_from(told.stx_attributes.bits() & u64::from(FLAGS_RESTORED));
+        Ok(Attributes { xattrs: Inode::of_handle(&fd).xattrs()?, flags: flags.unwrap_or(0) })
     }
 
     /// The extended attributes and inode flags of this directory itself.

@@ -18,6 +18,12 @@ pub mod clock;
 pub mod dir;
 pub mod durable;
 pub mod entropy;
+#[expect(
+    unsafe_code,
+    clippy::host_endian_bytes,
+    reason = "fanotify has no safe binding, and the kernel writes numbers as this machine does"
+)]
+pub mod fanotify;
 pub mod frozen;
 mod listing;
 #[expect(unsafe_code, reason = "memory shared with a file can only be named by raw pointers")]
@@ -28,6 +34,8 @@ pub mod pipe;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;
 mod source;
+#[expect(unsafe_code, reason = "leases have no safe binding")]
+pub mod space;
 pub mod target;
 
 pub use apply::{Applied, Part, Refusal};

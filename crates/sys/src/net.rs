@@ -4,11 +4,17 @@
 //! folder by an open descriptor.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd as _};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
 use socket2::SockRef;
 
 fn short(folder: &File, name: &str) -> PathBuf {
@@ -47,6 +53,62 @@ pub fn connect_unix(folder: &Path, name: &str) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
+/// The process and the user at the other end of a connection within this machine.
+pub fn peer(connection: &impl AsFd) -> io::Result<(u32, u32)> {
+    let told = rustix::net::sockopt::socket_peercred(connection)?;
+    Ok((told.pid.as_raw_pid().unsigned_abs(), told.uid.as_raw()))
+}
+
+/// Two ends of a connection within this machine that keeps messages apart; other processes get
+/// theirs by inheriting it.
+pub fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    Ok(rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends a message, and with it a descriptor, if any.
+pub fn send_packet(
+    socket: &impl AsFd,
+    message: &[u8],
+    descriptor: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = descriptor.as_slice();
+    if !descriptors.is_empty() {
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(descriptors)), "there is room");
+    }
+    let parts = [IoSlice::new(message)];
+    let sent = rustix::net::sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)?;
+    assert_eq!(sent, message.len(), "a message goes whole or not at all");
+    Ok(())
+}
+
+/// Receives a message into `buffer`, and the descriptor that came with it; `None` once the other
+/// end is closed. A message that is longer than the buffer is cut.
+pub fn receive_packet(
+    socket: &impl AsFd,
+    buffer: &mut [u8],
+) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let received = loop {
+        match rustix::net::recvmsg(socket, &mut parts, &mut ancillary, flags) {
+            Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) => return Ok(None),
+            other => break other?,
+        }
+    };
+    let rights = |message| match message {
+        RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+        _ => None,
+    };
+    let descriptor = ancillary.drain().filter_map(rights).flatten().next();
+    Ok((received.bytes > 0).then_some((received.bytes, descriptor)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +135,28 @@ mod tests {
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         let _listener = bind_unix(&deep, "s.sock").expect("listens");
         connect_unix(&deep, "s.sock").expect("connects");
+    }
+
+    #[test]
+    fn packets_bring_descriptors_and_an_end() {
+        use std::io::{Read as _, Seek as _, Write as _};
+        let (one, other) = packet_pair().expect("a pair");
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(b"content").expect("written");
+        file.rewind().expect("at the start");
+        send_packet(&one, b"with", Some(file.as_fd())).expect("sent");
+        send_packet(&one, b"without", None).expect("sent");
+        drop(one);
+        let mut buffer = [0; 16];
+        let (bytes, descriptor) = receive_packet(&other, &mut buffer).expect("read").expect("one");
+        assert_eq!(&buffer[..bytes], b"with");
+        let mut content = String::new();
+        File::from(descriptor.expect("came along"))
+            .read_to_string(&mut content)
+            .expect("read");
+        assert_eq!(content, "content");
+        let (bytes, none) = receive_packet(&other, &mut buffer).expect("read").expect("one");
+        assert_eq!((&buffer[..bytes], none.is_none()), (&b"without"[..], true));
+        assert!(receive_packet(&other, &mut buffer).expect("read").is_none());
     }
 }

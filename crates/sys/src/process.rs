@@ -1,6 +1,8 @@
 //! What this process is, may and has used.
 
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit};
@@ -55,10 +57,45 @@ pub fn peak_memory_bytes() -> u64 {
 }
 
 /// Kills the processes of the group `leader` leads.
-pub fn kill_group(leader: u32) -> std::io::Result<()> {
+pub fn kill_group(leader: u32) -> io::Result<()> {
     let leader = i32::try_from(leader).ok().and_then(rustix::process::Pid::from_raw);
-    let leader = leader.ok_or(std::io::ErrorKind::NotFound)?;
+    let leader = leader.ok_or(io::ErrorKind::NotFound)?;
     Ok(rustix::process::kill_process_group(leader, rustix::process::Signal::KILL)?)
+}
+
+/// Asks a process to end.
+pub fn terminate(pid: u32) -> io::Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let pid = pid.ok_or(io::ErrorKind::NotFound)?;
+    Ok(rustix::process::kill_process(pid, rustix::process::Signal::TERM)?)
+}
+
+/// The process that started this one, or that took its place.
+pub fn parent() -> u32 {
+    let parent = rustix::process::getppid();
+    parent.map_or(0, |parent| parent.as_raw_pid().unsigned_abs())
+}
+
+/// Takes over a descriptor that another program has left open for this one, by its number. Call it
+/// once for each.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: it is only asked whether it is open.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    if flags < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and the caller says that nobody else here has it.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(fd)
+}
+
+/// Has the programs that this process starts from now on inherit the descriptor, or not.
+pub fn set_inheritable(number: RawFd, inheritable: bool) -> io::Result<()> {
+    let flags = if inheritable { 0 } else { libc::FD_CLOEXEC };
+    // SAFETY: the call takes numbers only.
+    let status = unsafe { libc::fcntl(number, libc::F_SETFD, flags) };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Whether the effective user is root.

@@ -1,0 +1,263 @@
+//! The record of a space-managed file, in an extended attribute of it.
+//!
+//! ```text
+//! offset  bytes  field
+//!      0      4  magic "HFS1"
+//!      4      1  state: 0 premigrated, 1 migrated
+//!      5      1  1 if content was recalled since the file was migrated
+//!      6      2  index of the copy in its batch
+//!      8      8  batch
+//!     16      8  size of the file, bytes
+//!     24      8  mtime, seconds since 1970, signed
+//!     32      4  mtime, nanoseconds
+//!     36     16  digest of the content, as server and client make it
+//!     52      -  of a migrated file: a bit a grain, lowest first, set where content is resident
+//!      -      8  xxh3-64 of the bytes before
+//! ```
+//!
+//! All numbers are little endian. A grain is the least power of two, of 1 MiB or more, by which a
+//! file has no more than [`GRAINS_MAX`].
+
+use std::ops::Range;
+
+use model::{BatchId, CopyId, Timestamp};
+
+use crate::{Damaged, Reader};
+
+/// The attribute. Only root sees it, and nobody copies it. With a name this short the record of a
+/// file of up to 8 grains has room in an ext4 inode of 256 bytes, and takes no block.
+pub const STUB_ATTRIBUTE: &str = "trusted.hf";
+
+const MAGIC: [u8; 4] = *b"HFS1";
+const FIXED_BYTES: usize = 52;
+const CHECK_BYTES: usize = 8;
+const GRAIN_BYTES_MIN: u64 = 1 << 20;
+/// Grains of a file at most.
+pub const GRAINS_MAX: u64 = 4096;
+/// No record is longer.
+pub const STUB_BYTES_MAX: usize = FIXED_BYTES + (GRAINS_MAX / 8) as usize + CHECK_BYTES;
+
+/// Where the content is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Here and at the server.
+    Premigrated,
+    /// At the server; here are the grains that were recalled.
+    Migrated(Grains),
+}
+
+/// A space-managed file's record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stub {
+    pub state: State,
+    /// Whether the file's times do not prove any more that its content is the copy's.
+    pub was_recalled: bool,
+    pub copy: CopyId,
+    /// Of the file when it was copied.
+    pub size: u64,
+    pub mtime: Timestamp,
+    pub content: [u8; 16],
+}
+
+/// Which grains of a file are resident.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Grains {
+    file_bytes: u64,
+    bits: Vec<u8>,
+}
+
+/// Bytes of a grain of a file of `file_bytes`.
+pub fn grain_bytes(file_bytes: u64) -> u64 {
+    let least = file_bytes.div_ceil(GRAINS_MAX).next_power_of_two();
+    least.max(GRAIN_BYTES_MIN)
+}
+
+impl Grains {
+    /// None of a file of `file_bytes` is resident.
+    pub fn none(file_bytes: u64) -> Self {
+        let count = file_bytes.div_ceil(grain_bytes(file_bytes));
+        let bytes = usize::try_from(count.div_ceil(8)).expect("at most GRAINS_MAX bits");
+        Self { file_bytes, bits: vec![0; bytes] }
+    }
+
+    fn count(&self) -> u64 {
+        self.file_bytes.div_ceil(grain_bytes(self.file_bytes))
+    }
+
+    fn is_set(&self, grain: u64) -> bool {
+        let at = usize::try_from(grain / 8).expect("at most GRAINS_MAX bits");
+        self.bits.get(at).is_some_and(|byte| byte >> (grain % 8) & 1 == 1)
+    }
+
+    /// The grains that hold some of `range`.
+    fn grains_of(&self, range: &Range<u64>) -> Range<u64> {
+        let grain = grain_bytes(self.file_bytes);
+        let end = range.end.min(self.file_bytes);
+        if range.start >= end { 0..0 } else { range.start / grain..end.div_ceil(grain) }
+    }
+
+    /// What must come for all of `range` to be resident: whole grains, neighbours together.
+    pub fn missing(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let grain = grain_bytes(self.file_bytes);
+        let mut missing: Vec<Range<u64>> = Vec::new();
+        for number in self.grains_of(range).filter(|&number| !self.is_set(number)) {
+            let (from, to) = (number * grain, ((number + 1) * grain).min(self.file_bytes));
+            match missing.last_mut() {
+                Some(last) if last.end == from => last.end = to,
+                _ => missing.push(from..to),
+            }
+        }
+        missing
+    }
+
+    /// Notes that `range`, which is of whole grains, is resident.
+    pub fn set(&mut self, range: &Range<u64>) {
+        for number in self.grains_of(range) {
+            let at = usize::try_from(number / 8).expect("at most GRAINS_MAX bits");
+            self.bits[at] |= 1 << (number % 8);
+        }
+    }
+
+    /// Whether all of the file is resident.
+    pub fn is_whole(&self) -> bool {
+        (0..self.count()).all(|grain| self.is_set(grain))
+    }
+}
+
+impl Stub {
+    pub fn encode(&self) -> Vec<u8> {
+        let (state, bits) = match &self.state {
+            State::Premigrated => (0, &[][..]),
+            State::Migrated(grains) => (1, &grains.bits[..]),
+        };
+        let mut record = Vec::with_capacity(FIXED_BYTES + bits.len() + CHECK_BYTES);
+        record.extend_from_slice(&MAGIC);
+        record.extend_from_slice(&[state, u8::from(self.was_recalled)]);
+        record.extend_from_slice(&self.copy.index.to_le_bytes());
+        record.extend_from_slice(&self.copy.batch.0.to_le_bytes());
+        record.extend_from_slice(&self.size.to_le_bytes());
+        record.extend_from_slice(&self.mtime.secs.to_le_bytes());
+        record.extend_from_slice(&self.mtime.nanos.to_le_bytes());
+        record.extend_from_slice(&self.content);
+        record.extend_from_slice(bits);
+        let check = xxhash_rust::xxh3::xxh3_64(&record);
+        record.extend_from_slice(&check.to_le_bytes());
+        record
+    }
+
+    pub fn decode(record: &[u8]) -> Result<Self, Damaged> {
+        let damaged = |why| Damaged { what: "stub", why };
+        let Some((body, check)) = record.split_last_chunk::<CHECK_BYTES>() else {
+            return Err(damaged("too short"));
+        };
+        if xxhash_rust::xxh3::xxh3_64(body).to_le_bytes() != *check {
+            return Err(damaged("checksum differs"));
+        }
+        let mut reader = Reader::new(body, "stub");
+        if reader.array()? != MAGIC {
+            return Err(damaged("no magic number"));
+        }
+        let (state, recalled) = (reader.u8()?, reader.u8()?);
+        let index = u16::from_le_bytes(reader.array()?);
+        let batch = BatchId(reader.u64()?);
+        let size = reader.u64()?;
+        let secs = i64::from_le_bytes(reader.array()?);
+        let mtime = Timestamp { secs, nanos: reader.u32()? };
+        let content = reader.array()?;
+        let state = match state {
+            0 if reader.rest().is_empty() => State::Premigrated,
+            1 => {
+                let mut grains = Grains::none(size);
+                if grains.bits.len() != reader.rest().len() {
+                    return Err(damaged("another number of grains"));
+                }
+                grains.bits.copy_from_slice(reader.rest());
+                State::Migrated(grains)
+            }
+            _ => return Err(damaged("unknown state")),
+        };
+        let copy = CopyId { batch, index };
+        Ok(Self { state, was_recalled: recalled == 1, copy, size, mtime, content })
+    }
+
+    /// Whether all of the content is here.
+    pub fn is_resident(&self) -> bool {
+        match &self.state {
+            State::Premigrated => true,
+            State::Migrated(grains) => grains.is_whole(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn stub(state: State, size: u64) -> Stub {
+        Stub {
+            state,
+            was_recalled: true,
+            copy: CopyId { batch: BatchId(0x0102_0304_0506_0708), index: 300 },
+            size,
+            mtime: Timestamp { secs: -5, nanos: 999_999_999 },
+            content: [7; 16],
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let mut grains = Grains::none(20 << 20);
+        grains.set(&(3 << 20..5 << 20));
+        let stub = stub(State::Migrated(grains), 20 << 20);
+        let record = stub.encode();
+        assert_eq!(Stub::decode(&record), Ok(stub));
+        for at in 0..record.len() * 8 {
+            let mut damaged = record.clone();
+            damaged[at / 8] ^= 1 << (at % 8);
+            assert!(Stub::decode(&damaged).is_err(), "bit {at}");
+        }
+        for end in 0..record.len() {
+            assert!(Stub::decode(&record[..end]).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn the_largest_file_has_a_record_that_fits() {
+        for size in [0, 1, 1 << 20, (1 << 20) + 1, 4 << 30, (4 << 30) + 1, 8 << 60] {
+            let stub = stub(State::Migrated(Grains::none(size)), size);
+            let record = stub.encode();
+            assert!(record.len() <= STUB_BYTES_MAX, "{size}");
+            assert_eq!(Stub::decode(&record), Ok(stub));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_missing_is_what_was_not_set(
+            size in 1_u64..40 << 20,
+            sets in prop::collection::vec((0_u64..40, 1_u64..5), 0..8),
+            asked in (0_u64..40 << 20, 1_u64..9 << 20),
+        ) {
+            let mut grains = Grains::none(size);
+            for &(from, count) in &sets {
+                grains.set(&(from << 20..(from + count) << 20));
+            }
+            let is_known = |grain: u64| {
+                sets.iter().any(|&(from, count)| (from..from + count).contains(&grain))
+            };
+            let range = asked.0..asked.0 + asked.1;
+            let missing = grains.missing(&range);
+            let is_missing = |at: u64| missing.iter().any(|part| part.contains(&at));
+            for grain in 0..size.div_ceil(1 << 20) {
+                let (from, to) = (grain << 20, ((grain + 1) << 20).min(size));
+                let overlaps = from < range.end.min(size) && to > range.start;
+                let expected = overlaps && !is_known(grain);
+                prop_assert_eq!(is_missing(from), expected, "grain {}", grain);
+                prop_assert_eq!(is_missing(to - 1), expected);
+            }
+            let whole = (0..size.div_ceil(1 << 20)).all(is_known);
+            prop_assert_eq!(grains.is_whole(), whole);
+        }
+    }
+}

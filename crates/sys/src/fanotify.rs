@@ -1,0 +1,314 @@
+//! Permission events: the kernel asks before a file is opened or its content is used, and waits for
+//! the answer.
+//!
+//! From Linux 6.14 on a group is asked with the range that is about to be read or written; older
+//! kernels ask at opening only. What is asked here raises no further question: the descriptor that
+//! comes with an event may be read and written freely.
+//!
+//! Sources: fanotify_init(2), fanotify_mark(2), fanotify(7), `include/uapi/linux/fanotify.h`.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+
+use rustix::io::Errno;
+
+const FAN_PRE_ACCESS: u64 = 0x0010_0000;
+const FAN_REPORT_FD_ERROR: libc::c_uint = 0x2000;
+const FAN_EVENT_INFO_TYPE_RANGE: u8 = 6;
+const METADATA_VERSION: u8 = 3;
+const METADATA_BYTES: usize = 24;
+const RANGE_BYTES: usize = 24;
+/// Room for so many events: what one read takes at most.
+const BUFFER_BYTES: usize = 64 * (METADATA_BYTES + RANGE_BYTES);
+
+/// What the kernel can ask about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asks {
+    /// Opening, and each use of content with its range.
+    Ranges,
+    /// Opening only: kernels before 6.14.
+    Opening,
+}
+
+/// What somebody is about to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Access {
+    Open,
+    /// Use these bytes, possibly beyond the end of the file.
+    Content(Range<u64>),
+}
+
+/// Somebody waits for an answer.
+#[derive(Debug)]
+pub struct Question {
+    /// The file, open for reading and writing.
+    pub file: OwnedFd,
+    /// What the answer is to name: the number that `file` had when it was read.
+    pub number: RawFd,
+    /// The process that waits.
+    pub pid: u32,
+    pub access: Access,
+}
+
+/// What becomes of who waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    Go,
+    /// It fails with this error. The kernel takes `EPERM`, `EIO`, `EBUSY`, `ETXTBSY`, `EAGAIN`,
+    /// `ENOSPC` and `EDQUOT`.
+    Fail(Errno),
+}
+
+/// A group of marks, and the questions about what is marked. While it is open anywhere, in any
+/// process, the questions wait for an answer; with its last descriptor all are let through.
+#[derive(Debug)]
+pub struct Group {
+    file: File,
+    asks: Asks,
+}
+
+impl Group {
+    /// Opens a group that asks as much as this kernel can, or `at_most` that. Needs root.
+    pub fn open(at_most: Asks) -> io::Result<Self> {
+        if at_most == Asks::Ranges {
+            let group = Self::init(libc::FAN_CLASS_PRE_CONTENT | FAN_REPORT_FD_ERROR, at_most)?;
+            if group.knows_ranges()? {
+                return Ok(group);
+            }
+        }
+        Self::init(libc::FAN_CLASS_CONTENT, Asks::Opening)
+    }
+
+    fn init(class: libc::c_uint, asks: Asks) -> io::Result<Self> {
+        let flags = class | libc::FAN_CLOEXEC | libc::FAN_UNLIMITED_QUEUE | libc::FAN_NONBLOCK;
+        // Whoever holds a lease on the file is not waited for: the question comes without a file.
+        let of_events = libc::O_RDWR | libc::O_LARGEFILE | libc::O_CLOEXEC | libc::O_NONBLOCK;
+        // SAFETY: the call takes numbers only.
+        let fd = unsafe { libc::fanotify_init(flags, of_events.cast_unsigned()) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just opened it for us.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { file: fd.into(), asks })
+    }
+
+    /// Tries on the root directory, which is marked for nothing else.
+    fn knows_ranges(&self) -> io::Result<bool> {
+        let root = File::open("/")?;
+        let tried = self.change(libc::FAN_MARK_ADD, FAN_PRE_ACCESS, &root);
+        match tried {
+            Ok(()) => self.change(libc::FAN_MARK_REMOVE, FAN_PRE_ACCESS, &root).map(|()| true),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(false),
+            // What the root's file system cannot do another one may.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes over a group that another process has opened and this one has inherited.
+    pub fn inherited(fd: OwnedFd, asks: Asks) -> Self {
+        Self { file: fd.into(), asks }
+    }
+
+    pub fn asks(&self) -> Asks {
+        self.asks
+    }
+
+    fn mask(&self) -> u64 {
+        match self.asks {
+            Asks::Ranges => libc::FAN_OPEN_PERM | FAN_PRE_ACCESS,
+            Asks::Opening => libc::FAN_OPEN_PERM,
+        }
+    }
+
+    /// Asks about every file of the file system that `root` lies in, whatever mount it is used by.
+    pub fn mark_filesystem(&self, root: &impl AsFd) -> io::Result<()> {
+        self.change(libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, self.mask(), root)
+    }
+
+    /// Asks no more about the file system.
+    pub fn unmark_filesystem(&self, root: &impl AsFd) -> io::Result<()> {
+        self.change(libc::FAN_MARK_REMOVE | libc::FAN_MARK_FILESYSTEM, self.mask(), root)
+    }
+
+    /// Asks no more about `file`, until [`Self::watch_again`]. An `evictable` mark is forgotten
+    /// with the inode, when the kernel needs its memory.
+    pub fn ignore(&self, file: &impl AsFd, evictable: bool) -> io::Result<()> {
+        let kind = if evictable { libc::FAN_MARK_EVICTABLE } else { 0 };
+        let flags =
+            libc::FAN_MARK_ADD | libc::FAN_MARK_IGNORE | libc::FAN_MARK_IGNORED_SURV_MODIFY | kind;
+        match self.change(flags, self.mask(), file) {
+            // A mark that may be forgotten takes the place of one that may not by removal only.
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                self.watch_again(file)?;
+                self.change(flags, self.mask(), file)
+            }
+            other => other,
+        }
+    }
+
+    /// Undoes [`Self::ignore`], whether it was called or not.
+    pub fn watch_again(&self, file: &impl AsFd) -> io::Result<()> {
+        let flags = libc::FAN_MARK_REMOVE | libc::FAN_MARK_IGNORE;
+        match self.change(flags, self.mask(), file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    fn change(&self, flags: libc::c_uint, mask: u64, at: &impl AsFd) -> io::Result<()> {
+        let path = CString::new(format!("/proc/self/fd/{}", at.as_fd().as_raw_fd()))
+            .expect("digits have no NUL");
+        let group = self.file.as_raw_fd();
+        // SAFETY: `path` ends with a NUL and lives until the call returns.
+        let status =
+            unsafe { libc::fanotify_mark(group, flags, mask, libc::AT_FDCWD, path.as_ptr()) };
+        if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// The questions that wait, some at once; none if none do.
+    ///
+    /// Who asked about a file that could not be opened for us has been refused by the kernel.
+    pub fn read(&self) -> io::Result<Vec<Question>> {
+        let mut buffer = [0; BUFFER_BYTES];
+        match rustix::io::read(&self.file, &mut buffer) {
+            Ok(bytes) => Ok(self.questions(&buffer[..bytes])),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn questions(&self, mut bytes: &[u8]) -> Vec<Question> {
+        let mut questions = Vec::new();
+        while let Some(event) = Event::parse(bytes) {
+            bytes = &bytes[event.bytes..];
+            if event.fd < 0 {
+                continue;
+            }
+            // SAFETY: the kernel has opened it for us with this very event.
+            let file = unsafe { OwnedFd::from_raw_fd(event.fd) };
+            let access = event.access();
+            questions.push(Question { file, number: event.fd, pid: event.pid, access });
+        }
+        questions
+    }
+
+    /// Answers the question `number`. `NotFound` if nobody waits for it: who did was killed, or has
+    /// been answered.
+    pub fn answer(&self, number: RawFd, answer: Answer) -> io::Result<()> {
+        let response = match answer {
+            Answer::Go => libc::FAN_ALLOW,
+            Answer::Fail(errno) => {
+                libc::FAN_DENY | (errno.raw_os_error().cast_unsigned() & 0xff) << 24
+            }
+        };
+        let sent = self.respond(number, response);
+        match (sent, answer) {
+            // Kernels before 6.14 know one error only.
+            (Err(error), Answer::Fail(_)) if error.raw_os_error() == Some(libc::EINVAL) => {
+                self.respond(number, libc::FAN_DENY)
+            }
+            (sent, _) => sent,
+        }
+    }
+
+    fn respond(&self, number: RawFd, response: u32) -> io::Result<()> {
+        let message = [number.to_ne_bytes(), response.to_ne_bytes()].concat();
+        rustix::io::write(&self.file, &message)?;
+        Ok(())
+    }
+}
+
+impl AsFd for Group {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// One event as the kernel writes it: the fixed part, and what it says of the range.
+struct Event {
+    bytes: usize,
+    mask: u64,
+    fd: RawFd,
+    pid: u32,
+    range: Option<(u64, u64)>,
+}
+
+impl Event {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let head = bytes.get(..METADATA_BYTES)?;
+        let length = usize::try_from(u32_at(head, 0)?).ok()?;
+        assert_eq!(head[4], METADATA_VERSION, "the version is the one of the headers");
+        let head_length = usize::from(u16::from_ne_bytes([head[6], head[7]]));
+        let records = bytes.get(head_length..length)?;
+        Some(Self {
+            bytes: length,
+            mask: u64_at(head, 8)?,
+            fd: u32_at(head, 16)?.cast_signed(),
+            pid: u32_at(head, 20)?,
+            range: range(records),
+        })
+    }
+
+    fn access(&self) -> Access {
+        if self.mask & FAN_PRE_ACCESS == 0 {
+            return Access::Open;
+        }
+        let (offset, count) = self.range.unwrap_or((0, 0));
+        // No count means to the end of the file, wherever that is.
+        let end = if count == 0 { u64::MAX } else { offset.saturating_add(count) };
+        Access::Content(offset..end)
+    }
+}
+
+/// The range among the records behind an event.
+fn range(mut records: &[u8]) -> Option<(u64, u64)> {
+    while records.len() >= 4 {
+        let length = usize::from(u16::from_ne_bytes([records[2], records[3]]));
+        let record = records.get(..length).filter(|_| length >= 4)?;
+        if record[0] == FAN_EVENT_INFO_TYPE_RANGE {
+            return Some((u64_at(record, 8)?, u64_at(record, 16)?));
+        }
+        records = &records[length..];
+    }
+    None
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + size_of::<u32>())?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + size_of::<u64>())?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_with_a_range_is_read() {
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&48_u32.to_ne_bytes());
+        bytes.extend_from_slice(&[METADATA_VERSION, 0]);
+        bytes.extend_from_slice(&24_u16.to_ne_bytes());
+        bytes.extend_from_slice(&FAN_PRE_ACCESS.to_ne_bytes());
+        bytes.extend_from_slice(&7_i32.to_ne_bytes());
+        bytes.extend_from_slice(&99_u32.to_ne_bytes());
+        bytes.extend_from_slice(&[FAN_EVENT_INFO_TYPE_RANGE, 0, 24, 0, 0, 0, 0, 0]);
+        bytes.extend_from_slice(&4096_u64.to_ne_bytes());
+        bytes.extend_from_slice(&8192_u64.to_ne_bytes());
+        let event = Event::parse(&bytes).expect("an event");
+        assert_eq!((event.bytes, event.fd, event.pid), (48, 7, 99));
+        assert_eq!(event.access(), Access::Content(4096..12288));
+        let open = Event { mask: libc::FAN_OPEN_PERM, range: None, ..event };
+        assert_eq!(open.access(), Access::Open);
+        let rest = Event { mask: FAN_PRE_ACCESS, range: Some((4096, 0)), ..open };
+        assert_eq!(rest.access(), Access::Content(4096..u64::MAX));
+        assert!(Event::parse(&bytes[..47]).is_none());
+    }
+}
