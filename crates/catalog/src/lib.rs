@@ -126,6 +126,15 @@ pub trait Catalog: Send + Sync {
     /// One page.
     fn page(&self, filespace: FilespaceId, key: &PageKey) -> Result<Option<PageRow>, CatalogError>;
 
+    /// The page of `directory` that holds or would hold `name`: the last that does not begin behind
+    /// it.
+    fn page_holding(
+        &self,
+        filespace: FilespaceId,
+        directory: &DirPath,
+        name: &[u8],
+    ) -> Result<Option<PageRow>, CatalogError>;
+
     /// Pages of `span` in order of directory path and first name, at most `limit`, behind `after`.
     fn pages(
         &self,

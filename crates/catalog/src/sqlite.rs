@@ -344,6 +344,15 @@ impl Catalog for Sqlite {
         self.read(|connection| read::page(connection, filespace, key))
     }
 
+    fn page_holding(
+        &self,
+        filespace: FilespaceId,
+        directory: &DirPath,
+        name: &[u8],
+    ) -> Result<Option<PageRow>, CatalogError> {
+        self.read(|connection| read::page_holding(connection, filespace, directory, name))
+    }
+
     fn pages(
         &self,
         filespace: FilespaceId,

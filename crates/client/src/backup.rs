@@ -30,6 +30,9 @@ mod read;
 mod session;
 mod settled;
 mod snapshot;
+mod space;
+mod streamed;
+mod stub;
 mod tally;
 mod tuner;
 mod walk;
@@ -40,6 +43,8 @@ use std::sync::Arc;
 use chunk::SealKey;
 
 use model::{DirPath, archive_filespace, mount_point};
+pub use space::{BATCH_FILES_MAX, Copied, Migrant};
+pub(crate) use space::{backed_up, content, migrate, release};
 
 use policy::Operation;
 
@@ -190,7 +195,7 @@ pub(crate) fn run_stream(
         reflinks: false,
         targets: &targets,
     };
-    session::back_up_stream(site, scope, place, stream)?;
+    streamed::back_up_stream(site, scope, place, stream)?;
     progress.enter(Phase::Finishing);
     let mut report = tally.into_report();
     report.node = link.hello().node.clone();

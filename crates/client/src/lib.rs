@@ -22,13 +22,15 @@ mod restore;
 mod rules;
 mod tuning;
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::{Kind, ServerTime};
+use model::{BatchId, CopyId, DirPath, Kind, Name, ServerTime};
+use sys::{Dir, Found};
 
 pub use archive::{ArchiveSummary, DeletionSummary};
-pub use backup::Targets;
+pub use backup::{BATCH_FILES_MAX, Copied, Migrant, Targets};
 pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
 pub use home::{Commands, Enrolled, commands, enroll};
@@ -37,6 +39,7 @@ pub use list::ListedVersion;
 pub use preview::{PreviewOptions, Previewed, RuleShown, Ruled};
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
+pub use restore::Filling;
 pub use rules::FileTreatment;
 pub use tuning::{CompressionChoice, Stillness, Tuning};
 
@@ -277,6 +280,57 @@ impl Client {
         progress: &Arc<Progress>,
     ) -> Result<BackupReport, ClientError> {
         backup::run_stream(&self.link, &self.home, options, (name, stream), progress)
+    }
+
+    /// Sends files to be migrated off `mount_point` as the batch `batch`, at most
+    /// [`BATCH_FILES_MAX`]; tells of each what the server has durably, or why not.
+    pub fn migrate(
+        &self,
+        mount_point: &[u8],
+        batch: BatchId,
+        migrants: &[Migrant<'_>],
+    ) -> Result<Vec<Result<Copied, String>>, ClientError> {
+        backup::migrate(&self.link, &self.home, mount_point, batch, migrants)
+    }
+
+    /// Of each file, all in `directory` of the mount point and sorted by name, the digest of what
+    /// the server's backup holds, if it is as the file is.
+    pub fn backed_up(
+        &self,
+        mount_point: &[u8],
+        directory: &DirPath,
+        files: &[(&Name, Found)],
+    ) -> Result<Vec<Option<[u8; 16]>>, ClientError> {
+        backup::backed_up(&self.link, mount_point, directory, files)
+    }
+
+    /// Fetches what was migrated off `mount_point`: one copy of a batch, or all that are wanted,
+    /// and of each what lies in `range`. What the server does not have is neither completed nor
+    /// lost.
+    pub fn recall(
+        &self,
+        mount_point: &[u8],
+        copies: (BatchId, Option<u16>),
+        range: Range<u64>,
+        filling: &dyn Filling,
+    ) -> Result<(), ClientError> {
+        restore::recall(&self.link, mount_point, copies, range, filling)
+    }
+
+    /// The copies that the server has of what was migrated off `mount_point`, and since when.
+    pub fn copies(&self, mount_point: &[u8]) -> Result<Vec<(CopyId, ServerTime)>, ClientError> {
+        list::copies(&self.link, mount_point)
+    }
+
+    /// Lets go of copies, sorted: they are kept as their class keeps what is gone.
+    pub fn release(&self, mount_point: &[u8], copies: &[CopyId]) -> Result<(), ClientError> {
+        backup::release(&self.link, &self.home, mount_point, copies)
+    }
+
+    /// The digest of the content that the file at `path` has now, as the server makes it of what
+    /// it has.
+    pub fn content(&self, path: &[u8], file: (&Dir, &Name)) -> Result<[u8; 16], ClientError> {
+        backup::content(&self.link, &self.home, path, file)
     }
 
     /// Restores. A rerun skips what is right already.

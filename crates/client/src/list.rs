@@ -1,10 +1,10 @@
 //! Listing versions.
 
-use model::{DirPath, Kind, Object, ServerTime};
+use model::{BatchId, CopyId, DirPath, Kind, Object, ServerTime, space_filespace};
 use wire::proto;
 
 use crate::link::Link;
-use crate::restore::{Place, normalise, places};
+use crate::restore::{Place, decode, normalise, places};
 use crate::{ArchiveFilter, ArchiveSummary, ClientError, ErrorKind, ListOptions};
 
 /// One version.
@@ -91,6 +91,32 @@ fn list_place(
     Ok(seen.entries + below.entries > 0)
 }
 
+/// The copies that the server has of what was migrated off `mount_point`, and since when.
+pub(crate) fn copies(
+    link: &Link,
+    mount_point: &[u8],
+) -> Result<Vec<(CopyId, ServerTime)>, ClientError> {
+    let filespace = space_filespace(mount_point);
+    if !link.filespaces(true)?.iter().any(|known| known.name == filespace) {
+        return Ok(Vec::new());
+    }
+    let selection = proto::Selection { filespace: filespace.into(), ..Default::default() };
+    let mut client = link.client();
+    let request = proto::ListRequest { selection: Some(selection) };
+    let mut stream = link.runtime.block_on(client.list(request))?.into_inner();
+    let mut copies = Vec::new();
+    while let Some(message) = link.runtime.block_on(stream.message())? {
+        for entry in message.directories.iter().map(decode).collect::<Result<Vec<_>, _>>()? {
+            copies.extend(entry.iter().filter_map(|entry| {
+                let batch = BatchId::of_directory(&entry.directory)?;
+                let index = CopyId::index_of(&entry.object.name)?;
+                Some((CopyId { batch, index }, entry.object.inserted))
+            }));
+        }
+    }
+    Ok(copies)
+}
+
 #[derive(Default)]
 struct Seen {
     entries: u64,
@@ -129,7 +155,7 @@ fn versions(
 ) -> Result<Vec<ListedVersion>, ClientError> {
     let mut versions = Vec::new();
     for directory in &message.directories {
-        for entry in crate::restore::decode(directory)? {
+        for entry in decode(directory)? {
             let path = entry.directory.join(&entry.object.name);
             let class = link.hello().class_name(entry.object.class).to_owned();
             versions.push(ListedVersion {

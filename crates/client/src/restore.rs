@@ -12,11 +12,13 @@
 
 mod links;
 mod make;
+mod recall;
 mod selection;
 mod tree;
 mod verify;
 mod window;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
@@ -32,6 +34,8 @@ use crate::link::Link;
 use crate::progress::{Phase, Progress};
 use crate::report::{Failure, RestoreReport};
 use crate::{ArchiveSummary, ClientError, ErrorKind, FilespaceSummary, Origin, RestoreOptions};
+pub use recall::Filling;
+pub(crate) use recall::recall;
 pub(crate) use selection::{Place, normalise, places};
 pub(crate) use verify::verify;
 pub(crate) use window::decode;
@@ -61,6 +65,11 @@ pub(crate) trait Destination: Sync {
 
     /// All entries of a window have been taken: time to answer.
     fn end_of_entries(&mut self) {}
+
+    /// What of each file was asked for.
+    fn range(&self) -> Range<u64> {
+        0..u64::MAX
+    }
 }
 
 /// Counting, from all threads.
@@ -347,7 +356,7 @@ impl Incoming<'_> {
         for directory in entries.directories {
             for entry in decode(&directory)? {
                 self.entries += 1;
-                let extents = entry.extents();
+                let extents = entry.pieces_within(&destination.range());
                 let file = destination.take(entry);
                 builder.add(file, &extents);
             }

@@ -9,6 +9,7 @@ use catalog::{
 };
 use format::page;
 use model::{ClassId, DirPath, Kind, Name, Object, ServerTime, archive_number};
+use model::{is_backup_filespace, is_space_filespace};
 use policy::PolicySet;
 use tonic::Status;
 use wire::proto;
@@ -32,9 +33,9 @@ fn failed(error: catalog::CatalogError) -> Status {
 }
 
 /// The archive that the filespace `name` is a part of, which must be open for more; `None` for a
-/// filespace of backups.
+/// filespace of backups or of what was migrated.
 pub(crate) fn opened(core: &Core, node: &Node, name: &[u8]) -> Result<Option<u64>, Status> {
-    if !name.contains(&0) {
+    if is_backup_filespace(name) || is_space_filespace(name) {
         return Ok(None);
     }
     let number = archive_number(name).ok_or_else(|| refusal::malformed("a filespace's name"))?;

@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{Filespace, Node, PageKey, PageRow, PageSpan};
+use catalog::{Filespace, Node, PageKey, PageRow};
 use chunk::ContentHasher;
-use model::{DirPath, Extent, Object, Payload, archive_number};
+use model::{DirPath, Extent, Object, Payload, is_backup_filespace};
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -334,11 +334,11 @@ fn renew(core: &Core, node: &Node, signing_request: &[u8]) -> Result<proto::Cert
     Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
 }
 
-/// A node's filespaces with their sizes, also those of `archives`.
+/// A node's filespaces with their sizes; `others` are those of archives and of what was migrated.
 pub(crate) fn describe_filespaces(
     core: &Core,
     node: &Node,
-    archives: bool,
+    others: bool,
 ) -> Result<Vec<proto::Filespace>, Status> {
     let failed = |error| refusal::catalog(&error);
     let describe = |filespace: Filespace| {
@@ -354,7 +354,7 @@ pub(crate) fn describe_filespaces(
         .filespaces(node.id)
         .map_err(failed)?
         .into_iter()
-        .filter(|filespace| archives || archive_number(&filespace.name).is_none())
+        .filter(|filespace| others || is_backup_filespace(&filespace.name))
         .map(describe)
         .collect()
 }
@@ -462,19 +462,10 @@ fn find_page(
         let key = PageKey { directory, first: question.first.to_vec() };
         return core.catalog.page(filespace.id, &key).map_err(failed);
     }
-    let span = PageSpan::Directory(directory);
-    let mut last: Option<PageRow> = None;
-    loop {
-        let after = last.as_ref().map(|page| &page.key);
-        let mut pages = core.catalog.pages(filespace.id, &span, after, 1).map_err(failed)?;
-        match pages.pop().filter(|page| page.key.first[..] <= question.holding[..]) {
-            Some(page) => last = Some(page),
-            None => return Ok(last),
-        }
-    }
+    let name = &question.holding;
+    core.catalog.page_holding(filespace.id, &directory, name).map_err(failed)
 }
 
-/// The content digests of those of `objects` that are called `names`.
 fn contents(core: &Core, objects: &[Object], names: &[Bytes]) -> Bytes {
     let digest = |name: &Bytes| {
         let found = objects.binary_search_by(|object| object.name.as_bytes().cmp(name));

@@ -8,13 +8,14 @@ use catalog::{Node, PageKey};
 use format::page;
 use model::{
     CHUNK_BYTES_MAX, ChunkDigest, ChunkRange, DirPath, DirectoryDigest, Extent, Name, Object,
-    Payload, Place, SessionPlace,
+    Payload, Place, SessionPlace, Stat,
 };
 use tonic::Status;
 use wire::{Grant, proto};
 
 use crate::core::{Condemned, Core};
 use crate::refusal::malformed;
+use crate::restore::places;
 use crate::store::Stored;
 
 /// Quanta of the session by their numbers.
@@ -115,12 +116,49 @@ impl<'a> Resolver<'a> {
         }
         let objects = page::decode::<SessionPlace>(bytes);
         for object in objects.map_err(|damage| malformed(&damage.to_string()))? {
-            match self.payload(object.stat.size, &object.payload, grants) {
+            let known = message.known.iter().find(|known| known.name == object.name.as_bytes());
+            let payload = match known {
+                Some(known) => self.known(known, &object),
+                None => self.payload(object.stat.size, &object.payload, grants),
+            };
+            match payload {
                 Ok(payload) => resolved.push(with_payload(object, payload)),
                 Err(reject) => rejected.push(rejection(message, &object.name, &reject)),
             }
         }
         Ok((resolved, rejected))
+    }
+
+    /// The content of another object of the node, which must be that of `object` as far as size and
+    /// mtime tell.
+    fn known(
+        &self,
+        known: &proto::KnownContent,
+        object: &Object<SessionPlace>,
+    ) -> Result<Payload, Reject> {
+        let other = self.active(known).ok_or(Reject::SendData)?;
+        let told = |stat: &Stat| (stat.kind, stat.size, stat.mtime);
+        let is_offered = |place: Place| self.core.pools.offered(place).is_some();
+        let mut places = places(&other);
+        let is_held = places.all(|place| !self.condemned.holds(place.pack()) && is_offered(place));
+        drop(places);
+        if told(&other.stat) == told(&object.stat) && is_held {
+            Ok(other.payload)
+        } else {
+            Err(Reject::SendData)
+        }
+    }
+
+    /// The object as it is in the catalogue.
+    fn active(&self, known: &proto::KnownContent) -> Option<Object> {
+        let catalog = &self.core.catalog;
+        let filespaces = catalog.filespaces(self.node.id).ok()?;
+        let filespace = filespaces.iter().find(|space| space.name == known.filespace)?;
+        let directory = DirPath::new(&known.directory).ok()?;
+        let row = catalog.page_holding(filespace.id, &directory, &known.of).ok()??;
+        let mut objects: Vec<Object> = page::decode(&row.body).ok()?;
+        let at = objects.binary_search_by(|object| object.name.as_bytes().cmp(&known.of)).ok()?;
+        Some(objects.swap_remove(at))
     }
 
     fn payload(

@@ -5,10 +5,11 @@
 //! meanwhile. A quantum goes out once a window, however many files it serves.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use bytes::Bytes;
 use format::{Writer, page};
-use model::{DirPath, Object, PackNumber, Payload, Place, PlaceCode as _, Version};
+use model::{DirPath, Extent, Object, PackNumber, Payload, Place, PlaceCode as _, Version};
 use tokio::sync::mpsc;
 use tonic::Status;
 use wire::proto;
@@ -73,8 +74,14 @@ pub(crate) fn serve(
     answers: Answers,
     replies: &Replies,
 ) -> Result<(), Status> {
-    let mut sender =
-        Sender { core, replies, answers, waiting: VecDeque::new(), window: Window::new(0) };
+    let mut sender = Sender {
+        core,
+        replies,
+        answers,
+        range: selection.range.clone(),
+        waiting: VecDeque::new(),
+        window: Window::new(0),
+    };
     selection.walk(&*core.catalog, |found| sender.add(found))?;
     sender.finish()
 }
@@ -83,6 +90,8 @@ struct Sender<'a> {
     core: &'a Core,
     replies: &'a Replies,
     answers: Answers,
+    /// Of each file, what is sent.
+    range: Range<u64>,
     /// Windows whose entries have been sent, oldest first.
     waiting: VecDeque<(u64, Contents)>,
     window: Window,
@@ -115,7 +124,8 @@ impl Sender<'_> {
             if has_data(&version.object) {
                 let chunks = self.chunks(&version.object);
                 chunks.iter().for_each(|&(_, bytes)| lengths.varint(u64::from(bytes)));
-                self.window.contents.push((position, chunks));
+                let wanted = within(&version.object, chunks, &self.range);
+                self.window.contents.push((position, wanted));
             }
             deactivated.push(version.deactivated.map_or(0, |time| time.0));
             objects.push(version.object);
@@ -242,6 +252,35 @@ impl Sender<'_> {
         }
         Ok(())
     }
+}
+
+/// Those of the object's chunks, which are all of them with their lengths, that hold some of the
+/// bytes in `range`; all where their lengths cannot be told.
+fn within(object: &Object, chunks: Vec<(Place, u32)>, range: &Range<u64>) -> Vec<(Place, u32)> {
+    let Payload::Extents(extents) = &object.payload else { return chunks };
+    if *range == (0..u64::MAX) || chunks.iter().any(|&(_, bytes)| bytes == 0) {
+        return chunks;
+    }
+    let mut rest = chunks.into_iter();
+    let (mut offset, mut wanted) = (0_u64, Vec::new());
+    for extent in extents {
+        let (count, content) = match extent {
+            Extent::Hole { bytes } => {
+                offset = offset.saturating_add(*bytes);
+                continue;
+            }
+            Extent::Chunks(run) => (run.count, None),
+            Extent::Sealed { bytes, .. } => (1, Some(*bytes)),
+        };
+        for (place, bytes) in rest.by_ref().take(count as usize) {
+            let end = offset.saturating_add(u64::from(content.unwrap_or(bytes)));
+            if offset < range.end && end > range.start {
+                wanted.push((place, bytes));
+            }
+            offset = end;
+        }
+    }
+    wanted
 }
 
 /// The places of an object's chunks, in order.

@@ -4,6 +4,7 @@
 //! memory; only where inactive versions count are those of the directory at hand read too.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use catalog::{Catalog, CatalogError, PageKey, PageRow, PageSpan, VersionRow};
 use format::page;
@@ -250,6 +251,8 @@ pub(crate) struct Selection {
     pub(crate) filespace: FilespaceId,
     pub(crate) which: Which,
     pub(crate) parts: Vec<Part>,
+    /// Of each file, what a restore wants.
+    pub(crate) range: Range<u64>,
 }
 
 pub(crate) struct Part {
@@ -286,7 +289,11 @@ impl Selection {
             let below = message.recursive.then_some(Part { span: below, name: None });
             std::iter::once(own).chain(below).collect()
         };
-        Ok(Self { filespace, which, parts })
+        let end = match message.bytes {
+            0 => u64::MAX,
+            bytes => message.from.saturating_add(bytes),
+        };
+        Ok(Self { filespace, which, parts, range: message.from..end })
     }
 
     /// Calls `visit` with everything selected, in path order.

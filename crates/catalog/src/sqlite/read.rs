@@ -84,6 +84,22 @@ pub(super) fn page(
     found.map(page_row).transpose()
 }
 
+pub(super) fn page_holding(
+    connection: &Connection,
+    filespace: FilespaceId,
+    directory: &DirPath,
+    name: &[u8],
+) -> Result<Option<PageRow>, CatalogError> {
+    let select = format!(
+        "{PAGE} WHERE filespace = ? AND path = ? AND directory.first <= ?
+         ORDER BY directory.first DESC LIMIT 1"
+    );
+    let mut statement = connection.prepare_cached(&select).map_err(database)?;
+    let parameters = params![filespace.0, directory.as_bytes(), name];
+    let found = statement.query_row(parameters, page_columns).optional().map_err(database)?;
+    found.map(page_row).transpose()
+}
+
 pub(super) fn pages(
     connection: &Connection,
     filespace: FilespaceId,

@@ -27,7 +27,7 @@ use super::read::{
 use super::settled::{NO_CHANGE_TIME, Settled, settled};
 use super::tally::Tally;
 use super::walk::{Segment, stats};
-use super::{absolute, pages};
+use super::{absolute, pages, stub};
 use crate::link::Link;
 use crate::report::Failure;
 use crate::rules::Rules;
@@ -69,7 +69,7 @@ pub(super) struct Context<'a> {
 
 /// One examining thread.
 pub(super) struct Examiner<'a> {
-    context: &'a Context<'a>,
+    pub(super) context: &'a Context<'a>,
     pub(super) reader: FileReader,
     pub(super) assembler: Assembler<'a>,
     outgoing: Sender<Outgoing>,
@@ -80,24 +80,26 @@ pub(super) struct Examiner<'a> {
 }
 
 /// An object on its way to the server.
-struct Draft {
-    name: Name,
-    class: ClassId,
-    stat: Stat,
-    attributes: Attributes,
-    content: DraftContent,
+pub(super) struct Draft {
+    pub(super) name: Name,
+    pub(super) class: ClassId,
+    pub(super) stat: Stat,
+    pub(super) attributes: Attributes,
+    pub(super) content: DraftContent,
 }
 
-enum DraftContent {
+pub(super) enum DraftContent {
     Nothing,
     Target(Vec<u8>),
     Data(Content),
+    /// The server has it as that of another object.
+    Known(proto::KnownContent),
 }
 
 /// What one segment has come to.
 #[derive(Default)]
-struct Outcome {
-    backed_up: Vec<Draft>,
+pub(super) struct Outcome {
+    pub(super) backed_up: Vec<Draft>,
     updated: Vec<Draft>,
     /// Names and stats as they are stored after this: what the digests are made of.
     stored: Vec<(Name, Stat)>,
@@ -434,6 +436,13 @@ impl<'a> Examiner<'a> {
         found: &Found,
         class: ClassId,
     ) -> Result<Draft, ReadFailure> {
+        if self.assembler.trusts_grants
+            && let Some(stub) = stub::of(&segment.dir, name, found)?
+        {
+            let attributes = segment.dir.attributes_unopened(name.as_bytes())?;
+            let content = DraftContent::Known(stub::known(self.context.filespace, name, &stub));
+            return Ok(Draft { name: name.clone(), class, stat: found.stat, attributes, content });
+        }
         let tally = self.context.tally;
         let path = || absolute(self.context.filespace, &segment.path.join(name));
         self.assembler.treat(self.context.rules.treatment(path))?;
@@ -523,6 +532,11 @@ impl<'a> Examiner<'a> {
         segment: &Segment,
         name: &Name,
     ) -> Result<([u8; 16], Found), ReadFailure> {
+        if let Some(found) = segment.dir.stat(name.as_bytes())?
+            && let Some(stub) = stub::of(&segment.dir, name, &found)?
+        {
+            return Ok((stub.content, found));
+        }
         let path = || absolute(self.context.filespace, &segment.path.join(name));
         self.assembler.treat(self.context.rules.treatment(path))?;
         let (key, assembler) = (self.context.chunks.key, &mut self.assembler);
@@ -533,7 +547,7 @@ impl<'a> Examiner<'a> {
     }
 
     /// Sends what the segment has come to, and keeps back what expires.
-    fn conclude(&mut self, segment: &Segment, outcome: Outcome) {
+    pub(super) fn conclude(&mut self, segment: &Segment, outcome: Outcome) {
         let changes = !outcome.backed_up.is_empty() || !outcome.updated.is_empty();
         if !segment.is_whole && !changes {
             return;
@@ -563,6 +577,7 @@ impl<'a> Examiner<'a> {
             expired: Vec::new(),
             grants: change.grants.into(),
             pages: pages.into_iter().map(key).collect(),
+            known: change.known,
         };
         let outgoing = Outgoing::Change(Change { message, quanta: change.quanta, objects });
         // The stages below end first only when the session has failed; that is told elsewhere.
@@ -636,6 +651,10 @@ impl<'a> Examiner<'a> {
             let payload = match content {
                 DraftContent::Target(target) => Payload::Target(target),
                 DraftContent::Data(content) => Payload::Extents(change.extents(&content)),
+                DraftContent::Known(known) => {
+                    change.known.push(known);
+                    Payload::Extents(vec![Extent::Hole { bytes: stat.size }])
+                }
                 // The extents of an update are not looked at, but the format wants some.
                 DraftContent::Nothing if has_data(stat.kind, stat.size) => {
                     Payload::Extents(vec![Extent::Hole { bytes: stat.size }])
@@ -716,7 +735,10 @@ fn look(
         return Ok((found, segment.dir.own_attributes()?, None));
     }
     let kind = found.stat.kind;
-    let attributes = segment.dir.attributes(name.as_bytes(), kind)?;
+    let attributes = match stub::of(&segment.dir, name, &found) {
+        Ok(Some(_)) => segment.dir.attributes_unopened(name.as_bytes())?,
+        _ => segment.dir.attributes(name.as_bytes(), kind)?,
+    };
     let target = match kind {
         Kind::Symlink => Some(segment.dir.read_link(name.as_bytes())?),
         _ => None,

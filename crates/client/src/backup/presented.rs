@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::{ChunkRange, Extent, PlaceCode as _, SessionPlace};
-use wire::Grant;
+use wire::{Grant, proto};
 
 use super::data::{At, ChunkRef, Chunks};
 use super::read::{Content, Part};
@@ -12,12 +12,13 @@ use super::read::{Content, Part};
 pub(super) struct ChangeBuilder<'a> {
     chunks: &'a Chunks<'a>,
     pub(super) grants: Vec<u8>,
+    pub(super) known: Vec<proto::KnownContent>,
     pub(super) quanta: BTreeSet<u64>,
 }
 
 impl<'a> ChangeBuilder<'a> {
     pub(super) fn new(chunks: &'a Chunks<'a>) -> Self {
-        Self { chunks, grants: Vec::new(), quanta: BTreeSet::new() }
+        Self { chunks, grants: Vec::new(), known: Vec::new(), quanta: BTreeSet::new() }
     }
 
     pub(super) fn extents(&mut self, content: &Content) -> Vec<Extent<SessionPlace>> {

@@ -7,7 +7,7 @@ use std::thread::{Scope as Threads, ScopedJoinHandle};
 use bytes::Bytes;
 use chunk::SealKey;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use model::{DirPath, Kind, Name, Object};
+use model::{DirPath, Kind, Name, Object, is_space_filespace};
 use policy::Verdict;
 use sys::Dir;
 use sys::process::processors;
@@ -32,9 +32,7 @@ use crate::link::Link;
 use crate::progress::Progress;
 use crate::report::Failure;
 use crate::rules::Rules;
-use crate::{
-    BackupOptions, ClientError, CompressionChoice, ErrorKind, STREAM_FILESPACE, Stream, Tuning,
-};
+use crate::{BackupOptions, ClientError, CompressionChoice, ErrorKind, STREAM_FILESPACE, Tuning};
 
 /// Segments that wait to be examined at most.
 const SEGMENTS_WAITING: usize = 64;
@@ -99,23 +97,15 @@ pub(super) fn back_up(site: Site<'_>, scope: Scope<'_>) -> Result<(), ClientErro
     in_session(site, &scope, &mut |session, outbox, answered| session.perform(outbox, answered))
 }
 
-/// Backs up `stream` as the file at `place` of the scope's filespace.
-pub(super) fn back_up_stream(
-    site: Site<'_>,
-    scope: Scope<'_>,
-    (directory, name): (DirPath, Name),
-    stream: &mut dyn Stream,
-) -> Result<(), ClientError> {
-    in_session(site, &scope, &mut |session, outbox, answered| {
-        session.perform_stream(outbox, answered, (&directory, &name), stream)
-    })
-}
-
-type Perform<'a> =
+pub(super) type Perform<'a> =
     &'a mut dyn FnMut(&Session<'_>, Outbox<'_>, &Answered) -> Result<(), ClientError>;
 
 /// Opens a session for the filespace of `scope`, and has `perform` use it.
-fn in_session(site: Site<'_>, scope: &Scope<'_>, perform: Perform<'_>) -> Result<(), ClientError> {
+pub(super) fn in_session(
+    site: Site<'_>,
+    scope: &Scope<'_>,
+    perform: Perform<'_>,
+) -> Result<(), ClientError> {
     let Site { link, home, options, rules, seal_key, tally } = site;
     let cache = open_cache(link, home);
     let deduplicates = options.tuning.or(home.config.tuning).deduplication.unwrap_or(true);
@@ -185,13 +175,14 @@ fn expect_objects(link: &Link, scope: &Scope<'_>, tally: &Tally) -> Result<(), C
 type Opened = (mpsc::Sender<proto::ToServer>, Streaming<proto::FromServer>);
 
 /// Opens the session. While another has the filespace it waits: a little, for the end of one that
-/// was cut off; with a stream for its turn, since streams share a filespace.
+/// was cut off; with a stream, or with files to migrate, for its turn, since they share a
+/// filespace.
 fn open(link: &Link, scope: &Scope<'_>, progress: &Progress) -> Result<Opened, ClientError> {
-    let is_stream = scope.filespace == STREAM_FILESPACE;
+    let waits = scope.filespace == STREAM_FILESPACE || is_space_filespace(scope.filespace);
     let mut tries = 1;
     loop {
         match try_open(link, scope.filespace) {
-            Err(error) if error.kind == ErrorKind::Busy && (is_stream || tries < BUSY_TRIES) => {
+            Err(error) if error.kind == ErrorKind::Busy && (waits || tries < BUSY_TRIES) => {
                 sys::clock::sleep(BUSY_WAIT);
             }
             other => return other,
@@ -220,16 +211,16 @@ fn try_open(link: &Link, filespace: &[u8]) -> Result<Opened, ClientError> {
     Ok((sender, stream))
 }
 
-struct Session<'a> {
-    context: &'a Context<'a>,
+pub(super) struct Session<'a> {
+    pub(super) context: &'a Context<'a>,
     walkers: &'a Crew,
     tuning: Tuning,
     options: &'a BackupOptions,
-    scope: &'a Scope<'a>,
+    pub(super) scope: &'a Scope<'a>,
 }
 
 impl Session<'_> {
-    fn tally(&self) -> &Tally {
+    pub(super) fn tally(&self) -> &Tally {
         self.context.tally
     }
 
@@ -259,51 +250,8 @@ impl Session<'_> {
         outbox.close(complete, summary(&report))
     }
 
-    /// Sends `stream` as a file. A grant of it may turn out not to hold: one that cannot be read
-    /// again goes without grants, the other is read again then.
-    fn perform_stream(
-        &self,
-        mut outbox: Outbox<'_>,
-        answered: &Answered,
-        (directory, name): (&DirPath, &Name),
-        stream: &mut dyn Stream,
-    ) -> Result<(), ClientError> {
-        let Context { link, .. } = self.context;
-        let (first, old) = pages::holding(link, self.scope.filespace, directory, name.as_bytes())?;
-        drop(old);
-        let root = Dir::open(b"/").map_err(|error| {
-            ClientError::new(ErrorKind::Bug, format!("cannot open the root directory: {error}"))
-        })?;
-        let segment = Segment {
-            dir: Arc::new(root),
-            path: directory.clone(),
-            first,
-            entries: Vec::new(),
-            unreadable: Vec::new(),
-            is_whole: false,
-            counts: true,
-        };
-        self.tally().inspect(1, 0);
-        let repeats = stream.repeats();
-        self.send_with(&mut outbox, repeats, |examiner| {
-            examiner.take_stream(&segment, name, stream);
-        })?;
-        self.check_session(answered)?;
-        if repeats && !outbox.take_rejected().is_empty() {
-            self.tally().backed_up.fetch_sub(1, Relaxed);
-            self.tally().retries.fetch_add(1, Relaxed);
-            self.send_with(&mut outbox, false, |examiner| {
-                examiner.take_stream(&segment, name, stream);
-            })?;
-            self.check_session(answered)?;
-        }
-        self.fail_rejected(&outbox);
-        let report = self.tally().report();
-        outbox.close(report.backed_up > 0, summary(&report))
-    }
-
     /// Fails when somebody has stopped the backup or the session has ended.
-    fn check_session(&self, answered: &Answered) -> Result<(), ClientError> {
+    pub(super) fn check_session(&self, answered: &Answered) -> Result<(), ClientError> {
         if self.tally().progress.is_stopped() {
             return Err(ClientError::interrupted());
         }
@@ -314,7 +262,7 @@ impl Session<'_> {
     }
 
     /// Has `give` hand objects to one examiner, and sends what comes of them.
-    fn send_with(
+    pub(super) fn send_with(
         &self,
         outbox: &mut Outbox<'_>,
         trusts_grants: bool,
@@ -336,7 +284,7 @@ impl Session<'_> {
     }
 
     /// What the server has refused until now has failed.
-    fn fail_rejected(&self, outbox: &Outbox<'_>) {
+    pub(super) fn fail_rejected(&self, outbox: &Outbox<'_>) {
         for object in outbox.take_rejected() {
             let path = [&object.directory[..], &object.name].concat();
             let path = absolute(self.scope.filespace, &path);
@@ -641,7 +589,7 @@ impl Session<'_> {
 }
 
 /// What the server keeps of the report.
-fn summary(report: &crate::BackupReport) -> String {
+pub(super) fn summary(report: &crate::BackupReport) -> String {
     format!(
         "{{\"inspected\":{},\"backed_up\":{},\"updated\":{},\"expired\":{},\"failed\":{},\
          \"bytes_inspected\":{},\"bytes_transferred\":{}}}",

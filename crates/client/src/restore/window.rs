@@ -1,5 +1,6 @@
 //! A window of entries: which chunk goes to which file, and what each file still lacks.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
 
 use format::{Reader, page};
@@ -23,8 +24,17 @@ pub(crate) struct Entry {
 pub(crate) struct Piece {
     pub(crate) place: u64,
     pub(crate) offset: u64,
-    /// Of a chunk that is encrypted, how many bytes it stands for.
-    pub(crate) sealed: Option<u32>,
+    /// What it adds to the file.
+    pub(crate) bytes: u32,
+    /// Whether what was sent is encrypted.
+    pub(crate) is_sealed: bool,
+}
+
+impl Piece {
+    /// Whether it holds some of the bytes in `range`.
+    fn is_within(&self, range: &Range<u64>) -> bool {
+        self.offset < range.end && self.offset + u64::from(self.bytes) > range.start
+    }
 }
 
 /// Where a file's data lies; `None` where that cannot be told because a pack is lost.
@@ -44,18 +54,26 @@ impl Entry {
                     for number in 0..u64::from(range.count) {
                         let length = *lengths.next().filter(|&&length| length > 0)?;
                         let place = range.first.code() + number;
-                        pieces.push(Piece { place, offset, sealed: None });
+                        pieces.push(Piece { place, offset, bytes: length, is_sealed: false });
                         offset = offset.checked_add(u64::from(length))?;
                     }
                 }
                 Extent::Sealed { place, bytes } => {
                     lengths.next().filter(|&&length| length > 0)?;
-                    pieces.push(Piece { place: place.code(), offset, sealed: Some(*bytes) });
-                    offset = offset.checked_add(u64::from(*bytes))?;
+                    let (place, bytes) = (place.code(), *bytes);
+                    pieces.push(Piece { place, offset, bytes, is_sealed: true });
+                    offset = offset.checked_add(u64::from(bytes))?;
                 }
             }
         }
         (offset == self.object.stat.size).then_some(pieces)
+    }
+
+    /// Those of the pieces that hold some of the bytes in `range`.
+    pub(crate) fn pieces_within(&self, range: &Range<u64>) -> Pieces {
+        let mut pieces = self.extents()?;
+        pieces.retain(|piece| piece.is_within(range));
+        Some(pieces)
     }
 }
 
@@ -152,9 +170,9 @@ impl<F> Window<F> {
                 continue;
             }
             let write = |chunk: &[u8]| destination.write(&wanted.file, chunk, piece.offset);
-            let written = match piece.sealed {
-                None => write(chunk),
-                Some(bytes) => checker.unseal(chunk, bytes).and_then(|chunk| write(&chunk)),
+            let written = match piece.is_sealed {
+                false => write(chunk),
+                true => checker.unseal(chunk, piece.bytes).and_then(|chunk| write(&chunk)),
             };
             if let Err(reason) = written {
                 self.lose_file(destination, *file, &reason);

@@ -51,6 +51,24 @@ pub(crate) fn a_removed_page_is_gone_and_others_stay(engine: &dyn Engine) {
     assert_eq!(all(&*catalog, filespace), [rows.remove(0), again]);
 }
 
+pub(crate) fn the_page_of_a_name_is_found(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let (a, b) = (dir("/a/"), dir("/b/"));
+    let keys = [key(&a, b""), key(&a, b"m"), key(&a, b"m\0"), key(&b, b"x")];
+    let rows = keys.each_ref().map(|key| page(key, 1)).to_vec();
+    commit(&*catalog, rows.iter().map(|row| put(filespace, row.clone())).collect());
+    let holding = |directory: &DirPath, name: &[u8]| {
+        catalog.page_holding(filespace, directory, name).expect("is looked up")
+    };
+    for (name, at) in [(&b"a"[..], 0), (b"l\xff", 0), (b"m", 1), (b"m\0", 2), (b"z", 2)] {
+        assert_eq!(holding(&a, name).as_ref(), Some(&rows[at]), "{name:?}");
+    }
+    assert_eq!(holding(&b, b"a"), None);
+    assert_eq!(holding(&b, b"y").as_ref(), Some(&rows[3]));
+    assert_eq!(holding(&dir("/"), b"y"), None);
+}
+
 pub(crate) fn bodies_are_any_bytes(engine: &dyn Engine) {
     let catalog = engine.open();
     let (_, filespace) = add_filespace(&*catalog, "a");

@@ -1,0 +1,99 @@
+//! Recall: what was migrated comes back, as the server has it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{BatchId, CopyId, space_filespace};
+use wire::proto;
+
+use super::window::Entry;
+use super::{Destination, Tally, stream};
+use crate::ClientError;
+use crate::link::Link;
+use crate::progress::Progress;
+
+/// Files that are being filled with what was migrated off them, by the index of their copy.
+pub trait Filling: Sync {
+    /// Whether the copy is wanted.
+    fn wants(&self, index: u16) -> bool;
+
+    /// Writes a checked part of the content; why not, if it cannot be. Called by several threads.
+    fn write(&self, index: u16, content: &[u8], offset: u64) -> Result<(), String>;
+
+    /// All that was asked for has been written.
+    fn complete(&self, index: u16);
+
+    /// It cannot be had. Called once at most, and not after `complete`.
+    fn lose(&self, index: u16, reason: &str);
+}
+
+/// Fetches copies of a batch that was migrated off `mount_point`: one, or all that are wanted. What
+/// the server does not have is neither completed nor lost.
+pub(crate) fn recall(
+    link: &Link,
+    mount_point: &[u8],
+    (batch, only): (BatchId, Option<u16>),
+    range: Range<u64>,
+    filling: &dyn Filling,
+) -> Result<(), ClientError> {
+    let name = only.map(|index| CopyId { batch, index }.name());
+    let name = name.map_or_else(Bytes::new, |name| Bytes::copy_from_slice(name.as_bytes()));
+    let selection = proto::Selection {
+        filespace: space_filespace(mount_point).into(),
+        directory: Bytes::copy_from_slice(batch.directory().as_bytes()),
+        one_directory: name.is_empty(),
+        name,
+        from: range.start,
+        bytes: if range.end == u64::MAX { 0 } else { range.end - range.start },
+        // What was let go of for a time is there still.
+        inactive: true,
+        ..proto::Selection::default()
+    };
+    let tally = Tally::new(Arc::new(Progress::default()));
+    let mut files = Files { filling, range };
+    stream(link, selection, &mut files, &tally).map(drop)
+}
+
+struct Files<'a> {
+    filling: &'a dyn Filling,
+    range: Range<u64>,
+}
+
+impl Destination for Files<'_> {
+    /// The index of the copy.
+    type File = u16;
+
+    fn take(&mut self, entry: Entry) -> Option<u16> {
+        let index = CopyId::index_of(&entry.object.name)?;
+        if !self.filling.wants(index) {
+            return None;
+        }
+        match entry.pieces_within(&self.range) {
+            None => self.filling.lose(index, "its data is lost or damaged at the server"),
+            // Nothing but holes.
+            Some(pieces) if pieces.is_empty() => self.filling.complete(index),
+            Some(_) => return Some(index),
+        }
+        None
+    }
+
+    fn write(&self, index: &u16, chunk: &[u8], offset: u64) -> Result<(), String> {
+        let from = self.range.start.saturating_sub(offset).min(chunk.len() as u64);
+        let to = self.range.end.saturating_sub(offset).min(chunk.len() as u64);
+        let within = |at: u64| usize::try_from(at).expect("at most the chunk's length");
+        self.filling.write(*index, &chunk[within(from)..within(to)], offset + from)
+    }
+
+    fn complete(&self, index: &u16) {
+        self.filling.complete(*index);
+    }
+
+    fn lose(&self, index: &u16, reason: &str) {
+        self.filling.lose(*index, reason);
+    }
+
+    fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+}
