@@ -8,6 +8,7 @@ mod completions;
 mod delete;
 mod enroll;
 mod explain;
+mod hsm;
 mod key;
 mod list;
 mod preview;
@@ -50,6 +51,7 @@ pub(crate) enum Command {
     Undelete(undelete::Args),
     List(list::Args),
     Key(key::Args),
+    Hsm(hsm::Args),
     Explain(explain::Args),
     Preview(preview::Args),
     Verify(verify::Args),
@@ -98,6 +100,7 @@ fn run(arguments: Arguments) -> Result<u8, CommandError> {
         Command::Undelete(args) => undelete::run(&args, &mut context),
         Command::List(args) => list::run(args, &mut context),
         Command::Key(args) => key::run(args, &mut context),
+        Command::Hsm(args) => hsm::run(args, &mut context),
         Command::Explain(args) => explain::run(args, &mut context),
         Command::Preview(args) => preview::run(args, &mut context),
         Command::Verify(args) => verify::run(args, &mut context),

@@ -7,6 +7,7 @@
 mod class;
 pub mod expiry;
 pub mod expiry_guard;
+mod migration;
 mod pattern;
 pub mod review;
 mod selection;
@@ -16,6 +17,7 @@ pub use class::{
     ArchiveCopyGroup, BackupCopyGroup, Limit, ManagementClass, Mode, PolicyDomain, PolicySet,
     RetentionStart, STANDARD, Serialization, is_name,
 };
+pub use migration::{Eligibility, FileFacts};
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};
 pub use selection::{Selection, Verdict};
 pub use statement::{Operation, Source, Statement, StatementError, Treatment};

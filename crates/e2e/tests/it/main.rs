@@ -48,6 +48,8 @@ mod scene;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]
+mod space;
+#[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod tuning;

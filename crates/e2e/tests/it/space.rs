@@ -1,0 +1,662 @@
+//! Space management on real file systems: whoever uses a stub gets its content or an error, and
+//! never zeros.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use e2e::clock::pause;
+use e2e::harness::{Image, Node, Outcome, Running, succeeds};
+use e2e::nasty::Random;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::scene::{Scene, root_or_skip};
+
+const IMAGE_BYTES: u64 = 700 << 20;
+const KINDS: [&[&str]; 3] =
+    [&["mkfs.ext4", "-q"], &["mkfs.xfs", "-q", "-f"], &["mkfs.btrfs", "-q", "-f"]];
+const MIB: usize = 1 << 20;
+
+/// A managed file system. Fields go in this order: what runs before what it runs on.
+struct Space {
+    keeper: Option<Running>,
+    image: Image,
+    scene: Scene,
+}
+
+impl Space {
+    /// `None` where this machine cannot.
+    fn new(mkfs: &[&str], options: &[&str]) -> Option<Self> {
+        Self::with_keeper(mkfs, options, &[])
+    }
+
+    fn with_keeper(mkfs: &[&str], options: &[&str], of_keeper: &[&str]) -> Option<Self> {
+        if !root_or_skip("space management") {
+            return None;
+        }
+        let scene = Scene::new();
+        let (file, folder) = (scene.scratch.join("image"), scene.scratch.join("data"));
+        let Some(image) = Image::mount(&file, IMAGE_BYTES, mkfs, &folder) else {
+            eprintln!("skipped: {} or a loop mount of it does not work here", mkfs[0]);
+            return None;
+        };
+        let mut space = Self { keeper: None, image, scene };
+        let fs = space.fs();
+        let add = [&["hsm", "add", fs.to_str().unwrap()], options].concat();
+        space.node().run(&add).expect(&[0]);
+        space.start(of_keeper);
+        Some(space)
+    }
+
+    fn fs(&self) -> PathBuf {
+        self.image.path().to_owned()
+    }
+
+    fn node(&self) -> &Node {
+        &self.scene.node
+    }
+
+    fn start(&mut self, options: &[&str]) {
+        self.keeper = Some(self.node().spawn(&[&["hsm", "run"], options].concat()));
+        self.wait_for("the worker", || self.try_status().code() == 0);
+    }
+
+    fn try_status(&self) -> Outcome {
+        self.node().run(&["hsm", "status", "--json"])
+    }
+
+    #[track_caller]
+    fn wait_for(&self, what: &str, ready: impl Fn() -> bool) {
+        for _ in 0..300 {
+            if ready() {
+                return;
+            }
+            pause(Duration::from_millis(100));
+        }
+        panic!("{what} did not come");
+    }
+
+    fn keeper_pid(&self) -> u32 {
+        self.keeper.as_ref().unwrap().id()
+    }
+
+    /// The worker, which is the keeper's child or, once that has died, what has become of it.
+    fn worker_pid(&self) -> Option<u32> {
+        let home = self.node().home().to_str().unwrap();
+        let is_worker = |pid: &u32| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.contains("\0worker\0") && line.contains(home)
+        };
+        processes().into_iter().find(is_worker)
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.fs().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    #[track_caller]
+    fn migrate(&self, path: &Path) {
+        let rows = self.hsm(&["migrate"], path).expect(&[0]).json_lines();
+        assert!(rows.iter().all(|row| row["state"] == "m"), "{rows:?}");
+    }
+
+    fn hsm(&self, words: &[&str], path: &Path) -> Outcome {
+        let words = [&["hsm"], words, &[path.to_str().unwrap(), "--json"]].concat();
+        self.node().run(&words)
+    }
+
+    #[track_caller]
+    fn state(&self, path: &Path) -> String {
+        let rows = self.hsm(&["ls"], path).expect(&[0]).json_lines();
+        rows[0]["state"].as_str().unwrap().to_owned()
+    }
+
+    /// A file of this content that has just been migrated.
+    fn stub(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.write(name, content);
+        self.migrate(&path);
+        assert!(fs::metadata(&path).unwrap().blocks() * 512 < 64 << 10, "it takes space");
+        path
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        // Unmounted first, so that nobody meets a stub that is not kept.
+        let _unmounted = succeeds(Command::new("umount").arg("--lazy").arg(self.image.path()));
+        let home = self.node().home().to_str().unwrap().to_owned();
+        for pid in processes() {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            if line.contains("\0hsm\0") && line.contains(&home) {
+                kill(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
+fn processes() -> Vec<u32> {
+    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter_map(|name| name.to_str()?.parse().ok()).collect()
+}
+
+fn kill(pid: u32, signal: Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    // It may have ended by itself.
+    let _killed = rustix::process::kill_process(pid, signal);
+}
+
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    Random::new(seed, b"space").bytes(bytes)
+}
+
+/// Runs a shell command with `$1` and `$2`.
+fn shell(script: &str, one: &Path, two: &Path) -> bool {
+    succeeds(Command::new("sh").args(["-ec", script, "sh"]).arg(one).arg(two))
+}
+
+/// What a program reads of the file, by a way of its own.
+type Reads = fn(&Path, &Path) -> Option<Vec<u8>>;
+
+fn by_shell(script: &str, file: &Path, copy: &Path) -> Option<Vec<u8>> {
+    drop(fs::remove_file(copy));
+    shell(script, file, copy).then(|| fs::read(copy).unwrap())
+}
+
+/// Ways to read a file as a whole; `None` where this file system has not that way.
+const WAYS: [(&str, Reads); 12] = [
+    ("read", |file, _| Some(fs::read(file).unwrap())),
+    ("pread backwards", |file, _| {
+        let file = File::open(file).unwrap();
+        let size = usize::try_from(file.metadata().unwrap().len()).unwrap();
+        let mut content = vec![0; size];
+        for start in (0..size).step_by(70_001).rev() {
+            let end = (start + 70_001).min(size);
+            file.read_exact_at(&mut content[start..end], start as u64).unwrap();
+        }
+        Some(content)
+    }),
+    ("mmap", |file, copy| by_shell(MMAP, file, copy)),
+    ("cat", |file, copy| by_shell("cat \"$1\" > \"$2\"", file, copy)),
+    ("dd", |file, copy| by_shell("dd if=\"$1\" of=\"$2\" bs=10007 status=none", file, copy)),
+    ("dd direct", |file, copy| {
+        by_shell("dd if=\"$1\" of=\"$2\" bs=1M iflag=direct status=none", file, copy)
+    }),
+    ("cp", |file, copy| by_shell("cp \"$1\" \"$2\"", file, copy)),
+    ("cp without reflink", |file, copy| by_shell("cp --reflink=never \"$1\" \"$2\"", file, copy)),
+    ("cp sparse", |file, copy| {
+        by_shell("cp --reflink=never --sparse=always \"$1\" \"$2\"", file, copy)
+    }),
+    ("reflink", |file, copy| by_shell("cp --reflink=always \"$1\" \"$2\"", file, copy)),
+    ("tar", |file, copy| by_shell("tar cPf - \"$1\" | tar xPOf - > \"$2\"", file, copy)),
+    ("tar sparse", |file, copy| by_shell("tar cSPf - \"$1\" | tar xPOf - > \"$2\"", file, copy)),
+];
+
+const MMAP: &str = "python3 -c 'import mmap,sys; f=open(sys.argv[1],\"rb\"); \
+                    m=mmap.mmap(f.fileno(),0,prot=mmap.PROT_READ); \
+                    open(sys.argv[2],\"wb\").write(m[:])' \"$1\" \"$2\"";
+
+#[test]
+fn every_way_to_read_a_stub_gives_its_content() {
+    for mkfs in KINDS {
+        let Some(space) = Space::new(mkfs, &[]) else { continue };
+        let content = noise(1, 3 * MIB + 12_345);
+        for (number, (way, read)) in WAYS.iter().enumerate() {
+            let file = space.stub(&format!("file-{number}"), &content);
+            let copy = space.fs().join("copy");
+            match read(&file, &copy) {
+                Some(got) => assert!(got == content, "{} {way}: another content", mkfs[0]),
+                None => assert!(*way == "reflink" && mkfs[0] == "mkfs.ext4", "{way} failed"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_large_stub_is_recalled_where_it_is_read() {
+    for mkfs in KINDS {
+        let Some(space) = Space::new(mkfs, &["--whole", "1M"]) else { continue };
+        let content = noise(2, 40 * MIB);
+        let path = space.stub("large", &content);
+        let file = File::open(&path).unwrap();
+        let mut part = vec![0; 10_000];
+        file.read_exact_at(&mut part, 20 * MIB as u64 + 77).unwrap();
+        assert!(part == content[20 * MIB + 77..20 * MIB + 10_077]);
+        let taken = fs::metadata(&path).unwrap().blocks() * 512;
+        assert!(taken < 4 << 20, "{} recalled {taken} bytes", mkfs[0]);
+        assert_eq!(space.state(&path), "m");
+        // A program that looks for holes gets all of it.
+        let copy = space.fs().join("copy");
+        assert!(shell("cp --reflink=never --sparse=always \"$1\" \"$2\"", &path, &copy));
+        assert!(fs::read(&copy).unwrap() == content, "{}", mkfs[0]);
+        drop(file);
+    }
+}
+
+#[test]
+fn what_needs_no_content_recalls_nothing() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let path = space.stub("file", &noise(3, MIB));
+    let before = fs::metadata(&path).unwrap();
+    assert_eq!(before.len(), MIB as u64);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let renamed = space.fs().join("renamed");
+    fs::rename(&path, &renamed).unwrap();
+    let linked = space.fs().join("linked");
+    fs::hard_link(&renamed, &linked).unwrap();
+    assert_eq!(space.state(&linked), "m");
+    assert_eq!(fs::metadata(&linked).unwrap().modified().unwrap(), before.modified().unwrap());
+    fs::remove_file(&renamed).unwrap();
+    assert!(fs::read(&linked).unwrap() == noise(3, MIB));
+}
+
+/// What is done to the file, and to what it should hold.
+type Changes = fn(&Path, &mut Vec<u8>);
+
+fn writable(path: &Path) -> File {
+    File::options().read(true).write(true).open(path).unwrap()
+}
+
+const CHANGES: [(&str, Changes); 7] = [
+    ("write in the middle", |path, content| {
+        writable(path).write_all_at(b"HELLO", 2_000_001).unwrap();
+        content[2_000_001..2_000_006].copy_from_slice(b"HELLO");
+    }),
+    ("append", |path, content| {
+        File::options().append(true).open(path).unwrap().write_all(b"more").unwrap();
+        content.extend_from_slice(b"more");
+    }),
+    ("cut", |path, content| {
+        writable(path).set_len(1_500_001).unwrap();
+        content.truncate(1_500_001);
+    }),
+    ("cut and lengthen", |path, content| {
+        let file = writable(path);
+        file.set_len(1_500_001).unwrap();
+        file.set_len(2_500_001).unwrap();
+        content.truncate(1_500_001);
+        content.resize(2_500_001, 0);
+    }),
+    ("empty and write", |path, content| {
+        fs::write(path, b"anew").unwrap();
+        *content = b"anew".to_vec();
+    }),
+    ("punch", |path, content| {
+        let script = "fallocate --punch-hole --offset 1000000 --length 700000 \"$1\"";
+        assert!(shell(script, path, path));
+        content[1_000_000..1_700_000].fill(0);
+    }),
+    ("cut by path and lengthen by writing", |path, content| {
+        assert!(shell("truncate -s 1100000 \"$1\"", path, path));
+        writable(path).write_all_at(b"far", 2_900_000).unwrap();
+        content.truncate(1_100_000);
+        content.resize(2_900_000, 0);
+        content.extend_from_slice(b"far");
+    }),
+];
+
+#[test]
+fn what_is_changed_in_a_stub_stays_and_the_rest_is_as_it_was() {
+    for mkfs in KINDS {
+        // By ranges, and as a whole.
+        for whole in ["0", "256M"] {
+            let Some(space) = Space::new(mkfs, &["--whole", whole, "--min-size", "1"]) else {
+                continue;
+            };
+            for (number, (name, change)) in CHANGES.iter().enumerate() {
+                let mut content = noise(4, 3 * MIB + 5);
+                let path = space.stub(&format!("file-{number}"), &content);
+                change(&path, &mut content);
+                let got = fs::read(&path).unwrap();
+                assert!(got == content, "{} --whole {whole}: {name}", mkfs[0]);
+                // Once more, when what was recalled has been noted.
+                space.hsm(&["recall"], &path).expect(&[0]);
+                assert!(fs::read(&path).unwrap() == content, "{name}");
+                space.migrate(&path);
+                assert!(fs::read(&path).unwrap() == content, "{}: {name}, again", mkfs[0]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_that_was_migrated_runs() {
+    let Some(space) = Space::new(KINDS[0], &["--whole", "0"]) else { return };
+    let program = space.fs().join("program");
+    fs::copy("/bin/ls", &program).unwrap();
+    space.migrate(&program);
+    assert!(succeeds(Command::new(&program).arg("/")));
+}
+
+#[test]
+fn a_loop_device_over_a_stub_reads_its_content() {
+    let Some(space) = Space::new(KINDS[1], &["--whole", "0"]) else { return };
+    let content = noise(5, 2 * MIB);
+    let path = space.stub("image", &content);
+    let copy = space.scene.scratch.join("copy");
+    let script = "l=$(losetup -f --show -r \"$1\"); dd if=$l of=\"$2\" bs=64k status=none; \
+                  losetup -d $l";
+    assert!(shell(script, &path, &copy));
+    assert!(fs::read(copy).unwrap() == content);
+}
+
+#[test]
+fn a_worker_that_is_killed_is_started_again_and_readers_get_their_content() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    for round in 0..6 {
+        let content = noise(10 + round, 30 * MIB);
+        let path = space.stub(&format!("file-{round}"), &content);
+        let reader = std::thread::spawn(move || fs::read(path));
+        pause(Duration::from_millis(15 * round));
+        if let Some(pid) = space.worker_pid() {
+            kill(pid, Signal::KILL);
+        }
+        let got = reader.join().unwrap().expect("the reader is served by the next worker");
+        assert!(got == content, "round {round}");
+        space.wait_for("the next worker", || space.try_status().code() == 0);
+    }
+}
+
+#[test]
+fn a_keeper_that_is_killed_is_replaced_and_readers_get_content_or_an_error() {
+    let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
+    let content = noise(20, 30 * MIB);
+    let paths: Vec<PathBuf> =
+        (0..4).map(|number| space.stub(&format!("file-{number}"), &content)).collect();
+    let read = |path: &PathBuf| {
+        let path = path.clone();
+        std::thread::spawn(move || fs::read(path))
+    };
+    let readers: Vec<_> = paths[..3].iter().map(read).collect();
+    pause(Duration::from_millis(20));
+    kill(space.keeper_pid(), Signal::KILL);
+    for reader in readers {
+        // Whoever asked in the very moment may be refused.
+        if let Ok(got) = reader.join().unwrap() {
+            assert!(got == content);
+        }
+    }
+    drop(space.keeper.take());
+    space.wait_for("the next worker", || space.try_status().code() == 0);
+    paths.iter().for_each(|path| assert!(fs::read(path).unwrap() == content));
+}
+
+#[test]
+fn told_to_end_it_refuses_until_another_one_takes_over() {
+    let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
+    let content = noise(21, MIB);
+    let path = space.stub("file", &content);
+    let plain = space.write("plain", b"resident");
+    let first = space.keeper.take().unwrap();
+    first.signal(Signal::TERM);
+    space.wait_for("the guard", || {
+        fs::read(&path).is_err_and(|error| error.raw_os_error() == Some(libc::EAGAIN))
+    });
+    assert_eq!(fs::read(&plain).unwrap(), b"resident");
+    space.node().run(&["hsm", "status"]).expect(&[12]).says("hsm run");
+    space.start(&[]);
+    assert!(first.ends_within(Duration::from_secs(10)), "the guard stays");
+    assert!(fs::read(&path).unwrap() == content);
+    space.node().run(&["hsm", "run"]).expect(&[12]).says("runs already");
+}
+
+#[test]
+fn a_mount_made_later_is_kept_too() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let content = noise(22, MIB);
+    space.stub("file", &content);
+    let other = space.scene.scratch.folder("other");
+    assert!(succeeds(Command::new("mount").arg("--bind").arg(space.fs()).arg(&other)));
+    let got = fs::read(other.join("file"));
+    // What was recalled is open there until it is noted.
+    space.wait_for("the unmounting", || succeeds(Command::new("umount").arg(&other)));
+    assert!(got.unwrap() == content);
+}
+
+#[test]
+fn files_in_use_stay_and_are_named() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let path = space.write("open", &noise(6, MIB));
+    space.write("small", b"too small");
+    space.write("fine", &noise(7, MIB));
+    let mut open = File::open(&path).unwrap();
+    let outcome = space.hsm(&["migrate"], &space.fs()).expect(&[4]);
+    let rows = outcome.json_lines();
+    let error = |name: &str| {
+        let row = rows.iter().find(|row| row["path"].as_str().unwrap().ends_with(name));
+        row.unwrap()["error"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(error("open").contains("open"), "{outcome}");
+    assert!(error("small").contains("smaller"), "{outcome}");
+    assert_eq!(error("fine"), "");
+    let mut content = Vec::new();
+    open.seek(SeekFrom::Start(0)).unwrap();
+    open.read_to_end(&mut content).unwrap();
+    assert!(content == noise(6, MIB));
+}
+
+#[test]
+fn states_follow_what_is_done() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let path = space.write("file", &noise(8, MIB));
+    assert_eq!(space.state(&path), "r");
+    space.hsm(&["premigrate"], &path).expect(&[0]);
+    assert_eq!(space.state(&path), "p");
+    space.migrate(&path);
+    assert_eq!(space.state(&path), "m");
+    space.hsm(&["recall"], &path).expect(&[0]);
+    space.wait_for("the record", || space.state(&path) == "p");
+    fs::write(&path, noise(9, MIB)).unwrap();
+    assert_eq!(space.state(&path), "r");
+    space.migrate(&path);
+    space.hsm(&["recall", "--resident"], &path).expect(&[0]);
+    assert_eq!(space.state(&path), "r");
+    assert!(fs::read(&path).unwrap() == noise(9, MIB));
+    let missing = space.fs().join("none");
+    let rows = space.hsm(&["recall"], &missing).expect(&[4]).json_lines();
+    assert!(rows.iter().any(|row| row["error"].is_string()), "{rows:?}");
+}
+
+#[test]
+fn a_backup_of_a_migrated_file_recalls_nothing() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let tree = space.fs().join("tree");
+    let backed_up = space.write("tree/before", &noise(30, 2 * MIB));
+    let not_yet = space.write("tree/after", &noise(31, 2 * MIB));
+    fs::create_dir_all(&tree).unwrap();
+    space.migrate(&not_yet);
+    space.node().backup(&tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    space.migrate(&backed_up);
+    // Their change times have moved, and nothing else.
+    let again = space.node().backup(&tree, &[]).expect(&[0]);
+    again.counts(&[("failed", 0), ("backed_up", 0)]);
+    fs::set_permissions(&backed_up, fs::Permissions::from_mode(0o640)).unwrap();
+    space.node().backup(&tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    assert_eq!((space.state(&backed_up), space.state(&not_yet)), ("m".into(), "m".into()));
+    let out = space.scene.scratch.folder("out");
+    space.node().restore(&tree, &out, &[]).expect(&[0]);
+    assert!(fs::read(out.join("tree/before")).unwrap() == noise(30, 2 * MIB));
+    assert!(fs::read(out.join("tree/after")).unwrap() == noise(31, 2 * MIB));
+}
+
+#[test]
+fn only_what_is_backed_up_migrates_where_policy_says_so() {
+    let Some(space) = Space::new(KINDS[0], &["--backup-first", "yes"]) else { return };
+    let old = space.write("old", &noise(32, MIB));
+    space.node().backup(&space.fs(), &[]).expect(&[0]);
+    let new = space.write("new", &noise(33, MIB));
+    let rows = space.hsm(&["migrate"], &space.fs()).expect(&[4]).json_lines();
+    let row = |name: &str| rows.iter().find(|row| row["path"].as_str().unwrap().ends_with(name));
+    assert_eq!(row("old").unwrap()["state"], "m");
+    assert!(row("new").unwrap()["error"].as_str().unwrap().contains("not backed up"));
+    assert!(fs::read(&old).unwrap() == noise(32, MIB));
+    assert!(fs::read(&new).unwrap() == noise(33, MIB));
+}
+
+#[test]
+fn a_file_system_that_is_too_full_is_relieved_by_itself() {
+    let options = ["--high", "50", "--low", "40", "--premigrated", "0", "--unused-days", "0"];
+    let Some(space) = Space::new(KINDS[0], &options) else { return };
+    for number in 0..40 {
+        space.write(&format!("file-{number}"), &noise(40 + number, 10 * MIB));
+    }
+    let used = || {
+        let told = rustix::fs::statvfs(space.fs()).unwrap();
+        100 - told.f_bavail * 100 / told.f_blocks
+    };
+    assert!(used() > 50);
+    space.wait_for("room", || used() <= 41);
+    for number in 0..40 {
+        let content = fs::read(space.fs().join(format!("file-{number}"))).unwrap();
+        assert!(content == noise(40 + number, 10 * MIB), "{number}");
+    }
+}
+
+#[test]
+fn a_recall_onto_a_full_disk_fails_and_loses_nothing() {
+    let options = ["--high", "100", "--low", "100", "--premigrated", "0"];
+    let Some(space) = Space::new(KINDS[0], &options) else { return };
+    let content = noise(50, 60 * MIB);
+    let path = space.stub("file", &content);
+    let filler = space.fs().join("filler");
+    let to_filler = format!("of={}", filler.display());
+    assert!(!succeeds(Command::new("dd").args(["if=/dev/zero", "bs=1M"]).arg(to_filler)));
+    let error = fs::read(&path).expect_err("there is no room");
+    assert_eq!(error.raw_os_error(), Some(libc::ENOSPC), "{error}");
+    fs::remove_file(filler).unwrap();
+    assert!(fs::read(&path).unwrap() == content);
+}
+
+#[test]
+fn a_storm_is_refused_and_requests_go_on() {
+    let Some(space) = Space::new(KINDS[0], &["--requests-only", "yes"]) else { return };
+    let path = space.stub("file", &noise(51, MIB));
+    let error = fs::read(&path).expect_err("only requests recall");
+    assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{error}");
+    space.hsm(&["recall"], &path).expect(&[0]);
+    assert!(fs::read(&path).unwrap() == noise(51, MIB));
+}
+
+#[test]
+fn many_readers_of_many_small_stubs_all_get_their_content() {
+    let Some(space) = Space::new(KINDS[0], &["--min-size", "1"]) else { return };
+    let files = 1000_u64;
+    for number in 0..files {
+        space.write(&format!("d{}/f{number}", number % 10), &noise(number, 4000));
+    }
+    space.migrate(&space.fs());
+    let top = space.fs();
+    let read = |share: u64| {
+        let top = top.clone();
+        std::thread::spawn(move || {
+            for number in (0..files).filter(|number| !(number + share).is_multiple_of(3)) {
+                let content = fs::read(top.join(format!("d{}/f{number}", number % 10)));
+                assert!(content.unwrap() == noise(number, 4000), "{number}");
+            }
+        })
+    };
+    let readers: Vec<_> = (0..3).map(read).collect();
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+}
+
+#[test]
+fn another_user_recalls_his_own_files_only() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let (own, other) = (space.stub("own", &noise(60, MIB)), space.stub("other", &noise(61, MIB)));
+    std::os::unix::fs::chown(&own, Some(4321), Some(4321)).unwrap();
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(space.scene.scratch.path(), open.clone()).unwrap();
+    fs::set_permissions(space.fs(), open.clone()).unwrap();
+    let program = space.scene.scratch.join("holdfast");
+    fs::copy(e2e::harness::binary(), &program).unwrap();
+    let home = space.scene.scratch.folder("users-home");
+    fs::set_permissions(&home, open).unwrap();
+    std::os::unix::fs::symlink(space.node().home().join("hsm.socket"), home.join("hsm.socket"))
+        .unwrap();
+    fs::set_permissions(space.node().home(), fs::Permissions::from_mode(0o711)).unwrap();
+    let parents = space.node().home().ancestors().take(2);
+    parents.for_each(|folder| {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o711)).unwrap();
+    });
+    use std::os::unix::process::CommandExt as _;
+    let output = Command::new(&program)
+        .args(["hsm", "recall", "--json", "--home"])
+        .arg(&home)
+        .args([&own, &other])
+        .uid(4321)
+        .gid(4321)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |name: &str| rows.iter().find(|row| row["path"].as_str().unwrap().ends_with(name));
+    assert_eq!(of("own").unwrap()["state"], "p", "{text}");
+    assert!(of("other").unwrap()["error"].as_str().unwrap().contains("another user"), "{text}");
+    assert_eq!(space.state(&other), "m");
+}
+
+#[test]
+fn copies_that_no_file_names_are_let_go_of() {
+    let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
+    let kept = space.stub("kept", &noise(70, MIB));
+    let gone = space.stub("gone", &noise(71, MIB));
+    fs::remove_file(gone).unwrap();
+    let fresh = space.hsm(&["reconcile"], &space.fs()).expect(&[0]).json();
+    assert_eq!((&fresh["kept"], &fresh["released"]), (&2.into(), &0.into()), "it is too young");
+    space.scene.server.travel("2h");
+    // The connection was to the server as it was before.
+    drop(space.hsm(&["reconcile"], &space.fs()));
+    let dry = space.hsm(&["reconcile", "--dry-run"], &space.fs()).expect(&[0]).json();
+    assert_eq!(dry["released"], 1);
+    let done = space.hsm(&["reconcile"], &space.fs()).expect(&[0]).json();
+    assert_eq!((&done["kept"], &done["released"]), (&1.into(), &1.into()));
+    assert!(fs::read(kept).unwrap() == noise(70, MIB));
+}
+
+#[test]
+fn kernels_that_ask_at_opening_only_recall_files_as_a_whole() {
+    let Some(space) = Space::with_keeper(KINDS[0], &["--whole", "0"], &["--opening-only"]) else {
+        return;
+    };
+    let content = noise(80, 3 * MIB);
+    for (number, (way, read)) in WAYS.iter().enumerate() {
+        let file = space.stub(&format!("file-{number}"), &content);
+        let copy = space.fs().join("copy");
+        match read(&file, &copy) {
+            Some(got) => assert!(got == content, "{way}: another content"),
+            None => assert_eq!(*way, "reflink"),
+        }
+    }
+}
+
+#[test]
+fn bad_input_is_refused() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    space.node().run(&["hsm", "add", "/proc"]).expect(&[12]).says("proc");
+    let folder = space.fs().join("folder");
+    fs::create_dir(&folder).unwrap();
+    space
+        .node()
+        .run(&["hsm", "add", folder.to_str().unwrap()])
+        .expect(&[12])
+        .says("give that");
+    let fs_path = space.fs();
+    let high = ["hsm", "add", fs_path.to_str().unwrap(), "--high", "50", "--low", "60"];
+    space.node().run(&high).expect(&[12]).says("above");
+    space.stub("file", &noise(90, MIB));
+    let remove = ["hsm", "remove", fs_path.to_str().unwrap()];
+    space.node().run(&remove).expect(&[12]).says("recall them first");
+    space.hsm(&["recall"], &fs_path).expect(&[0]);
+    space.wait_for("the record", || space.node().run(&remove).code() == 0);
+    space.node().run(&remove).expect(&[12]).says("not managed");
+    space.node().run(&["hsm", "cancel", "99"]).expect(&[12]).says("no request 99");
+    let rows = space.hsm(&["migrate"], Path::new("/etc/hostname")).expect(&[4]).json_lines();
+    assert!(rows[0]["error"].as_str().unwrap().contains("not managed"), "{rows:?}");
+}

@@ -1,0 +1,87 @@
+//! `holdfast hsm`: files migrate off file systems to the server, and come back when they are used.
+
+mod files;
+mod filesystem;
+mod run;
+mod show;
+
+use ::hsm::{Reply, Request};
+
+use super::Context;
+use crate::error::CommandError;
+
+/// Migrate files off file systems to the server, and recall them when they are used
+///
+/// A migrated file keeps its name, size and times and takes no space. Whoever opens it waits until
+/// its content is back. 'holdfast hsm run' must run while a managed file system is mounted.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast hsm add /data
+  holdfast hsm run &
+  holdfast hsm migrate /data/2024
+  holdfast hsm ls /data/2024")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: HsmCommand,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum HsmCommand {
+    Add(filesystem::AddArgs),
+    Remove(filesystem::RemoveArgs),
+    List(filesystem::ListArgs),
+    Run(run::Args),
+    #[command(hide = true)]
+    Worker(run::WorkerArgs),
+    Migrate(files::MigrateArgs),
+    Premigrate(files::MigrateArgs),
+    Recall(files::RecallArgs),
+    Relieve(files::RelieveArgs),
+    Reconcile(files::ReconcileArgs),
+    Ls(show::LsArgs),
+    Du(show::DuArgs),
+    Df(show::DfArgs),
+    Status(show::StatusArgs),
+    Cancel(files::CancelArgs),
+}
+
+pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    match args.command {
+        HsmCommand::Add(args) => filesystem::add(args, context),
+        HsmCommand::Remove(args) => filesystem::remove(&args, context),
+        HsmCommand::List(args) => filesystem::list(&args, context),
+        HsmCommand::Run(args) => run::run(&args, context),
+        HsmCommand::Worker(args) => run::work(&args, context),
+        HsmCommand::Migrate(args) => files::migrate(&args, false, context),
+        HsmCommand::Premigrate(args) => files::migrate(&args, true, context),
+        HsmCommand::Recall(args) => files::recall(&args, context),
+        HsmCommand::Relieve(args) => files::relieve(&args, context),
+        HsmCommand::Reconcile(args) => files::reconcile(&args, context),
+        HsmCommand::Ls(args) => show::ls(&args, context),
+        HsmCommand::Du(args) => show::du(&args, context),
+        HsmCommand::Df(args) => show::df(&args, context),
+        HsmCommand::Status(args) => show::status(&args, context),
+        HsmCommand::Cancel(args) => files::cancel(&args, context),
+    }
+}
+
+/// Asks the worker; every reply but the last goes to `visit`.
+fn ask(
+    context: &Context,
+    request: &Request,
+    visit: &mut dyn FnMut(Reply) -> bool,
+) -> Result<(), CommandError> {
+    let home = context.home()?;
+    let asked = ::hsm::ask(&home, request, visit).map_err(|error| not_running(&error))?;
+    asked.map_err(CommandError::new)
+}
+
+fn not_running(error: &std::io::Error) -> CommandError {
+    match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
+            CommandError::new("space management does not run; start 'holdfast hsm run'")
+        }
+        _ => CommandError::new(format!("cannot ask space management: {error}")),
+    }
+}

@@ -1,0 +1,272 @@
+//! `holdfast hsm add`, `remove` and `list`: which file systems are managed.
+
+use std::path::PathBuf;
+
+use ::hsm::{FilesystemSettings, Settings};
+use model::escaped;
+use serde::Serialize;
+
+use crate::commands::{Context, DONE};
+use crate::error::CommandError;
+use crate::path::{self, JsonPath};
+use crate::quantity;
+use crate::table::{self, Align};
+
+/// The types of file systems whose stubs have been tried.
+const TYPES: [&str; 3] = ["ext4", "xfs", "btrfs"];
+
+/// Manage a file system, or change how it is managed
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast hsm add /data
+  holdfast hsm add /data --high 85 --low 75 --unused-days 90")]
+pub(super) struct AddArgs {
+    /// Its mount point
+    #[arg(value_name = "FS")]
+    mount_point: PathBuf,
+    #[command(flatten)]
+    settings: SettingsArgs,
+}
+
+#[derive(clap::Args, Debug)]
+struct SettingsArgs {
+    /// Migrate when more than so much is in use; 100: never by itself [default: 90]
+    #[arg(long, value_name = "PERCENT")]
+    high: Option<u8>,
+    /// Migrate until no more than so much is in use [default: 80]
+    #[arg(long, value_name = "PERCENT")]
+    low: Option<u8>,
+    /// Keep so much of it premigrated, to be freed at once [default: 10]
+    #[arg(long, value_name = "PERCENT")]
+    premigrated: Option<u8>,
+    /// Leave smaller files alone [default: 64K]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    min_size: Option<u64>,
+    /// Leave files alone by itself that were used since so many days [default: 30]
+    #[arg(long, value_name = "DAYS")]
+    unused_days: Option<u32>,
+    /// Whether only files migrate whose current state is backed up [default: no]
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
+    backup_first: Option<bool>,
+    /// Recall files up to this size as a whole when they are opened, larger ones as they are read
+    /// [default: 256M]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    whole: Option<u64>,
+    /// Recalls that may wait for one user at once [default: 10000]
+    #[arg(long, value_name = "COUNT")]
+    user_recalls: Option<u32>,
+    /// Recalls that may wait for one program at once [default: 10000]
+    #[arg(long, value_name = "COUNT")]
+    program_recalls: Option<u32>,
+    /// Whether only 'holdfast hsm recall' recalls, and reading a stub fails [default: no]
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
+    requests_only: Option<bool>,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    quantity::parse_bytes(text, 1)
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("give yes or no".to_owned()),
+    }
+}
+
+impl SettingsArgs {
+    fn apply(&self, to: &mut FilesystemSettings) {
+        fn set<T: Copy>(to: &mut T, from: Option<T>) {
+            if let Some(value) = from {
+                *to = value;
+            }
+        }
+        set(&mut to.high_percent, self.high);
+        set(&mut to.low_percent, self.low);
+        set(&mut to.premigrated_percent, self.premigrated);
+        set(&mut to.file_bytes_min, self.min_size);
+        set(&mut to.unused_days_min, self.unused_days);
+        set(&mut to.backup_first, self.backup_first);
+        set(&mut to.whole_bytes_max, self.whole);
+        set(&mut to.user_recalls_max, self.user_recalls);
+        set(&mut to.program_recalls_max, self.program_recalls);
+        set(&mut to.requests_only, self.requests_only);
+    }
+}
+
+fn wrong(error: &::hsm::SettingsError) -> CommandError {
+    CommandError::chain(error)
+}
+
+pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<u8, CommandError> {
+    let home = context.home()?;
+    let mount_point = checked(&path::absolute(&args.mount_point)?)?;
+    let mut settings = Settings::load(&home).map_err(|error| wrong(&error))?;
+    let at = settings.filesystems.iter().position(|known| known.mount_point == mount_point);
+    let mut filesystem = match at {
+        Some(at) => settings.filesystems.remove(at),
+        None => FilesystemSettings::new(mount_point),
+    };
+    args.settings.apply(&mut filesystem);
+    tell(std::slice::from_ref(&filesystem), context);
+    settings.filesystems.push(filesystem);
+    settings.filesystems.sort_by(|a, b| a.mount_point.cmp(&b.mount_point));
+    settings.store(&home).map_err(|error| wrong(&error))?;
+    context
+        .output
+        .note("It holds once 'holdfast hsm run' is started, or started again.");
+    Ok(DONE)
+}
+
+/// What can be managed at all: the mount point of a file system of a known type.
+fn checked(path: &[u8]) -> Result<Vec<u8>, CommandError> {
+    let failed = |error: std::io::Error| {
+        CommandError::new(format!("cannot look at {}: {error}", escaped(path)))
+    };
+    let (mount_point, within) = sys::mount::filespace_root(path).map_err(failed)?;
+    if within != b"/" {
+        let message = format!(
+            "{} lies in the file system {}; give that",
+            escaped(path),
+            escaped(&mount_point)
+        );
+        return Err(CommandError::new(message));
+    }
+    let kind = sys::mount::filesystem_type(&mount_point).map_err(failed)?.unwrap_or_default();
+    if !TYPES.contains(&kind.as_str()) {
+        let message = format!(
+            "{} is a file system of type {kind}; space management works on {}",
+            escaped(&mount_point),
+            TYPES.join(", ")
+        );
+        return Err(CommandError::new(message));
+    }
+    if mount_point == b"/" {
+        return Err(CommandError::new(
+            "the root file system is not managed: what migrates it runs from it",
+        ));
+    }
+    Ok(mount_point)
+}
+
+/// Manage a file system no more; nothing on it may be migrated
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast hsm recall /data
+  holdfast hsm remove /data")]
+pub(super) struct RemoveArgs {
+    /// Its mount point
+    #[arg(value_name = "FS")]
+    mount_point: PathBuf,
+}
+
+pub(super) fn remove(args: &RemoveArgs, context: &Context) -> Result<u8, CommandError> {
+    let home = context.home()?;
+    let mount_point = path::absolute(&args.mount_point)?;
+    let mut settings = Settings::load(&home).map_err(|error| wrong(&error))?;
+    let known = settings.filesystems.len();
+    settings.filesystems.retain(|filesystem| filesystem.mount_point != mount_point);
+    if settings.filesystems.len() == known {
+        let message = format!("{} is not managed", escaped(&mount_point));
+        return Err(CommandError::new(message));
+    }
+    let mut failure = None;
+    let mut fail = |_: &[u8], error: &std::io::Error| failure = Some(error.to_string());
+    let counts = ::hsm::count(&mount_point, b"/", &mut fail).map_err(|error| {
+        CommandError::new(format!("cannot look through {}: {error}", escaped(&mount_point)))
+    })?;
+    if let Some(failure) = failure {
+        let message = format!("cannot look through {}: {failure}", escaped(&mount_point));
+        return Err(CommandError::new(message));
+    }
+    if counts.migrated_files > 0 {
+        let message = format!(
+            "{} files on {} are migrated and would read as zeros; recall them first",
+            quantity::count(counts.migrated_files),
+            escaped(&mount_point)
+        );
+        return Err(CommandError::new(message));
+    }
+    settings.store(&home).map_err(|error| wrong(&error))?;
+    context.output.note("It holds once 'holdfast hsm run' is started again.");
+    Ok(DONE)
+}
+
+/// List the file systems that are managed
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast hsm list")]
+pub(super) struct ListArgs {}
+
+pub(super) fn list(_: &ListArgs, context: &mut Context) -> Result<u8, CommandError> {
+    let settings = Settings::load(&context.home()?).map_err(|error| wrong(&error))?;
+    if settings.filesystems.is_empty() && !context.output.is_json() {
+        context.output.note("No file system is managed; 'holdfast hsm add' adds one.");
+    } else {
+        tell(&settings.filesystems, context);
+    }
+    Ok(DONE)
+}
+
+/// `hsm list --json` and `hsm add --json`, one a line.
+#[derive(Serialize)]
+struct FilesystemDocument<'a> {
+    mount_point: JsonPath<'a>,
+    high_percent: u8,
+    low_percent: u8,
+    premigrated_percent: u8,
+    min_size: u64,
+    unused_days: u32,
+    backup_first: bool,
+    whole: u64,
+    user_recalls: u32,
+    program_recalls: u32,
+    requests_only: bool,
+}
+
+fn tell(filesystems: &[FilesystemSettings], context: &mut Context) {
+    if context.output.is_json() {
+        for known in filesystems {
+            context.output.json(&FilesystemDocument {
+                mount_point: JsonPath(&known.mount_point),
+                high_percent: known.high_percent,
+                low_percent: known.low_percent,
+                premigrated_percent: known.premigrated_percent,
+                min_size: known.file_bytes_min,
+                unused_days: known.unused_days_min,
+                backup_first: known.backup_first,
+                whole: known.whole_bytes_max,
+                user_recalls: known.user_recalls_max,
+                program_recalls: known.program_recalls_max,
+                requests_only: known.requests_only,
+            });
+        }
+        return;
+    }
+    let columns = [
+        ("File system", Align::Left),
+        ("High", Align::Right),
+        ("Low", Align::Right),
+        ("Premigrated", Align::Right),
+        ("Min size", Align::Right),
+        ("Unused days", Align::Right),
+        ("Backup first", Align::Left),
+    ];
+    let row = |known: &FilesystemSettings| {
+        [
+            escaped(&known.mount_point),
+            format!("{} %", known.high_percent),
+            format!("{} %", known.low_percent),
+            format!("{} %", known.premigrated_percent),
+            quantity::bytes_with_unit(known.file_bytes_min),
+            known.unused_days_min.to_string(),
+            if known.backup_first { "yes" } else { "no" }.to_owned(),
+        ]
+    };
+    let rows: Vec<_> = filesystems.iter().map(row).collect();
+    context.output.text(&table::render(columns, &rows));
+}

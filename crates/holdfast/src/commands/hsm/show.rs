@@ -1,0 +1,331 @@
+//! `holdfast hsm ls`, `du`, `df` and `status`: what is in which state, and who waits.
+
+use std::path::PathBuf;
+
+use ::hsm::{Listed, Reply, Request, RequestState, Settings};
+use model::{ServerTime, escaped};
+use serde::Serialize;
+use sys::Dir;
+
+use super::ask;
+use crate::commands::{Context, DONE};
+use crate::error::{CommandError, FAILED};
+use crate::path::{self, JsonPath};
+use crate::table::{self, Align};
+use crate::{moment, output, quantity};
+
+/// List files with their states: r resident, p premigrated, m migrated
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast hsm ls /data/2024")]
+pub(super) struct LsArgs {
+    /// Files, and directories with all that is in them
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+}
+
+/// `hsm ls --json`, one a line.
+#[derive(Serialize)]
+struct ListedDocument<'a> {
+    path: JsonPath<'a>,
+    state: String,
+    size: u64,
+    resident_bytes: u64,
+}
+
+/// Where in which file system a path is.
+fn place(path: &[u8]) -> Result<(Vec<u8>, Vec<u8>), CommandError> {
+    sys::mount::filespace_root(path)
+        .map_err(|error| CommandError::new(format!("cannot look at {}: {error}", escaped(path))))
+}
+
+pub(super) fn ls(args: &LsArgs, context: &mut Context) -> Result<u8, CommandError> {
+    root_only()?;
+    let mut failed = 0;
+    if !context.output.is_json() {
+        context.output.text("           Size        Resident  State  Path\n");
+    }
+    for path in &args.paths {
+        let path = path::absolute(path)?;
+        let (mount_point, within) = place(&path)?;
+        let mut visit = |listed: Listed| {
+            show_listed(&listed, context);
+            context.output.is_open()
+        };
+        let mut fail = |path: &[u8], error: &std::io::Error| {
+            failed += 1;
+            output::say(&format!("{}: {error}", escaped(path)));
+        };
+        let done = ::hsm::list(&mount_point, &within, &mut visit, &mut fail);
+        done.map_err(|error| CommandError::new(format!("{}: {error}", escaped(&path))))?;
+    }
+    Ok(if failed > 0 { FAILED } else { DONE })
+}
+
+/// Only root sees the records.
+fn root_only() -> Result<(), CommandError> {
+    if sys::process::is_root() {
+        return Ok(());
+    }
+    Err(CommandError::new("only root can see what is migrated"))
+}
+
+fn show_listed(listed: &Listed, context: &mut Context) {
+    let size = listed.found.stat.size;
+    let state = ::hsm::shown_state(listed.state);
+    let resident = listed.found.allocated_bytes.min(size);
+    if context.output.is_json() {
+        let path = JsonPath(&listed.path);
+        context
+            .output
+            .json(&ListedDocument { path, state, size, resident_bytes: resident });
+        return;
+    }
+    let state = if state == "m" && resident > 0 { "m (p)".to_owned() } else { state };
+    let line = format!(
+        "{:>15} {:>15}  {state:<5}  {}\n",
+        quantity::count(size),
+        quantity::count(resident),
+        escaped(&listed.path)
+    );
+    context.output.text(&line);
+}
+
+/// Add up the sizes of files, wherever their content is
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast hsm du /data/2024")]
+pub(super) struct DuArgs {
+    /// Files, and directories with all that is in them
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+}
+
+/// `hsm du --json`, one a line.
+#[derive(Serialize)]
+struct CountsDocument<'a> {
+    path: JsonPath<'a>,
+    files: u64,
+    bytes: u64,
+    allocated_bytes: u64,
+    premigrated_files: u64,
+    premigrated_bytes: u64,
+    migrated_files: u64,
+    migrated_bytes: u64,
+}
+
+fn counted(
+    mount_point: &[u8],
+    within: &[u8],
+    failed: &mut u64,
+) -> Result<::hsm::Counts, CommandError> {
+    let mut fail = |path: &[u8], error: &std::io::Error| {
+        *failed += 1;
+        output::say(&format!("{}: {error}", escaped(path)));
+    };
+    ::hsm::count(mount_point, within, &mut fail)
+        .map_err(|error| CommandError::new(format!("{}: {error}", escaped(mount_point))))
+}
+
+pub(super) fn du(args: &DuArgs, context: &mut Context) -> Result<u8, CommandError> {
+    root_only()?;
+    let mut rows = Vec::new();
+    let mut failed = 0;
+    for path in &args.paths {
+        let path = path::absolute(path)?;
+        let (mount_point, within) = place(&path)?;
+        let counts = counted(&mount_point, &within, &mut failed)?;
+        if context.output.is_json() {
+            context.output.json(&CountsDocument {
+                path: JsonPath(&path),
+                files: counts.files,
+                bytes: counts.bytes,
+                allocated_bytes: counts.allocated_bytes,
+                premigrated_files: counts.premigrated_files,
+                premigrated_bytes: counts.premigrated_bytes,
+                migrated_files: counts.migrated_files,
+                migrated_bytes: counts.migrated_bytes,
+            });
+        }
+        rows.push([
+            quantity::bytes_with_unit(counts.bytes),
+            quantity::bytes_with_unit(counts.allocated_bytes),
+            quantity::count(counts.files),
+            quantity::count(counts.premigrated_files),
+            quantity::count(counts.migrated_files),
+            escaped(&path),
+        ]);
+    }
+    if !context.output.is_json() {
+        let columns = [
+            ("Size", Align::Right),
+            ("On disk", Align::Right),
+            ("Files", Align::Right),
+            ("Premigrated", Align::Right),
+            ("Migrated", Align::Right),
+            ("Path", Align::Left),
+        ];
+        context.output.text(&table::render(columns, &rows));
+    }
+    Ok(if failed > 0 { FAILED } else { DONE })
+}
+
+/// Show the managed file systems: how full they are, and what is migrated
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast hsm df")]
+pub(super) struct DfArgs {}
+
+/// `hsm df --json`, one a line.
+#[derive(Serialize)]
+struct RoomDocument<'a> {
+    mount_point: JsonPath<'a>,
+    bytes: u64,
+    free_bytes: u64,
+    files: u64,
+    free_files: u64,
+    premigrated_files: u64,
+    premigrated_bytes: u64,
+    migrated_files: u64,
+    migrated_bytes: u64,
+}
+
+pub(super) fn df(_: &DfArgs, context: &mut Context) -> Result<u8, CommandError> {
+    root_only()?;
+    let settings = Settings::load(&context.home()?).map_err(|error| CommandError::chain(&error))?;
+    let mut rows = Vec::new();
+    let mut failed = 0;
+    for filesystem in &settings.filesystems {
+        let mount_point = &filesystem.mount_point;
+        let room = Dir::open(mount_point).and_then(|root| sys::space::room(&root));
+        let room =
+            room.map_err(|error| CommandError::new(format!("{}: {error}", escaped(mount_point))))?;
+        let counts = counted(mount_point, b"/", &mut failed)?;
+        if context.output.is_json() {
+            context.output.json(&RoomDocument {
+                mount_point: JsonPath(mount_point),
+                bytes: room.bytes,
+                free_bytes: room.free_bytes,
+                files: room.files,
+                free_files: room.free_files,
+                premigrated_files: counts.premigrated_files,
+                premigrated_bytes: counts.premigrated_bytes,
+                migrated_files: counts.migrated_files,
+                migrated_bytes: counts.migrated_bytes,
+            });
+        }
+        rows.push([
+            escaped(mount_point),
+            quantity::bytes_with_unit(room.bytes),
+            quantity::bytes_with_unit(room.free_bytes),
+            quantity::bytes_with_unit(counts.migrated_bytes),
+            quantity::bytes_with_unit(counts.premigrated_bytes),
+            quantity::count(counts.migrated_files),
+            quantity::count(room.free_files),
+        ]);
+    }
+    if !context.output.is_json() {
+        let columns = [
+            ("File system", Align::Left),
+            ("Size", Align::Right),
+            ("Free", Align::Right),
+            ("Migrated", Align::Right),
+            ("Premigrated", Align::Right),
+            ("Files migrated", Align::Right),
+            ("Free inodes", Align::Right),
+        ];
+        context.output.text(&table::render(columns, &rows));
+    }
+    Ok(if failed > 0 { FAILED } else { DONE })
+}
+
+/// Show the recalls that somebody waits for: who, which file, its place in the queue, how long
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast hsm status")]
+pub(super) struct StatusArgs {}
+
+/// `hsm status --json`, one a line.
+#[derive(Serialize)]
+struct RequestDocument<'a> {
+    number: u64,
+    path: JsonPath<'a>,
+    uid: u32,
+    pid: u32,
+    program: &'a str,
+    since: String,
+    state: &'a str,
+    place: usize,
+    waiters: usize,
+    bytes: u64,
+    done_bytes: u64,
+    eta_secs: Option<f64>,
+}
+
+pub(super) fn status(_: &StatusArgs, context: &mut Context) -> Result<u8, CommandError> {
+    let mut requests: Vec<RequestState> = Vec::new();
+    ask(context, &Request::Status, &mut |reply| {
+        if let Reply::Request(state) = reply {
+            requests.push(state);
+        }
+        true
+    })?;
+    if context.output.is_json() {
+        for request in &requests {
+            context.output.json(&RequestDocument {
+                number: request.number,
+                path: JsonPath(&request.path.0),
+                uid: request.uid,
+                pid: request.pid,
+                program: &request.program,
+                since: moment::rfc3339(ServerTime(request.since)),
+                state: &request.state,
+                place: request.place,
+                waiters: request.waiters,
+                bytes: request.bytes,
+                done_bytes: request.done_bytes,
+                eta_secs: request.estimate_secs,
+            });
+        }
+        return Ok(DONE);
+    }
+    if requests.is_empty() {
+        context.output.note("Nobody waits for a recall.");
+        return Ok(DONE);
+    }
+    let columns = [
+        ("Request", Align::Right),
+        ("State", Align::Left),
+        ("Place", Align::Right),
+        ("ETA", Align::Right),
+        ("Done", Align::Right),
+        ("User", Align::Right),
+        ("Program", Align::Left),
+        ("Path", Align::Left),
+    ];
+    let rows: Vec<_> = requests.iter().map(row).collect();
+    context.output.text(&table::render(columns, &rows));
+    Ok(DONE)
+}
+
+fn row(request: &RequestState) -> [String; 8] {
+    let estimate = request.estimate_secs.map_or_else(
+        || "?".to_owned(),
+        |secs| quantity::clock(std::time::Duration::from_secs_f64(secs.max(0.0))),
+    );
+    let percent = request.done_bytes.min(request.bytes) * 100 / request.bytes.max(1);
+    [
+        request.number.to_string(),
+        request.state.clone(),
+        request.place.to_string(),
+        estimate,
+        format!("{percent} %"),
+        request.uid.to_string(),
+        request.program.clone(),
+        escaped(&request.path.0),
+    ]
+}

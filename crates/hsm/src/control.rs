@@ -1,0 +1,129 @@
+//! What commands ask of the worker, over a socket in the node's folder: one JSON document a line,
+//! answered by as many as there is to tell, and at last by `done` or `refused`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::SOCKET;
+use crate::record::FileState;
+use crate::settings::written;
+
+/// A path in a document.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PathText(#[serde(with = "written")] pub Vec<u8>);
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Request {
+    /// Files, and directories with all that is in them.
+    Migrate {
+        paths: Vec<PathText>,
+        only_copies: bool,
+    },
+    Recall {
+        paths: Vec<PathText>,
+        resident: bool,
+    },
+    /// As the monitor does when the disk is too full.
+    Relieve {
+        mount_point: PathText,
+    },
+    /// Compares records with the server's copies.
+    Reconcile {
+        mount_point: PathText,
+        dry_run: bool,
+    },
+    Status,
+    Cancel {
+        number: u64,
+    },
+}
+
+/// What is told.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "tell", rename_all = "snake_case")]
+pub enum Reply {
+    File(FileOutcome),
+    Request(RequestState),
+    /// How many files there will be.
+    Expect {
+        files: u64,
+        bytes: u64,
+    },
+    Reconciled {
+        kept: u64,
+        released: u64,
+        lost: Vec<PathText>,
+    },
+    Done,
+    /// It was not done at all.
+    Refused {
+        reason: String,
+    },
+}
+
+/// What became of one file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FileOutcome {
+    pub path: PathText,
+    /// `r`, `p` or `m`; absent if it failed.
+    pub state: Option<String>,
+    /// Came free, were copied, or were recalled.
+    pub bytes: u64,
+    pub error: Option<String>,
+}
+
+/// A recall that is waited for.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RequestState {
+    pub number: u64,
+    pub path: PathText,
+    pub uid: u32,
+    pub pid: u32,
+    pub program: String,
+    /// Microseconds since 1970.
+    pub since: i64,
+    /// `recalling` or `waiting`.
+    pub state: String,
+    /// How many are before it.
+    pub place: usize,
+    pub waiters: usize,
+    pub bytes: u64,
+    pub done_bytes: u64,
+    pub estimate_secs: Option<f64>,
+}
+
+/// How a state is shown: `r`, `p` or `m`.
+pub fn shown_state(state: FileState) -> String {
+    state.letter().to_owned()
+}
+
+/// Asks the worker of the node in `home`; calls `visit` with all but the last that it tells.
+///
+/// Fails with `NotFound` or `ConnectionRefused` if none runs.
+pub fn ask(
+    home: &Path,
+    request: &Request,
+    visit: &mut dyn FnMut(Reply) -> bool,
+) -> std::io::Result<Result<(), String>> {
+    let mut socket = sys::net::connect_unix(home, SOCKET)?;
+    socket.set_nonblocking(false)?;
+    let text = serde_json::to_string(request).expect("a request is a document");
+    socket.write_all(format!("{text}\n").as_bytes())?;
+    for line in BufReader::new(socket).lines() {
+        match serde_json::from_str(&line?)? {
+            Reply::Done => return Ok(Ok(())),
+            Reply::Refused { reason } => return Ok(Err(reason)),
+            reply => {
+                if !visit(reply) {
+                    // The worker stops when nobody listens any more.
+                    return Ok(Ok(()));
+                }
+            }
+        }
+    }
+    Ok(Err("space management has ended before it was done".to_owned()))
+}

@@ -1,0 +1,309 @@
+//! The keeper: answers for files that are no stubs, hands stubs to the worker, and keeps the
+//! questions that wait while there is none.
+//!
+//! It does as little as possible, because nothing takes its place but a worker: it opens no file,
+//! talks to no server, and knows of stubs only that they have a record.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
+use std::process::Child;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use format::stub::{STUB_ATTRIBUTE, STUB_BYTES_MAX};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use sys::fanotify::{Answer, Group, Question};
+
+use crate::relay::{Asked, Relay};
+
+/// Questions that wait at once; more stay in the kernel. Each holds a descriptor.
+const HELD_MAX: usize = 100_000;
+/// A worker that cannot be started again is waited for so long before who waits is refused.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause before a worker is started again that did not live longer.
+const RESTART_PAUSE: Duration = Duration::from_secs(2);
+const TICK_MILLIS: i64 = 250;
+/// Numbers of questions that a keeper that died may have read and not handed over are at most this.
+const NUMBERS_MAX: RawFd = 1 << 16;
+
+/// What the keeper works with.
+pub struct Keeping<'a> {
+    pub group: Group,
+    /// Starts a worker that inherits the descriptors with these numbers: the group's, the relay's.
+    pub start: &'a mut dyn FnMut(RawFd, RawFd) -> io::Result<Child>,
+    /// Raised each time the process is told to end.
+    pub told_to_end: &'a AtomicU32,
+    /// Whether any managed file system is mounted still.
+    pub is_mounted: &'a dyn Fn() -> bool,
+    /// Lets another keeper take this one's place: from now on it only refuses.
+    pub guards: &'a dyn Fn(),
+    /// Tells the user.
+    pub say: &'a dyn Fn(&str),
+    pub adopted: Option<Adopted>,
+}
+
+/// Questions that a keeper that died has left, with their files.
+#[derive(Debug, Default)]
+pub struct Adopted {
+    questions: Vec<(Asked, OwnedFd)>,
+}
+
+impl Adopted {
+    /// From words that [`Asked::written`] made, each with its file.
+    pub fn parse(words: Vec<(String, OwnedFd)>) -> Option<Self> {
+        let parse = |(word, file): (String, OwnedFd)| Some((Asked::parse(&word)?, file));
+        Some(Self { questions: words.into_iter().map(parse).collect::<Option<_>>()? })
+    }
+}
+
+struct Held {
+    asked: Asked,
+    file: OwnedFd,
+    /// Keeps the question's number from being given to another one.
+    _reserved: Option<OwnedFd>,
+}
+
+struct Worker {
+    child: Child,
+    relay: Relay,
+    started: Instant,
+}
+
+struct Keeper<'a> {
+    keeping: Keeping<'a>,
+    held: HashMap<RawFd, Held>,
+    worker: Option<Worker>,
+    /// Since when there is no worker.
+    alone_since: Instant,
+    start_at: Instant,
+    is_guard: bool,
+}
+
+/// Keeps the questions of the group until the process is told to end and no managed file system is
+/// mounted any more, or until it is told again.
+pub fn keep(mut keeping: Keeping<'_>) -> io::Result<()> {
+    let adopted = keeping.adopted.take();
+    let now = sys::clock::monotonic();
+    let mut keeper = Keeper {
+        keeping,
+        held: HashMap::new(),
+        worker: None,
+        alone_since: now,
+        start_at: now,
+        is_guard: false,
+    };
+    if let Some(adopted) = adopted {
+        keeper.adopt(adopted);
+    }
+    while keeper.goes_on() {
+        keeper.see_to_worker();
+        keeper.wait_and_handle()?;
+    }
+    Ok(())
+}
+
+impl Keeper<'_> {
+    /// Takes over what another keeper has left; who nobody speaks for any more is refused.
+    fn adopt(&mut self, adopted: Adopted) {
+        for (asked, file) in adopted.questions {
+            let reserved = reserved(&file, asked.number);
+            self.held.insert(asked.number, Held { asked, file, _reserved: reserved });
+        }
+        let unknown = (0..NUMBERS_MAX).filter(|number| !self.held.contains_key(number));
+        for number in unknown {
+            // That nobody waits for most of them is no failure.
+            drop(self.keeping.group.answer(number, Answer::Fail(Errno::AGAIN)));
+        }
+    }
+
+    fn goes_on(&mut self) -> bool {
+        match self.keeping.told_to_end.load(Relaxed) {
+            0 => true,
+            1 => {
+                if !self.is_guard {
+                    self.begin_to_guard();
+                }
+                (self.keeping.is_mounted)()
+            }
+            _ => false,
+        }
+    }
+
+    /// Ends the worker; from now on stubs cannot be used.
+    fn begin_to_guard(&mut self) {
+        self.is_guard = true;
+        if let Some(Worker { mut child, relay, .. }) = self.worker.take() {
+            // Before its relay ends: a worker takes the end for that of the keeper.
+            drop(child.kill());
+            drop(child.wait());
+            drop(relay);
+        }
+        self.refuse_all();
+        (self.keeping.guards)();
+        if (self.keeping.is_mounted)() {
+            (self.keeping.say)(
+                "stubs cannot be used from now on; this process stays until their file systems \
+                 are unmounted, because without it they would read as zeros",
+            );
+        }
+    }
+
+    fn refuse_all(&mut self) {
+        for (number, _) in self.held.drain() {
+            drop(self.keeping.group.answer(number, Answer::Fail(Errno::AGAIN)));
+        }
+    }
+
+    /// Starts a worker where there is none, and hands it what waits.
+    fn see_to_worker(&mut self) {
+        let now = sys::clock::monotonic();
+        if let Some(worker) = &mut self.worker {
+            match worker.child.try_wait() {
+                Ok(None) => return,
+                _ => self.lose_worker(),
+            }
+        }
+        if self.is_guard || now < self.start_at {
+            if !self.is_guard && now - self.alone_since > PATIENCE {
+                self.refuse_all();
+            }
+            return;
+        }
+        match self.start_worker() {
+            Ok(worker) => {
+                let waits = self.held.values();
+                let sent = waits.map(|held| worker.relay.ask(held.file.as_fd(), &held.asked));
+                let sent: io::Result<()> = sent.collect();
+                self.worker = Some(worker);
+                if sent.is_err() {
+                    self.lose_worker();
+                }
+            }
+            Err(error) => {
+                (self.keeping.say)(&format!("cannot start the worker: {error}"));
+                self.start_at = now + RESTART_PAUSE;
+            }
+        }
+    }
+
+    fn start_worker(&mut self) -> io::Result<Worker> {
+        let (mine, its) = Relay::pair()?;
+        let group = self.keeping.group.as_fd().as_raw_fd();
+        let child = (self.keeping.start)(group, its.number())?;
+        Ok(Worker { child, relay: mine, started: sys::clock::monotonic() })
+    }
+
+    fn lose_worker(&mut self) {
+        let Some(mut worker) = self.worker.take() else { return };
+        let now = sys::clock::monotonic();
+        drop(worker.child.kill());
+        let status = worker.child.wait();
+        let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        (self.keeping.say)(&format!("the worker has ended ({status}); starting another"));
+        self.alone_since = now;
+        let was_short = now - worker.started < RESTART_PAUSE;
+        self.start_at = if was_short { now + RESTART_PAUSE } else { now };
+    }
+
+    fn wait_and_handle(&mut self) -> io::Result<()> {
+        let (asks, answers) = self.wait()?;
+        if asks {
+            for question in self.keeping.group.read()? {
+                self.take(question);
+            }
+        }
+        if answers && let Some(worker) = &self.worker {
+            match worker.relay.next_answer() {
+                Ok(Some((number, answer))) => {
+                    if self.held.remove(&number).is_some() {
+                        drop(self.keeping.group.answer(number, answer));
+                    }
+                }
+                Ok(None) | Err(_) => self.lose_worker(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there are questions, and answers.
+    fn wait(&self) -> io::Result<(bool, bool)> {
+        let none = PollFlags::empty();
+        let asks = if self.held.len() < HELD_MAX { PollFlags::IN } else { none };
+        let mut polled = vec![PollFd::new(&self.keeping.group, asks)];
+        if let Some(worker) = &self.worker {
+            polled.push(PollFd::new(&worker.relay, PollFlags::IN));
+        }
+        let tick = rustix::time::Timespec { tv_sec: 0, tv_nsec: TICK_MILLIS * 1_000_000 };
+        match poll(&mut polled, Some(&tick)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let is_ready = |at: usize| polled.get(at).is_some_and(|fd| fd.revents() != none);
+        Ok((is_ready(0), is_ready(1)))
+    }
+
+    fn take(&mut self, question: Question) {
+        let Question { file, number, pid, access } = question;
+        let is_worker = self.worker.as_ref().is_some_and(|worker| worker.child.id() == pid);
+        if is_worker || pid == std::process::id() {
+            return self.answer(file, number, Answer::Go);
+        }
+        match sys::space::attribute::<STUB_BYTES_MAX>(&file, STUB_ATTRIBUTE) {
+            Ok(None) => {
+                self.spare(&file);
+                self.answer(file, number, Answer::Go);
+            }
+            Ok(Some(_)) => {
+                let asked = Asked { number, pid, access };
+                self.hold(Held { asked, file, _reserved: None });
+            }
+            Err(_) => self.answer(file, number, Answer::Fail(Errno::IO)),
+        }
+    }
+
+    /// Closes the file first: who goes on may be the worker, and want to know whether somebody has
+    /// it open. No other question gets its number before the next are read.
+    fn answer(&self, file: OwnedFd, number: RawFd, answer: Answer) {
+        drop(file);
+        // Who waited may have been killed.
+        drop(self.keeping.group.answer(number, answer));
+    }
+
+    /// Has the kernel not ask again about a file that is no stub.
+    ///
+    /// The record is looked for once more behind it: a file that is being migrated has its record
+    /// before it loses its marks, so one of the two sees the other.
+    fn spare(&self, file: &OwnedFd) {
+        if self.keeping.group.ignore(file, true).is_err() {
+            return;
+        }
+        let record = sys::space::attribute::<STUB_BYTES_MAX>(file, STUB_ATTRIBUTE);
+        if !matches!(record, Ok(None)) {
+            drop(self.keeping.group.watch_again(file));
+        }
+    }
+
+    fn hold(&mut self, held: Held) {
+        let number = held.asked.number;
+        if self.is_guard {
+            drop(self.keeping.group.answer(number, Answer::Fail(Errno::AGAIN)));
+            return;
+        }
+        let sent = match &self.worker {
+            Some(worker) => worker.relay.ask(held.file.as_fd(), &held.asked),
+            None => Ok(()),
+        };
+        self.held.insert(number, held);
+        if sent.is_err() {
+            self.lose_worker();
+        }
+    }
+}
+
+/// A descriptor with this very `number`, if it is free.
+fn reserved(file: &OwnedFd, number: RawFd) -> Option<OwnedFd> {
+    let fd = rustix::io::fcntl_dupfd_cloexec(file, number).ok()?;
+    (fd.as_raw_fd() == number).then_some(fd)
+}

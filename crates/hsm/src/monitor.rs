@@ -1,0 +1,145 @@
+//! The monitor: migrates where a file system is too full, and keeps some of it premigrated.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::{DirPath, Name};
+use policy::{Eligibility, FileFacts};
+use sys::space::Room;
+
+use crate::migrate::{Candidate, How, Migrated, Migrator};
+use crate::recall::{Mount, Recaller};
+use crate::record::{FileState, state_of};
+use crate::tree;
+
+/// Candidates of one look at a file system at most; the next look finds more.
+const CANDIDATES_MAX: usize = 100_000;
+/// Migrated between two looks at how full it is.
+const STEP_FILES: usize = 512;
+
+/// Per cent of the file system that is in use.
+pub(crate) fn used_percent(room: &Room) -> u8 {
+    let used = room.bytes.saturating_sub(room.free_bytes);
+    let percent = (u128::from(used) * 100).div_ceil(u128::from(room.bytes.max(1)));
+    u8::try_from(percent).unwrap_or(100)
+}
+
+/// Where a candidate lies, in order of what goes first last.
+type Ranked = (u64, DirPath, Name);
+
+/// Migrates down to the low threshold and premigrates what policy says, if the file system is above
+/// its high threshold or `is_wanted`. Tells `report` of each file; stops once `goes_on` says no.
+pub(crate) fn relieve(
+    recaller: &Recaller,
+    mount: &Mount,
+    is_wanted: bool,
+    report: &mut dyn FnMut(&[u8], Migrated),
+    goes_on: &dyn Fn() -> bool,
+) -> std::io::Result<()> {
+    let settings = &mount.settings;
+    let used = || sys::space::room(&*mount.root).map(|room| used_percent(&room));
+    let is_full = used()? > settings.high_percent;
+    if !(is_full || is_wanted) {
+        return Ok(());
+    }
+    let (mut ranked, premigrated_bytes) = candidates(mount)?;
+    let step = |ranked: &mut BTreeSet<Ranked>| {
+        let step: Vec<Ranked> = (0..STEP_FILES).map_while(|_| ranked.pop_last()).collect();
+        step
+    };
+    let mut perform = |step: Vec<Ranked>, only_copies: bool| {
+        let how = How { only_copies, any_size: false };
+        let candidates: Vec<Candidate> =
+            step.iter().filter_map(|ranked| candidate(mount, ranked)).collect();
+        let paths: Vec<Vec<u8>> = candidates.iter().map(|one| one.path.join(&one.name)).collect();
+        let migrator = Migrator { recaller, mount, how };
+        let mut bytes = 0;
+        migrator.migrate(
+            &candidates,
+            &mut |index, outcome| {
+                bytes += outcome.as_ref().map_or(0, |(_, bytes)| *bytes);
+                report(&paths[index], outcome);
+            },
+            goes_on,
+        );
+        bytes
+    };
+    while goes_on() && used()? > settings.low_percent {
+        let step = step(&mut ranked);
+        if step.is_empty() {
+            return Ok(());
+        }
+        perform(step, false);
+    }
+    let room = sys::space::room(&*mount.root)?;
+    let wanted = room.bytes / 100 * u64::from(settings.premigrated_percent);
+    let mut premigrated = premigrated_bytes;
+    while goes_on() && premigrated < wanted {
+        let step = step(&mut ranked);
+        if step.is_empty() {
+            return Ok(());
+        }
+        premigrated += perform(step, true);
+    }
+    Ok(())
+}
+
+fn candidate(mount: &Mount, (_, path, name): &Ranked) -> Option<Candidate> {
+    let mut directory = Arc::clone(&mount.root);
+    for part in path.as_bytes().split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+        directory = Arc::new(directory.open_dir(part).ok()?);
+    }
+    Some(Candidate { directory, path: path.clone(), name: name.clone() })
+}
+
+/// The best candidates, and the bytes of files that are premigrated.
+fn candidates(mount: &Mount) -> std::io::Result<(BTreeSet<Ranked>, u64)> {
+    let settings = &mount.settings;
+    let rule = Eligibility {
+        file_bytes_min: settings.file_bytes_min,
+        unused_days_min: settings.unused_days_min,
+    };
+    let now = sys::clock::now();
+    let mut ranked: BTreeSet<Ranked> = BTreeSet::new();
+    let mut premigrated_bytes = 0;
+    let mut visit = |visited: tree::Visited<'_>| {
+        let stat = &visited.found.stat;
+        let state = state_of(stat, visited.stub.as_ref());
+        let is_premigrated = state == FileState::Premigrated;
+        if is_premigrated {
+            premigrated_bytes += stat.size;
+        }
+        if state == FileState::Migrated {
+            return true;
+        }
+        let name = visited.name;
+        let accessed = sys::space::accessed(visited.directory, name.as_bytes());
+        let accessed = accessed.unwrap_or(stat.mtime);
+        let facts = FileFacts { bytes: stat.size, modified: stat.mtime, accessed, is_premigrated };
+        if let Some(score) = facts.score(&rule, now) {
+            ranked.insert((score, visited.path.clone(), name.clone()));
+            if ranked.len() > CANDIDATES_MAX {
+                ranked.pop_first();
+            }
+        }
+        true
+    };
+    let mut fail = |path: &[u8], error: &std::io::Error| {
+        tracing::warn!(path = model::escaped(path), %error, "cannot look for candidates");
+    };
+    tree::walk(&settings.mount_point, b"/", &mut visit, &mut fail)?;
+    Ok((ranked, premigrated_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_root_alone_may_use_counts_as_used() {
+        let room = Room { bytes: 1000, free_bytes: 100, files: 1, free_files: 1 };
+        assert_eq!(used_percent(&room), 90);
+        assert_eq!(used_percent(&Room { free_bytes: 99, ..room }), 91);
+        assert_eq!(used_percent(&Room { bytes: 0, ..room }), 0);
+    }
+}

@@ -1,0 +1,719 @@
+//! Recalls: one queue for everybody who waits for content, whether by reading or by request. A file
+//! is recalled once for any number of them.
+//!
+//! ```text
+//!   question, request --> waiting, by file --> one thread a file: fill what is missing, answer
+//!                                              whoever has what he waits for, until none is left
+//! ```
+//!
+//! What has been recalled is noted in memory, and in the files' records once it is on the disk: a
+//! machine that stops before has holes there still, and they are filled again.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use client::Client;
+use crossbeam_channel::Sender;
+use format::stub::{Grains, STUB_ATTRIBUTE, State, Stub};
+use model::ServerTime;
+use rustix::io::Errno;
+use sys::fanotify::{Access, Answer, Asks, Group, Question};
+use sys::space::SpaceFile;
+use sys::{Dir, Found};
+
+use crate::FilesystemSettings;
+use crate::fill::{FillError, fill};
+use crate::record;
+use crate::relay::{Asked, Relay};
+
+/// Programs that look for holes before they read, and would take a stub for one: what they open is
+/// recalled as a whole. Named as `/proc/PID/comm` has them.
+const SEEKERS: [&str; 10] =
+    ["cp", "tar", "rsync", "star", "bsdtar", "qemu-img", "losetup", "install", "mv", "holdfast"];
+/// What is read on beyond what was asked for, at most, while a file is read in order.
+const AHEAD_BYTES_MAX: u64 = 64 << 20;
+/// What the kernel fills before it adds to the end of a file.
+const PAGE_BYTES: u64 = 4096;
+/// What is filled at once, at most, unless a grain is larger: others who want less of the file may
+/// go before the rest.
+const PART_BYTES_MAX: u64 = 64 << 20;
+/// Files whose records are behind at most; then they are written.
+const BEHIND_MAX: usize = 256;
+/// A server that does not answer is tried so often.
+const TRIES: u32 = 3;
+const TRY_PAUSE: Duration = Duration::from_secs(2);
+
+/// Device and inode.
+pub(crate) type FileId = (u64, u64);
+
+/// A managed file system.
+#[derive(Clone)]
+pub(crate) struct Mount {
+    pub(crate) settings: FilesystemSettings,
+    pub(crate) root: Arc<Dir>,
+    pub(crate) device_id: u64,
+}
+
+/// Who wants something.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Who {
+    pub(crate) pid: u32,
+    pub(crate) uid: u32,
+    pub(crate) program: String,
+}
+
+impl Who {
+    /// The process `pid`, as far as it can be told.
+    pub(crate) fn of(pid: u32) -> Self {
+        let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
+        let program = read("comm").unwrap_or_default().trim_end().to_owned();
+        let status = read("status").unwrap_or_default();
+        let uid = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1)?.parse().ok());
+        Self { pid, uid: uid.unwrap_or(u32::MAX), program }
+    }
+}
+
+/// What became of a request's file.
+pub(crate) type Recalled = Result<u64, String>;
+
+enum Waiter {
+    Question {
+        number: RawFd,
+        who: Who,
+        wants: Wants,
+    },
+    /// By its number among the files of the request.
+    Request {
+        index: usize,
+        done: Sender<(usize, Recalled)>,
+    },
+}
+
+/// What somebody waits for. Who appends is asked about as if he wrote where his descriptor stands,
+/// which may be anywhere: so the last page of a file, which appending adds to, always comes too.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Wants {
+    range: Range<u64>,
+    tail: Range<u64>,
+}
+
+impl Wants {
+    fn all() -> Self {
+        Self { range: 0..u64::MAX, tail: 0..0 }
+    }
+
+    /// These bytes of a file of `size`.
+    fn part(range: Range<u64>, size: u64) -> Self {
+        let tail = if size.is_multiple_of(PAGE_BYTES) { 0..0 } else { size - 1..size };
+        Self { range, tail }
+    }
+
+    /// What of it has to come next.
+    fn missing(&self, grains: &Grains) -> Option<Range<u64>> {
+        let first = |range| grains.missing(range).first().cloned();
+        first(&self.range).or_else(|| first(&self.tail))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+}
+
+impl Waiter {
+    fn wants(&self) -> Wants {
+        match self {
+            Self::Question { wants, .. } => wants.clone(),
+            Self::Request { .. } => Wants::all(),
+        }
+    }
+}
+
+/// A file that somebody waits for.
+struct Wanted {
+    number: u64,
+    who: Who,
+    since: ServerTime,
+    path: Vec<u8>,
+    file: Arc<SpaceFile>,
+    waiters: Vec<Waiter>,
+    is_running: bool,
+    is_cancelled: bool,
+    size: u64,
+    done_bytes: Arc<AtomicU64>,
+}
+
+/// A record that is newer than the one in the file.
+struct Behind {
+    stub: Stub,
+    file: Arc<SpaceFile>,
+    /// Where a reader who goes on in order would ask next, and how much is fetched for him then.
+    next: u64,
+    ahead_bytes: u64,
+}
+
+#[derive(Default)]
+struct Book {
+    wanted: HashMap<FileId, Wanted>,
+    queue: VecDeque<FileId>,
+    behind: HashMap<FileId, Behind>,
+    last_number: u64,
+    /// How long files took lately, and bytes: for estimates.
+    file_secs: f64,
+    bytes_per_sec: f64,
+}
+
+/// See the module.
+pub(crate) struct Recaller {
+    group: Arc<Group>,
+    relay: Arc<Relay>,
+    mounts: Vec<Mount>,
+    home: std::path::PathBuf,
+    client: Mutex<Option<Arc<Client>>>,
+    book: Mutex<Book>,
+    has_work: Condvar,
+}
+
+/// A request as it is shown.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Shown {
+    pub(crate) number: u64,
+    pub(crate) who: Who,
+    pub(crate) since: ServerTime,
+    pub(crate) path: Vec<u8>,
+    pub(crate) is_running: bool,
+    /// How many are before it.
+    pub(crate) place: usize,
+    pub(crate) waiters: usize,
+    pub(crate) bytes: u64,
+    pub(crate) done_bytes: u64,
+    /// Until it is done, as far as the last ones tell.
+    pub(crate) estimate: Option<Duration>,
+}
+
+impl Recaller {
+    pub(crate) fn new(
+        group: Arc<Group>,
+        relay: Arc<Relay>,
+        mounts: Vec<Mount>,
+        home: &std::path::Path,
+    ) -> Self {
+        Self {
+            group,
+            relay,
+            mounts,
+            home: home.to_owned(),
+            client: Mutex::default(),
+            book: Mutex::default(),
+            has_work: Condvar::new(),
+        }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn mounts(&self) -> &[Mount] {
+        &self.mounts
+    }
+
+    pub(crate) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// The managed file system that a file with this `st_dev` lies in.
+    pub(crate) fn mount_of(&self, device_id: u64) -> Option<&Mount> {
+        self.mounts.iter().find(|mount| mount.device_id == device_id)
+    }
+
+    /// The connection to the server, made where there is none.
+    pub(crate) fn client(&self) -> Result<Arc<Client>, client::ClientError> {
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = &*client {
+            return Ok(Arc::clone(client));
+        }
+        let new = Arc::new(Client::open(&self.home)?);
+        *client = Some(Arc::clone(&new));
+        Ok(new)
+    }
+
+    /// Gives up the connection: the next one who needs it makes another.
+    pub(crate) fn disconnect(&self) {
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn answer(&self, number: RawFd, answer: Answer) {
+        // A keeper that is gone is noticed where its questions are read.
+        drop(self.relay.answer(number, answer));
+    }
+
+    /// Takes a question: answers it, or has it wait for content.
+    pub(crate) fn take(&self, question: Question) {
+        let Question { file, number, pid, access } = question;
+        let file = Arc::new(SpaceFile::asked(file));
+        let answered = self.consider(&file, number, pid, &access);
+        drop(file);
+        if let Some(answer) = answered.unwrap_or_else(|error| {
+            tracing::error!(%error, "a stub cannot be looked at");
+            Some(Answer::Fail(Errno::IO))
+        }) {
+            self.answer(number, answer);
+        }
+    }
+
+    fn consider(
+        &self,
+        file: &Arc<SpaceFile>,
+        number: RawFd,
+        pid: u32,
+        access: &Access,
+    ) -> std::io::Result<Option<Answer>> {
+        let found = file.stat()?;
+        let id = (found.device_id, found.stat.inode);
+        let Some(stub) = self.current(id, file, &found)? else { return Ok(Some(Answer::Go)) };
+        let State::Migrated(grains) = &stub.state else { return Ok(Some(Answer::Go)) };
+        let Some(mount) = self.mount_of(found.device_id) else {
+            return Ok(Some(Answer::Fail(Errno::IO)));
+        };
+        let who = Who::of(pid);
+        let wants = match access {
+            Access::Content(range) => Wants::part(range.clone(), found.stat.size),
+            Access::Open if self.recalls_whole(&mount.settings, &found, &who) => Wants::all(),
+            Access::Open => return Ok(Some(Answer::Go)),
+        };
+        if wants.missing(grains).is_none() {
+            return Ok(Some(Answer::Go));
+        }
+        if mount.settings.requests_only {
+            return Ok(Some(Answer::Fail(Errno::PERM)));
+        }
+        if self.is_storm(&mount.settings, &who) {
+            tracing::warn!(
+                uid = who.uid,
+                program = who.program,
+                "too many recalls wait for one user or program; 'holdfast hsm recall' is the way \
+                 to many files"
+            );
+            return Ok(Some(Answer::Fail(Errno::AGAIN)));
+        }
+        let waiter = Waiter::Question { number, who: who.clone(), wants };
+        self.want(id, file, found.stat.size, who, waiter);
+        Ok(None)
+    }
+
+    /// Whether opening the file recalls it: its reader may not see that holes are none.
+    fn recalls_whole(&self, settings: &FilesystemSettings, found: &Found, who: &Who) -> bool {
+        self.group.asks() == Asks::Opening
+            || found.stat.size <= settings.whole_bytes_max
+            || SEEKERS.contains(&who.program.as_str())
+    }
+
+    fn is_storm(&self, settings: &FilesystemSettings, who: &Who) -> bool {
+        let book = self.book();
+        let (mut of_user, mut of_program) = (0_u32, 0_u32);
+        for waiter in book.wanted.values().flat_map(|wanted| &wanted.waiters) {
+            if let Waiter::Question { who: other, .. } = waiter {
+                of_user += u32::from(other.uid == who.uid);
+                of_program += u32::from(other.program == who.program);
+            }
+        }
+        of_user >= settings.user_recalls_max || of_program >= settings.program_recalls_max
+    }
+
+    /// The file's record as it stands: what is known here goes before what is in the file.
+    ///
+    /// What lies beyond the file's end has nothing to do with the copy any more: it counts as
+    /// resident, before anybody makes the file longer again.
+    fn current(
+        &self,
+        id: FileId,
+        file: &Arc<SpaceFile>,
+        found: &Found,
+    ) -> std::io::Result<Option<Stub>> {
+        let known = self.book().behind.get(&id).map(|behind| behind.stub.clone());
+        let known = match known {
+            Some(stub) => Some(stub),
+            None => record::read(&**file)?,
+        };
+        let Some(mut stub) = known else { return Ok(None) };
+        let size = found.stat.size;
+        if let State::Migrated(grains) = &mut stub.state
+            && size < stub.size
+        {
+            let grain = format::stub::grain_bytes(stub.size);
+            let cut = size.next_multiple_of(grain)..stub.size;
+            if !grains.missing(&cut).is_empty() {
+                grains.set(&cut);
+                self.note(id, file, &stub);
+            }
+        }
+        Ok(Some(stub))
+    }
+
+    /// Keeps a record until it is written.
+    fn note(&self, id: FileId, file: &Arc<SpaceFile>, stub: &Stub) {
+        let mut book = self.book();
+        match book.behind.get_mut(&id) {
+            Some(behind) => behind.stub = stub.clone(),
+            None => {
+                let file = Arc::clone(file);
+                let behind = Behind { stub: stub.clone(), file, next: 0, ahead_bytes: 0 };
+                book.behind.insert(id, behind);
+            }
+        }
+    }
+
+    /// Recalls the file as a whole for a request; `done` is told once.
+    pub(crate) fn request(
+        &self,
+        file: SpaceFile,
+        found: &Found,
+        who: Who,
+        (index, done): (usize, Sender<(usize, Recalled)>),
+    ) {
+        let id = (found.device_id, found.stat.inode);
+        let waiter = Waiter::Request { index, done };
+        self.want(id, &Arc::new(file), found.stat.size, who, waiter);
+    }
+
+    fn want(&self, id: FileId, file: &Arc<SpaceFile>, size: u64, who: Who, waiter: Waiter) {
+        let path = path_of(file);
+        let mut book = self.book();
+        if let Some(wanted) = book.wanted.get_mut(&id) {
+            wanted.waiters.push(waiter);
+            return;
+        }
+        book.last_number += 1;
+        let wanted = Wanted {
+            number: book.last_number,
+            who,
+            since: sys::clock::now(),
+            path,
+            file: Arc::clone(file),
+            waiters: vec![waiter],
+            is_running: false,
+            is_cancelled: false,
+            size,
+            done_bytes: Arc::default(),
+        };
+        book.wanted.insert(id, wanted);
+        book.queue.push_back(id);
+        drop(book);
+        self.has_work.notify_one();
+    }
+
+    /// Serves the queue, for ever.
+    pub(crate) fn serve(&self) {
+        loop {
+            let mut book = self.book();
+            let id = loop {
+                match book.queue.pop_front() {
+                    Some(id) => break id,
+                    None => {
+                        book = self.has_work.wait(book).unwrap_or_else(PoisonError::into_inner);
+                    }
+                }
+            };
+            if let Some(wanted) = book.wanted.get_mut(&id) {
+                wanted.is_running = true;
+            }
+            drop(book);
+            self.serve_file(id);
+            if self.book().behind.len() > BEHIND_MAX {
+                self.catch_up();
+            }
+        }
+    }
+
+    fn serve_file(&self, id: FileId) {
+        let began = sys::clock::monotonic();
+        let mut bytes = 0;
+        while let Some((file, part, done_bytes)) = self.next_part(id) {
+            let filled = self.fill_part(id, &file, &part, &done_bytes);
+            bytes += part.end.saturating_sub(part.start);
+            if let Err(error) = filled {
+                self.fail(id, &error);
+                return;
+            }
+        }
+        let secs = began.elapsed().as_secs_f64();
+        let mut book = self.book();
+        book.file_secs = 0.9 * book.file_secs + 0.1 * secs;
+        if bytes > 1 << 20 {
+            let rate = bytes as f64 / secs.max(1e-6);
+            book.bytes_per_sec = 0.8 * book.bytes_per_sec + 0.2 * rate;
+        }
+    }
+
+    /// Answers who has what he waits for, and tells what to fill next; `None` once nobody waits.
+    fn next_part(&self, id: FileId) -> Option<(Arc<SpaceFile>, Range<u64>, Arc<AtomicU64>)> {
+        let file = Arc::clone(&self.book().wanted.get(&id)?.file);
+        let stub = match file.stat().and_then(|found| self.current(id, &file, &found)) {
+            Ok(stub) => stub,
+            Err(error) => {
+                let reason = error.to_string();
+                self.fail(id, &FillError { errno: Errno::IO, reason });
+                return None;
+            }
+        };
+        let missing = |wants: &Wants| match &stub {
+            Some(Stub { state: State::Migrated(grains), .. }) => wants.missing(grains),
+            _ => None,
+        };
+        let mut book = self.book();
+        let book = &mut *book;
+        let wanted = book.wanted.get_mut(&id)?;
+        if wanted.is_cancelled {
+            let wanted = book.wanted.remove(&id)?;
+            self.refuse(wanted, Errno::AGAIN, "it was cancelled");
+            return None;
+        }
+        let (served, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut wanted.waiters)
+            .into_iter()
+            .partition(|waiter| missing(&waiter.wants()).is_none());
+        wanted.waiters = waiting;
+        let recalled = wanted.done_bytes.load(Relaxed);
+        for waiter in served {
+            match waiter {
+                Waiter::Question { number, .. } => self.answer(number, Answer::Go),
+                Waiter::Request { index, done } => drop(done.send((index, Ok(recalled)))),
+            }
+        }
+        // Who wants little goes before who wants all.
+        let Some(first) = wanted.waiters.iter().map(Waiter::wants).min_by_key(Wants::bytes) else {
+            book.wanted.remove(&id);
+            return None;
+        };
+        let part = missing(&first).expect("it was not served");
+        let ahead = book.behind.get_mut(&id).map_or(0, |behind| behind.ahead(&part));
+        let further = Wants { range: part.start..part.end + ahead, tail: 0..0 };
+        let part = missing(&further).unwrap_or(part);
+        let grain = stub.as_ref().map_or(1, |stub| format::stub::grain_bytes(stub.size));
+        let end = part.end.min(part.start + PART_BYTES_MAX.max(grain));
+        Some((file, part.start..end, Arc::clone(&wanted.done_bytes)))
+    }
+
+    fn fill_part(
+        &self,
+        id: FileId,
+        file: &Arc<SpaceFile>,
+        part: &Range<u64>,
+        done_bytes: &AtomicU64,
+    ) -> Result<(), FillError> {
+        let failed =
+            |error: std::io::Error| FillError { errno: Errno::IO, reason: error.to_string() };
+        let found = file.stat().map_err(failed)?;
+        let Some(mut stub) = self.current(id, file, &found).map_err(failed)? else {
+            return Ok(());
+        };
+        let mount = self.mount_of(found.device_id).ok_or_else(|| FillError {
+            errno: Errno::IO,
+            reason: "its file system is not managed any more".to_owned(),
+        })?;
+        self.fill_patiently(mount, (file, &stub), part, done_bytes)?;
+        if let State::Migrated(grains) = &mut stub.state {
+            grains.set(part);
+            stub.was_recalled = true;
+            if grains.is_whole() {
+                stub.state = State::Premigrated;
+            }
+        }
+        self.note(id, file, &stub);
+        Ok(())
+    }
+
+    /// Fills; again where the server could not be reached.
+    fn fill_patiently(
+        &self,
+        mount: &Mount,
+        (file, stub): (&SpaceFile, &Stub),
+        part: &Range<u64>,
+        done_bytes: &AtomicU64,
+    ) -> Result<(), FillError> {
+        let mut tries = 1;
+        loop {
+            let filled = match self.client() {
+                Ok(client) => {
+                    let mount_point = &mount.settings.mount_point;
+                    fill(&client, mount_point, (file, stub), part, done_bytes)
+                }
+                Err(error) => Err(FillError { errno: Errno::AGAIN, reason: error.message }),
+            };
+            match filled {
+                Err(error) if error.errno == Errno::AGAIN && tries < TRIES => {
+                    tracing::warn!(error.reason, "a recall is tried again");
+                    self.disconnect();
+                    sys::clock::sleep(TRY_PAUSE);
+                    tries += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn fail(&self, id: FileId, error: &FillError) {
+        let Some(wanted) = self.book().wanted.remove(&id) else { return };
+        let path = model::escaped(&wanted.path);
+        tracing::error!(path, error.reason, "a recall has failed");
+        self.refuse(wanted, error.errno, &error.reason);
+    }
+
+    fn refuse(&self, wanted: Wanted, errno: Errno, reason: &str) {
+        for waiter in wanted.waiters {
+            match waiter {
+                Waiter::Question { number, .. } => self.answer(number, Answer::Fail(errno)),
+                Waiter::Request { index, done } => {
+                    drop(done.send((index, Err(reason.to_owned()))));
+                }
+            }
+        }
+    }
+
+    /// Cancels the request `number`; whether there is one, of the user `uid` unless that is root.
+    pub(crate) fn cancel(&self, number: u64, uid: u32) -> bool {
+        let mut book = self.book();
+        let is_meant = |(_, wanted): &(&FileId, &Wanted)| {
+            wanted.number == number && (uid == 0 || wanted.who.uid == uid)
+        };
+        let Some(id) = book.wanted.iter().find(is_meant).map(|(id, _)| *id) else { return false };
+        let wanted = book.wanted.get_mut(&id).expect("just found");
+        if wanted.is_running {
+            wanted.is_cancelled = true;
+            return true;
+        }
+        book.queue.retain(|queued| *queued != id);
+        let wanted = book.wanted.remove(&id).expect("just found");
+        drop(book);
+        self.refuse(wanted, Errno::AGAIN, "it was cancelled");
+        true
+    }
+
+    /// All that is waited for, those under way first, then by place.
+    pub(crate) fn shown(&self) -> Vec<Shown> {
+        let book = self.book();
+        let place = |id: &FileId| book.queue.iter().position(|queued| queued == id);
+        let mut shown: Vec<Shown> = book
+            .wanted
+            .iter()
+            .map(|(id, wanted)| {
+                let done_bytes = wanted.done_bytes.load(Relaxed);
+                let place = place(id).map_or(0, |place| place + 1);
+                Shown {
+                    number: wanted.number,
+                    who: wanted.who.clone(),
+                    since: wanted.since,
+                    path: wanted.path.clone(),
+                    is_running: wanted.is_running,
+                    place,
+                    waiters: wanted.waiters.len(),
+                    bytes: wanted.size,
+                    done_bytes,
+                    estimate: book.estimate(place, wanted.size.saturating_sub(done_bytes)),
+                }
+            })
+            .collect();
+        shown.sort_by_key(|shown| (shown.place, shown.number));
+        shown
+    }
+
+    /// Writes the records that are behind, once what they tell is on the disk.
+    pub(crate) fn catch_up(&self) {
+        let behind: Vec<(FileId, Arc<SpaceFile>, Stub)> = self
+            .book()
+            .behind
+            .iter()
+            .map(|(id, behind)| (*id, Arc::clone(&behind.file), behind.stub.clone()))
+            .collect();
+        for mount in &self.mounts {
+            let of_mount = behind.iter().filter(|(id, ..)| id.0 == mount.device_id);
+            let of_mount: Vec<_> = of_mount.collect();
+            if of_mount.is_empty() {
+                continue;
+            }
+            if let Err(error) = sys::space::sync_filesystem(&*mount.root) {
+                tracing::error!(%error, "a file system cannot be synced");
+                continue;
+            }
+            for (id, file, stub) in of_mount {
+                self.write_record(*id, file, stub);
+            }
+        }
+    }
+
+    fn write_record(&self, id: FileId, file: &SpaceFile, stub: &Stub) {
+        if let Err(error) = file.set_attribute(STUB_ATTRIBUTE, &stub.encode()) {
+            tracing::error!(%error, "a record cannot be written");
+            return;
+        }
+        let mut book = self.book();
+        let is_done = !book.wanted.contains_key(&id)
+            && book.behind.get(&id).is_some_and(|behind| behind.stub == *stub);
+        if is_done {
+            book.behind.remove(&id);
+        }
+    }
+
+    /// The questions that wait, with their files.
+    pub(crate) fn waiting(&self) -> Vec<(Asked, Arc<SpaceFile>)> {
+        let book = self.book();
+        let mut waiting = Vec::new();
+        for wanted in book.wanted.values() {
+            for waiter in &wanted.waiters {
+                if let Waiter::Question { number, who, wants } = waiter {
+                    let access = Access::Content(wants.range.clone());
+                    let asked = Asked { number: *number, pid: who.pid, access };
+                    waiting.push((asked, Arc::clone(&wanted.file)));
+                }
+            }
+        }
+        waiting
+    }
+
+    /// Whether the file's content is being recalled, or its record is behind.
+    pub(crate) fn is_busy(&self, id: FileId) -> bool {
+        let book = self.book();
+        book.wanted.contains_key(&id) || book.behind.contains_key(&id)
+    }
+}
+
+impl Behind {
+    /// What is fetched beyond `part`: twice as much each time a reader goes on where he was.
+    fn ahead(&mut self, part: &Range<u64>) -> u64 {
+        let goes_on = part.start == self.next && part.start > 0;
+        let length = part.end - part.start;
+        self.ahead_bytes =
+            if goes_on { (self.ahead_bytes.max(length) * 2).min(AHEAD_BYTES_MAX) } else { 0 };
+        self.next = part.end + self.ahead_bytes;
+        self.ahead_bytes
+    }
+}
+
+impl Book {
+    /// Until `bytes` of a file with `place` in the queue are here.
+    fn estimate(&self, place: usize, bytes: u64) -> Option<Duration> {
+        if self.file_secs == 0.0 {
+            return None;
+        }
+        let moving = if self.bytes_per_sec > 0.0 { bytes as f64 / self.bytes_per_sec } else { 0.0 };
+        Duration::try_from_secs_f64(place as f64 * self.file_secs + moving).ok()
+    }
+}
+
+/// What the file is called, as far as it can be told.
+fn path_of(file: &SpaceFile) -> Vec<u8> {
+    use std::os::fd::{AsFd as _, AsRawFd as _};
+    use std::os::unix::ffi::OsStringExt as _;
+    let link = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    std::fs::read_link(link).map_or_else(|_| Vec::new(), |path| path.into_os_string().into_vec())
+}
+
+/// A migrated file's record, of which nothing is here.
+pub(crate) fn emptied(stub: Stub) -> Stub {
+    let grains = Grains::none(stub.size);
+    Stub { state: State::Migrated(grains), was_recalled: false, ..stub }
+}

@@ -1,0 +1,206 @@
+//! Which file systems are managed and how: `hsm.toml` in the node's folder.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+const FILE: &str = "hsm.toml";
+
+/// All that is managed on this machine.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    #[serde(default, rename = "filesystem")]
+    pub filesystems: Vec<FilesystemSettings>,
+}
+
+/// How one file system is managed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FilesystemSettings {
+    /// The mount point. Bytes that are not UTF-8, and `%`, are written as `%` and two digits.
+    #[serde(with = "written")]
+    pub mount_point: Vec<u8>,
+    /// Per cent in use above which files are migrated (HTHRESHOLD); 100: never.
+    pub high_percent: u8,
+    /// Per cent in use down to which (LTHRESHOLD).
+    pub low_percent: u8,
+    /// Per cent of the file system's space that is kept premigrated (PMPERCENTAGE), so that a
+    /// shortage is met at once.
+    pub premigrated_percent: u8,
+    /// Smaller files stay (MINMIGFILESIZE), bytes.
+    pub file_bytes_min: u64,
+    /// Files that were used or changed since so many days stay (AUTOMIGNONUSE).
+    pub unused_days_min: u32,
+    /// Only files migrate whose current state is backed up (MIGREQUIRESBKUP).
+    pub backup_first: bool,
+    /// Files up to so many bytes are recalled as a whole when they are opened; larger ones range by
+    /// range as they are read.
+    pub whole_bytes_max: u64,
+    /// Recalls of one user that may wait at once; further ones fail until some are done.
+    pub user_recalls_max: u32,
+    /// Recalls that one program may have waiting at once.
+    pub program_recalls_max: u32,
+    /// Nobody's reading recalls; only requests do (HSMOPTIMIZEDRECALLONLY).
+    pub requests_only: bool,
+}
+
+impl FilesystemSettings {
+    /// The defaults for what is mounted at `mount_point`.
+    pub fn new(mount_point: Vec<u8>) -> Self {
+        Self {
+            mount_point,
+            high_percent: 90,
+            low_percent: 80,
+            premigrated_percent: 10,
+            file_bytes_min: 64 << 10,
+            unused_days_min: 30,
+            backup_first: false,
+            whole_bytes_max: 256 << 20,
+            user_recalls_max: 10_000,
+            program_recalls_max: 10_000,
+            requests_only: false,
+        }
+    }
+
+    fn problem(&self) -> Option<&'static str> {
+        let percents = [self.high_percent, self.low_percent, self.premigrated_percent];
+        if percents.iter().any(|&percent| percent > 100) {
+            Some("a threshold is a number of per cent, at most 100")
+        } else if self.low_percent > self.high_percent {
+            Some("the low threshold is above the high one")
+        } else if self.premigrated_percent > self.low_percent {
+            Some("more would be premigrated than the low threshold leaves in use")
+        } else {
+            None
+        }
+    }
+}
+
+/// Why `hsm.toml` cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("cannot read or write {path}")]
+    File {
+        path: String,
+        #[source]
+        error: std::io::Error,
+    },
+    #[error("{path} is not valid: {error}")]
+    Invalid { path: String, error: toml::de::Error },
+    #[error("{mount_point}: {problem}")]
+    Problem { mount_point: String, problem: &'static str },
+}
+
+impl Settings {
+    /// The settings in the node's folder; none are no error.
+    pub fn load(home: &Path) -> Result<Self, SettingsError> {
+        let path = home.join(FILE);
+        let shown = || path.display().to_string();
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(error) => return Err(SettingsError::File { path: shown(), error }),
+        };
+        let settings: Self = toml::from_str(&text)
+            .map_err(|error| SettingsError::Invalid { path: shown(), error })?;
+        settings.check()?;
+        Ok(settings)
+    }
+
+    pub fn store(&self, home: &Path) -> Result<(), SettingsError> {
+        self.check()?;
+        let path = home.join(FILE);
+        let text = toml::to_string(self).expect("settings are a table");
+        sys::durable::write(&path, text.as_bytes(), 0o644)
+            .map_err(|error| SettingsError::File { path: path.display().to_string(), error })
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        for filesystem in &self.filesystems {
+            if let Some(problem) = filesystem.problem() {
+                let mount_point = model::escaped(&filesystem.mount_point);
+                return Err(SettingsError::Problem { mount_point, problem });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes as text that can be read, and read again.
+pub(crate) mod written {
+    use std::fmt::Write as _;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(crate) fn encode(bytes: &[u8]) -> String {
+        let mut text = String::new();
+        for part in bytes.utf8_chunks() {
+            text.push_str(&part.valid().replace('%', "%25"));
+            for byte in part.invalid() {
+                write!(text, "%{byte:02x}").expect("a string takes everything");
+            }
+        }
+        text
+    }
+
+    pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(text.len());
+        let mut rest = text.as_bytes();
+        while let Some((&first, behind)) = rest.split_first() {
+            if first == b'%' {
+                let (digits, behind) = behind.split_at_checked(2)?;
+                bytes.push(u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?);
+                rest = behind;
+            } else {
+                bytes.push(first);
+                rest = behind;
+            }
+        }
+        Some(bytes)
+    }
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&encode(bytes))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(from)?;
+        decode(&text).ok_or_else(|| D::Error::custom("a % without two digits behind it"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bytes_survive_being_written(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            prop_assert_eq!(written::decode(&written::encode(&bytes)), Some(bytes));
+        }
+    }
+
+    #[test]
+    fn settings_survive() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(Settings::load(folder.path()).expect("none"), Settings::default());
+        let filesystem = FilesystemSettings::new(b"/data/\xff%".to_vec());
+        let settings = Settings { filesystems: vec![filesystem] };
+        settings.store(folder.path()).expect("stored");
+        assert_eq!(Settings::load(folder.path()).expect("loaded"), settings);
+    }
+
+    #[test]
+    fn thresholds_must_make_sense() {
+        let mut filesystem = FilesystemSettings::new(b"/data".to_vec());
+        filesystem.low_percent = 95;
+        assert!(filesystem.problem().is_some());
+        filesystem.high_percent = 101;
+        assert!(filesystem.problem().is_some());
+    }
+}

@@ -1,0 +1,443 @@
+//! The worker: reads the keeper's questions, fills stubs, serves requests, and watches how full the
+//! file systems are.
+
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use client::ErrorKind;
+use model::CopyId;
+use sys::Dir;
+use sys::fanotify::{Asks, Group};
+use sys::space::SpaceFile;
+
+use crate::control::{FileOutcome, PathText, Reply, Request, RequestState};
+use crate::migrate::{Candidate, How, Migrated, Migrator};
+use crate::monitor::relieve;
+use crate::recall::{Mount, Recaller, Shown, Who};
+use crate::record::{FileState, state_of};
+use crate::relay::Relay;
+use crate::settings::Settings;
+use crate::{SOCKET, tree};
+
+/// Files that are recalled at once.
+const RECALLS_AT_ONCE: usize = 4;
+/// Records are brought up to date so often.
+const CATCH_UP: Duration = Duration::from_secs(2);
+/// File systems are looked at so often.
+const LOOK: Duration = Duration::from_secs(10);
+/// Files that a request takes from a tree at once: each holds its directory.
+const TAKEN_AT_ONCE: usize = 2048;
+/// A copy that no file names is let go of once it is so old: the file may be about to.
+const ORPHAN_AGE_MICROS: i64 = 3600 * 1_000_000;
+
+/// What the keeper has given to the worker.
+pub struct Inherited {
+    pub group: OwnedFd,
+    pub relay: OwnedFd,
+    pub asks: Asks,
+}
+
+/// Becomes the keeper in place of one that has died: with the group's descriptor, and the questions
+/// that wait with the descriptors of their files. Returns only if that is impossible.
+pub type BecomeKeeper<'a> = &'a dyn Fn(RawFd, &[(String, RawFd)]) -> std::io::Error;
+
+/// Works until the keeper ends it.
+pub fn work(
+    home: &Path,
+    settings: &Settings,
+    inherited: Inherited,
+    become_keeper: BecomeKeeper<'_>,
+) -> std::io::Result<()> {
+    sys::space::ignore_lease_signals();
+    sys::process::raise_open_files();
+    let keeper = sys::process::parent();
+    let group = Arc::new(Group::inherited(inherited.group, inherited.asks));
+    let relay = Arc::new(Relay::inherited(inherited.relay));
+    let recaller = Recaller::new(Arc::clone(&group), Arc::clone(&relay), mounts(settings)?, home);
+    let recaller = &*Box::leak(Box::new(recaller));
+    let socket = listen(home)?;
+    for _ in 0..RECALLS_AT_ONCE {
+        start("recall", move || recaller.serve())?;
+    }
+    start("records", move || {
+        loop {
+            sys::clock::sleep(CATCH_UP);
+            recaller.catch_up();
+        }
+    })?;
+    start("monitor", move || watch(recaller))?;
+    start("control", move || {
+        for connection in socket.incoming().flatten() {
+            // A thread that cannot be had costs the one who asked his answer, and nothing else.
+            drop(start("request", move || serve(recaller, connection)));
+        }
+    })?;
+    while let Some(question) = relay.next_question()? {
+        recaller.take(question);
+    }
+    if sys::process::parent() == keeper {
+        return Ok(());
+    }
+    tracing::warn!("the keeper has died; taking its place");
+    let waiting = recaller.waiting();
+    let waiting: Vec<(String, RawFd)> = waiting
+        .iter()
+        .map(|(asked, file)| (asked.written(), file.as_fd().as_raw_fd()))
+        .collect();
+    Err(become_keeper(group.as_fd().as_raw_fd(), &waiting))
+}
+
+fn start(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
+}
+
+fn mounts(settings: &Settings) -> std::io::Result<Vec<Mount>> {
+    let mut mounts = Vec::new();
+    for filesystem in &settings.filesystems {
+        let root = Dir::open(&filesystem.mount_point)?;
+        let device_id = root.stat_self()?.device_id;
+        mounts.push(Mount { settings: filesystem.clone(), root: Arc::new(root), device_id });
+    }
+    Ok(mounts)
+}
+
+fn listen(home: &Path) -> std::io::Result<std::os::unix::net::UnixListener> {
+    let path = home.join(SOCKET);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let socket = sys::net::bind_unix(home, SOCKET)?;
+    socket.set_nonblocking(false)?;
+    // Everybody may ask for his own files; who asks is looked at.
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666))?;
+    Ok(socket)
+}
+
+fn watch(recaller: &Recaller) {
+    loop {
+        for mount in recaller.mounts() {
+            let mut report = |path: &[u8], outcome: Migrated| {
+                if let Err(reason) = outcome {
+                    tracing::debug!(path = model::escaped(path), reason, "not migrated");
+                }
+            };
+            if let Err(error) = relieve(recaller, mount, false, &mut report, &|| true) {
+                let mount_point = model::escaped(&mount.settings.mount_point);
+                tracing::error!(mount_point, %error, "cannot be relieved");
+            }
+        }
+        sys::clock::sleep(LOOK);
+    }
+}
+
+/// One connection: who is at its other end, and whether he still listens.
+struct Caller {
+    socket: UnixStream,
+    who: Who,
+    is_gone: AtomicBool,
+}
+
+impl Caller {
+    fn tell(&self, reply: &Reply) {
+        let text = serde_json::to_string(reply).expect("a reply is a document");
+        if (&self.socket).write_all(format!("{text}\n").as_bytes()).is_err() {
+            self.is_gone.store(true, Relaxed);
+        }
+    }
+
+    fn listens(&self) -> bool {
+        !self.is_gone.load(Relaxed)
+    }
+
+    fn tell_file(&self, path: &[u8], outcome: Result<(FileState, u64), String>) {
+        let (state, bytes, error) = match outcome {
+            Ok((state, bytes)) => (Some(crate::shown_state(state)), bytes, None),
+            Err(error) => (None, 0, Some(error)),
+        };
+        let path = PathText(path.to_vec());
+        self.tell(&Reply::File(FileOutcome { path, state, bytes, error }));
+    }
+}
+
+fn serve(recaller: &Recaller, socket: UnixStream) {
+    let Ok((pid, uid)) = sys::net::peer(&socket) else { return };
+    let Ok(reading) = socket.try_clone() else { return };
+    let mut line = String::new();
+    if BufReader::new(reading).read_line(&mut line).is_err() {
+        return;
+    }
+    let who = Who { uid, ..Who::of(pid) };
+    let caller = Caller { socket, who, is_gone: AtomicBool::new(false) };
+    let done = match serde_json::from_str(&line) {
+        Ok(request) => perform(recaller, &caller, request),
+        Err(error) => Err(format!("this is no request: {error}")),
+    };
+    caller.tell(&match done {
+        Ok(()) => Reply::Done,
+        Err(reason) => Reply::Refused { reason },
+    });
+}
+
+fn perform(recaller: &Recaller, caller: &Caller, request: Request) -> Result<(), String> {
+    let is_for_all =
+        matches!(request, Request::Recall { .. } | Request::Status | Request::Cancel { .. });
+    if caller.who.uid != 0 && !is_for_all {
+        return Err("only root may ask for this".to_owned());
+    }
+    match request {
+        Request::Migrate { paths, only_copies } => {
+            paths.iter().for_each(|path| migrate(recaller, caller, &path.0, only_copies));
+        }
+        Request::Recall { paths, resident } => recall(recaller, caller, &paths, resident),
+        Request::Relieve { mount_point } => {
+            let mount = managed(recaller, &mount_point.0)?;
+            let absolute = |path: &[u8]| absolute(mount, path);
+            let mut report =
+                |path: &[u8], outcome: Migrated| caller.tell_file(&absolute(path), outcome);
+            relieve(recaller, mount, true, &mut report, &|| caller.listens())
+                .map_err(|error| error.to_string())?;
+        }
+        Request::Reconcile { mount_point, dry_run } => {
+            let mount = managed(recaller, &mount_point.0)?;
+            caller.tell(&reconcile(recaller, mount, dry_run)?);
+        }
+        Request::Status => {
+            let is_shown = |shown: &Shown| caller.who.uid == 0 || shown.who.uid == caller.who.uid;
+            for shown in recaller.shown().into_iter().filter(is_shown) {
+                caller.tell(&Reply::Request(state_of_request(shown)));
+            }
+        }
+        Request::Cancel { number } => {
+            if !recaller.cancel(number, caller.who.uid) {
+                return Err(format!("there is no request {number} of yours"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn state_of_request(shown: Shown) -> RequestState {
+    RequestState {
+        number: shown.number,
+        path: PathText(shown.path),
+        uid: shown.who.uid,
+        pid: shown.who.pid,
+        program: shown.who.program,
+        since: shown.since.0,
+        state: if shown.is_running { "recalling" } else { "waiting" }.to_owned(),
+        place: shown.place,
+        waiters: shown.waiters,
+        bytes: shown.bytes,
+        done_bytes: shown.done_bytes,
+        estimate_secs: shown.estimate.map(|estimate| estimate.as_secs_f64()),
+    }
+}
+
+fn managed<'a>(recaller: &'a Recaller, mount_point: &[u8]) -> Result<&'a Mount, String> {
+    let is_meant = |mount: &&Mount| mount.settings.mount_point == mount_point;
+    recaller.mounts().iter().find(is_meant).ok_or_else(|| {
+        format!("{} is not managed by what runs; restart it", model::escaped(mount_point))
+    })
+}
+
+fn absolute(mount: &Mount, path: &[u8]) -> Vec<u8> {
+    match &mount.settings.mount_point[..] {
+        b"/" => path.to_vec(),
+        mount_point => [mount_point, path].concat(),
+    }
+}
+
+/// The managed file system that `path` lies in, and where in it.
+fn place<'a>(recaller: &'a Recaller, path: &[u8]) -> Result<(&'a Mount, Vec<u8>), String> {
+    let (mount_point, within) =
+        sys::mount::filespace_root(path).map_err(|error| error.to_string())?;
+    let is_meant = |mount: &&Mount| mount.settings.mount_point == mount_point;
+    let mount = recaller.mounts().iter().find(is_meant);
+    let not_managed = || format!("its file system {} is not managed", model::escaped(&mount_point));
+    mount.map(|mount| (mount, within)).ok_or_else(not_managed)
+}
+
+fn migrate(recaller: &Recaller, caller: &Caller, path: &[u8], only_copies: bool) {
+    let (mount, within) = match place(recaller, path) {
+        Ok(place) => place,
+        Err(reason) => return caller.tell_file(path, Err(reason)),
+    };
+    let how = How { only_copies, any_size: false };
+    let migrator = Migrator { recaller, mount, how };
+    let flush = |taken: &mut Vec<Candidate>| {
+        let paths: Vec<Vec<u8>> =
+            taken.iter().map(|one| absolute(mount, &one.path.join(&one.name))).collect();
+        let mut report = |index: usize, outcome: Migrated| caller.tell_file(&paths[index], outcome);
+        migrator.migrate(taken, &mut report, &|| caller.listens());
+        taken.clear();
+        caller.listens()
+    };
+    let mut taken: Vec<Candidate> = Vec::new();
+    let mut visit = |visited: tree::Visited<'_>| {
+        let (directory, path) = (Arc::clone(visited.directory), visited.path.clone());
+        taken.push(Candidate { directory, path, name: visited.name.clone() });
+        taken.len() < TAKEN_AT_ONCE || flush(&mut taken)
+    };
+    let mut fail = |failed: &[u8], error: &std::io::Error| {
+        caller.tell_file(&absolute(mount, failed), Err(error.to_string()));
+    };
+    if let Err(error) = tree::walk(&mount.settings.mount_point, &within, &mut visit, &mut fail) {
+        caller.tell_file(path, Err(error.to_string()));
+    }
+    flush(&mut taken);
+}
+
+/// A file that a request wants back.
+struct Asked {
+    path: Vec<u8>,
+    directory: Arc<Dir>,
+    name: model::Name,
+    copy: Option<CopyId>,
+    bytes: u64,
+}
+
+fn recall(recaller: &Recaller, caller: &Caller, paths: &[PathText], resident: bool) {
+    let mut asked: Vec<Asked> = Vec::new();
+    for path in paths {
+        let (mount, within) = match place(recaller, &path.0) {
+            Ok(place) => place,
+            Err(reason) => {
+                caller.tell_file(&path.0, Err(reason));
+                continue;
+            }
+        };
+        let mut visit = |visited: tree::Visited<'_>| {
+            let path = absolute(mount, &visited.path.join(visited.name));
+            if caller.who.uid != 0 && visited.found.stat.uid != caller.who.uid {
+                caller.tell_file(&path, Err("it is another user's".to_owned()));
+                return caller.listens();
+            }
+            let state = state_of(&visited.found.stat, visited.stub.as_ref());
+            if state != FileState::Migrated && !(resident && visited.stub.is_some()) {
+                caller.tell_file(&path, Ok((state, 0)));
+                return caller.listens();
+            }
+            asked.push(Asked {
+                path,
+                directory: Arc::clone(visited.directory),
+                name: visited.name.clone(),
+                copy: visited.stub.map(|stub| stub.copy),
+                bytes: visited.found.stat.size,
+            });
+            caller.listens()
+        };
+        let mut fail = |failed: &[u8], error: &std::io::Error| {
+            caller.tell_file(&absolute(mount, failed), Err(error.to_string()));
+        };
+        let walked = tree::walk(&mount.settings.mount_point, &within, &mut visit, &mut fail);
+        if let Err(error) = walked {
+            caller.tell_file(&path.0, Err(error.to_string()));
+        }
+    }
+    // In the order in which the server has them.
+    asked.sort_by_key(|asked| asked.copy);
+    let bytes = asked.iter().map(|asked| asked.bytes).sum();
+    caller.tell(&Reply::Expect { files: asked.len() as u64, bytes });
+    for some in asked.chunks(TAKEN_AT_ONCE) {
+        recall_some(recaller, caller, some, resident);
+        if !caller.listens() {
+            return;
+        }
+    }
+}
+
+fn recall_some(recaller: &Recaller, caller: &Caller, asked: &[Asked], resident: bool) {
+    let (done, outcomes) = crossbeam_channel::unbounded();
+    for (index, asked) in asked.iter().enumerate() {
+        let opened = SpaceFile::open(&asked.directory, asked.name.as_bytes())
+            .and_then(|file| Ok((file.stat()?, file)));
+        match opened {
+            Ok((found, file)) => {
+                recaller.request(file, &found, caller.who.clone(), (index, done.clone()));
+            }
+            Err(error) => caller.tell_file(&asked.path, Err(error.to_string())),
+        }
+    }
+    drop(done);
+    for (index, outcome) in outcomes {
+        let asked = &asked[index];
+        let outcome = outcome.and_then(|bytes| {
+            if resident {
+                forget(recaller, asked).map_err(|error| error.to_string())?;
+                return Ok((FileState::Resident, bytes));
+            }
+            Ok((FileState::Premigrated, bytes))
+        });
+        caller.tell_file(&asked.path, outcome);
+    }
+}
+
+/// Takes the record off a file whose content is here.
+fn forget(recaller: &Recaller, asked: &Asked) -> std::io::Result<()> {
+    recaller.catch_up();
+    let file = SpaceFile::open(&asked.directory, asked.name.as_bytes())?;
+    file.sync()?;
+    file.remove_attribute(format::stub::STUB_ATTRIBUTE)
+}
+
+fn reconcile(recaller: &Recaller, mount: &Mount, dry_run: bool) -> Result<Reply, String> {
+    let mount_point = &mount.settings.mount_point;
+    let client = recaller.client().map_err(|error| error.to_string())?;
+    let disconnect = |error: client::ClientError| {
+        if error.kind == ErrorKind::Retry {
+            recaller.disconnect();
+        }
+        error.to_string()
+    };
+    // By the server's clock, as the copies' ages are; when it was last asked is early enough.
+    let before = client.hello().now.0 - ORPHAN_AGE_MICROS;
+    let copies = client.copies(mount_point).map_err(disconnect)?;
+    recaller.catch_up();
+    let mut named: HashSet<CopyId> = HashSet::new();
+    let mut with_record: Vec<(CopyId, Vec<u8>, FileState)> = Vec::new();
+    let mut failure = None;
+    let mut visit = |visited: tree::Visited<'_>| {
+        if let Some(stub) = &visited.stub {
+            let state = state_of(&visited.found.stat, Some(stub));
+            named.insert(stub.copy);
+            let path = absolute(mount, &visited.path.join(visited.name));
+            with_record.push((stub.copy, path, state));
+        }
+        true
+    };
+    let mut fail = |path: &[u8], error: &std::io::Error| {
+        failure = Some(format!("{}: {error}", model::escaped(&absolute(mount, path))));
+    };
+    tree::walk(mount_point, b"/", &mut visit, &mut fail).map_err(|error| error.to_string())?;
+    if let Some(failure) = failure {
+        // What could not be looked at may name any copy.
+        return Err(format!(
+            "nothing is let go of, because not everything could be read: {failure}"
+        ));
+    }
+    let at_server: HashSet<CopyId> = copies.iter().map(|(copy, _)| *copy).collect();
+    let is_lost = |(copy, _, state): &(CopyId, Vec<u8>, FileState)| {
+        *state == FileState::Migrated && !at_server.contains(copy)
+    };
+    let lost: Vec<PathText> = with_record
+        .into_iter()
+        .filter(is_lost)
+        .map(|(_, path, _)| PathText(path))
+        .collect();
+    let is_orphan =
+        |(copy, since): &&(CopyId, model::ServerTime)| !named.contains(copy) && since.0 < before;
+    let mut orphans: Vec<CopyId> = copies.iter().filter(is_orphan).map(|(copy, _)| *copy).collect();
+    orphans.sort();
+    if !dry_run && !orphans.is_empty() {
+        client.release(mount_point, &orphans).map_err(disconnect)?;
+    }
+    let released = orphans.len() as u64;
+    Ok(Reply::Reconciled { kept: copies.len() as u64 - released, released, lost })
+}
