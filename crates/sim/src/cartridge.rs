@@ -1,0 +1,217 @@
+//! A cartridge and what is on its tape.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::clockwork::Spot;
+
+/// The distance of two wraps' ends, for READ END OF WRAP POSITION.
+const WRAPS: u64 = 208;
+
+/// What a run of equal things on the tape is.
+#[derive(Clone, Debug)]
+enum Content {
+    Filemark,
+    /// One block, the end of which repeats a word.
+    Block {
+        head: Vec<u8>,
+        word: [u8; 8],
+        bytes: usize,
+    },
+    /// Blocks that hold numbers made from their place.
+    Pattern {
+        bytes: usize,
+    },
+}
+
+/// Equal things behind each other.
+#[derive(Clone, Debug)]
+struct Run {
+    first: Spot,
+    count: u64,
+    content: Content,
+}
+
+impl Run {
+    fn bytes_each(&self) -> u64 {
+        match self.content {
+            Content::Filemark => 0,
+            Content::Block { bytes, .. } | Content::Pattern { bytes } => bytes as u64,
+        }
+    }
+
+    fn spot(&self, index: u64) -> Spot {
+        Spot {
+            block: self.first.block + index,
+            bytes: self.first.bytes + index * self.bytes_each(),
+        }
+    }
+}
+
+/// What lies at a place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Thing {
+    Filemark,
+    Block(Vec<u8>),
+}
+
+/// A cartridge.
+#[derive(Clone, Debug)]
+pub struct Cartridge {
+    pub barcode: String,
+    pub capacity_bytes: u64,
+    /// How far in front of the end the early warning comes.
+    pub warning_bytes: u64,
+    pub is_write_protected: bool,
+    pub is_cleaning: bool,
+    /// Blocks that cannot be read.
+    pub bad_blocks: BTreeSet<u64>,
+    pub(crate) attributes: BTreeMap<u16, Vec<u8>>,
+    runs: Vec<Run>,
+}
+
+impl Cartridge {
+    /// A blank one.
+    pub fn blank(barcode: &str, capacity_bytes: u64, warning_bytes: u64) -> Self {
+        Self {
+            barcode: barcode.to_owned(),
+            capacity_bytes,
+            warning_bytes,
+            is_write_protected: false,
+            is_cleaning: barcode.starts_with("CLN"),
+            bad_blocks: BTreeSet::new(),
+            attributes: BTreeMap::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    /// Appends `count` blocks of `bytes` each, which take no memory.
+    #[must_use]
+    pub fn with_pattern(mut self, count: u64, bytes: usize) -> Self {
+        let first = self.end();
+        self.runs.push(Run { first, count, content: Content::Pattern { bytes } });
+        self
+    }
+
+    /// Behind the last thing on the tape.
+    pub(crate) fn end(&self) -> Spot {
+        self.runs.last().map_or(Spot::default(), |run| run.spot(run.count))
+    }
+
+    fn run_at(&self, block: u64) -> Option<&Run> {
+        let after = self.runs.partition_point(|run| run.first.block <= block);
+        let run = &self.runs[after.checked_sub(1)?];
+        (block < run.first.block + run.count).then_some(run)
+    }
+
+    pub(crate) fn spot(&self, block: u64) -> Spot {
+        match self.run_at(block) {
+            Some(run) => run.spot(block - run.first.block),
+            None => self.end(),
+        }
+    }
+
+    pub(crate) fn thing(&self, block: u64) -> Option<Thing> {
+        let run = self.run_at(block)?;
+        Some(match &run.content {
+            Content::Filemark => Thing::Filemark,
+            Content::Block { head, word, bytes } => {
+                let rest = word.iter().copied().cycle().take(bytes - head.len());
+                Thing::Block(head.iter().copied().chain(rest).collect())
+            }
+            Content::Pattern { bytes } => {
+                let words = (0..).map(|index: u64| block.wrapping_mul(0x9e37_79b9) ^ index);
+                Thing::Block(words.flat_map(u64::to_le_bytes).take(*bytes).collect())
+            }
+        })
+    }
+
+    pub(crate) fn is_filemark(&self, block: u64) -> Option<bool> {
+        Some(matches!(self.run_at(block)?.content, Content::Filemark))
+    }
+
+    /// Cuts everything off that lies at `block` or behind it.
+    pub(crate) fn cut(&mut self, block: u64) {
+        self.runs.retain(|run| run.first.block < block);
+        if let Some(last) = self.runs.last_mut() {
+            last.count = last.count.min(block - last.first.block);
+        }
+        self.bad_blocks.retain(|&bad| bad < block);
+    }
+
+    pub(crate) fn append_filemark(&mut self) {
+        let first = self.end();
+        self.runs.push(Run { first, count: 1, content: Content::Filemark });
+    }
+
+    pub(crate) fn append(&mut self, block: &[u8]) {
+        let first = self.end();
+        let (head, word) = without_repetition(block);
+        let content = Content::Block { head: head.to_vec(), word, bytes: block.len() };
+        self.runs.push(Run { first, count: 1, content });
+    }
+
+    /// The ends of the wraps that hold something, the last one being where data end.
+    pub(crate) fn wrap_ends(&self) -> Vec<u64> {
+        let wrap_bytes = (self.capacity_bytes / WRAPS).max(1);
+        let end = self.end();
+        let mut ends: Vec<u64> = (1..=end.bytes / wrap_bytes)
+            .map(|wrap| self.block_at(wrap * wrap_bytes))
+            .take_while(|&block| block < end.block)
+            .collect();
+        ends.push(end.block);
+        ends
+    }
+
+    /// The block that holds the byte at `bytes`.
+    fn block_at(&self, bytes: u64) -> u64 {
+        let after = self.runs.partition_point(|run| run.first.bytes <= bytes);
+        let Some(run) = after.checked_sub(1).map(|index| &self.runs[index]) else { return 0 };
+        run.first.block + (bytes - run.first.bytes).checked_div(run.bytes_each()).unwrap_or(0)
+    }
+}
+
+/// The part of `block` in front of a word that repeats to the end, and that word.
+fn without_repetition(block: &[u8]) -> (&[u8], [u8; 8]) {
+    let Some(&word) = block.last_chunk::<8>() else { return (block, [0; 8]) };
+    let alike = block.rchunks_exact(8).take_while(|chunk| **chunk == word).count();
+    (&block[..block.len() - alike * 8], word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_come_back_and_repetition_takes_no_room() {
+        let mut cartridge = Cartridge::blank("A00001L8", 1 << 30, 1 << 20);
+        let mixed: Vec<u8> = (0..=255).cycle().take(1000).collect();
+        let zeros = [&b"head"[..], &vec![0; 1 << 20]].concat();
+        for block in [&mixed[..], &zeros, b"x", b"12345678"] {
+            cartridge.append(block);
+        }
+        cartridge.append_filemark();
+        assert_eq!(cartridge.thing(0), Some(Thing::Block(mixed)));
+        assert_eq!(cartridge.thing(1), Some(Thing::Block(zeros)));
+        assert_eq!(cartridge.thing(3), Some(Thing::Block(b"12345678".to_vec())));
+        assert_eq!(cartridge.thing(4), Some(Thing::Filemark));
+        assert_eq!(cartridge.thing(5), None);
+        let Content::Block { head, .. } = &cartridge.runs[1].content else { panic!("a block") };
+        assert!(head.len() < 16);
+        cartridge.cut(2);
+        assert_eq!(cartridge.end(), Spot { block: 2, bytes: 1000 + 4 + (1 << 20) });
+    }
+
+    #[test]
+    fn a_full_tape_takes_no_memory() {
+        let blocks = 12_000_000_000_000 / (512 << 10);
+        let cartridge = Cartridge::blank("A00001L8", 12_000_000_000_000, 1 << 30)
+            .with_pattern(blocks, 512 << 10);
+        assert_eq!(cartridge.end().block, blocks);
+        let Some(Thing::Block(block)) = cartridge.thing(blocks / 2) else { panic!("a block") };
+        assert_eq!(block.len(), 512 << 10);
+        let ends = cartridge.wrap_ends();
+        assert_eq!(ends.last(), Some(&blocks));
+        assert!((207..=209).contains(&ends.len()) && ends.is_sorted());
+        assert_eq!(cartridge.thing(blocks), None);
+    }
+}

@@ -1,0 +1,314 @@
+//! One SCSI device: sends commands, waits as long as each may take, and makes typed errors of
+//! what comes back.
+//!
+//! Commands that say where the medium goes or what the device is are repeated when the device has
+//! something else to tell first (unit attention), is busy or gives up; commands that count from
+//! where the medium stands are not, because nobody knows whether they have moved it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use format::Damaged;
+
+use crate::scsi::{
+    Attention, Cdb, Condition, Designator, Inquiry, Sense, designators, opcode, serial_number,
+    supported_commands,
+};
+use crate::transport::{Completion, ScsiTransport, Transfer, TransportError, status};
+
+/// How often a command is repeated that a unit attention stood before. A library that was switched
+/// on has several queued up.
+const ATTENTIONS_MAX: u32 = 12;
+const ABORTED_MAX: u32 = 3;
+/// How long a device may be busy, and how long to wait before each try.
+const BUSY_MAX: u32 = 300;
+const BUSY_WAIT: Duration = Duration::from_millis(200);
+/// No device is given less, whatever it says: a fixed 60 s has been too short for LTO-9.
+const TIMEOUT_MIN: Duration = Duration::from_secs(60);
+
+/// Why a command did not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// The device says why; see [`Sense::condition`].
+    #[error("command {opcode:02x}h: {sense}")]
+    Check { opcode: u8, sense: Sense },
+    /// Another host holds the device.
+    #[error("command {opcode:02x}h: the device is reserved for another host")]
+    Conflict { opcode: u8 },
+    #[error("command {opcode:02x}h: status {status:02x}h")]
+    Status { opcode: u8, status: u8 },
+    #[error("command {opcode:02x}h: no answer in time")]
+    Timeout { opcode: u8 },
+    #[error("command {opcode:02x}h: the device cannot be reached")]
+    Lost { opcode: u8, source: io::Error },
+    /// The device answers with bytes that make no sense.
+    #[error("the device's answer is not understood")]
+    Answer(#[from] Damaged),
+}
+
+impl CommandError {
+    /// What the device says, when it says anything.
+    pub fn condition(&self) -> Option<Condition> {
+        match self {
+            Self::Check { sense, .. } => Some(sense.condition()),
+            _ => None,
+        }
+    }
+
+    /// Whether the device does not know the command, or not in this form.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.condition(), Some(Condition::Refused(_)))
+    }
+}
+
+/// What a device is called.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    pub inquiry: Inquiry,
+    /// Empty where the device has none.
+    pub serial: String,
+    /// Other names, such as the one that a changer gives for the drive.
+    pub designators: Vec<Designator>,
+}
+
+impl Identity {
+    /// Whether `name`, as a changer gives it, means this device: it is or ends with the serial.
+    pub fn is_named(&self, name: &str) -> bool {
+        let by_serial = !self.serial.is_empty() && name.trim().ends_with(&self.serial);
+        by_serial || self.designators.iter().any(|designator| designator.text() == name.trim())
+    }
+}
+
+/// A device and how long its commands take.
+pub struct Device {
+    transport: Box<dyn ScsiTransport>,
+    timeouts: BTreeMap<u8, Duration>,
+    /// Operation codes and service actions that the device says it knows; `None` if it does not
+    /// say.
+    known: Option<Vec<(u8, Option<u16>)>>,
+    disturbed: Option<Attention>,
+    wants_cleaning: bool,
+}
+
+impl Device {
+    /// Takes the device over; asks which commands it knows and for how long.
+    pub fn open(transport: Box<dyn ScsiTransport>) -> Result<Self, CommandError> {
+        let mut device = Self {
+            transport,
+            timeouts: BTreeMap::new(),
+            known: None,
+            disturbed: None,
+            wants_cleaning: false,
+        };
+        device.learn_commands()?;
+        Ok(device)
+    }
+
+    fn learn_commands(&mut self) -> Result<(), CommandError> {
+        const ANSWER_BYTES: u16 = 16 << 10;
+        let mut answer = vec![0; usize::from(ANSWER_BYTES)];
+        let cdb = Cdb::report_supported_opcodes(ANSWER_BYTES.into());
+        match self.query(&cdb, &mut answer) {
+            Ok(()) => {}
+            Err(error) if error.is_refused() => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let commands = supported_commands(&answer)?;
+        for command in &commands {
+            if let Some(timeout) = command.timeout {
+                // Service actions of one operation code share the longest time.
+                let longest = self.timeouts.entry(command.opcode).or_insert(TIMEOUT_MIN);
+                *longest = timeout.max(*longest);
+            }
+        }
+        let names = commands.iter().map(|command| (command.opcode, command.service_action));
+        self.known = (!commands.is_empty()).then(|| names.collect());
+        Ok(())
+    }
+
+    /// Whether the device may know a command: unless it lists its commands without this one.
+    pub fn may_know(&self, opcode: u8, service_action: Option<u16>) -> bool {
+        let Some(known) = &self.known else { return true };
+        known.iter().any(|&(code, action)| {
+            code == opcode && (service_action.is_none() || action == service_action)
+        })
+    }
+
+    pub fn identity(&mut self) -> Result<Identity, CommandError> {
+        const SERIAL: u8 = 0x80;
+        const IDENTIFICATION: u8 = 0x83;
+        let mut answer = [0; 96];
+        self.query(&Cdb::inquiry(96), &mut answer)?;
+        let inquiry = Inquiry::parse(&answer)?;
+        let serial = self.vital_page(SERIAL)?.and_then(|page| serial_number(&page).ok());
+        let others = self.vital_page(IDENTIFICATION)?.and_then(|page| designators(&page).ok());
+        Ok(Identity {
+            inquiry,
+            serial: serial.unwrap_or_default(),
+            designators: others.unwrap_or_default(),
+        })
+    }
+
+    /// A page of vital product data; `None` where the device has not got it.
+    fn vital_page(&mut self, page: u8) -> Result<Option<Vec<u8>>, CommandError> {
+        let mut answer = vec![0; 252];
+        match self.query(&Cdb::vital_product(page, 252), &mut answer) {
+            Ok(()) => Ok(Some(answer)),
+            Err(error) if error.is_refused() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks for what `answer` has room for; what the device does not send stays zero.
+    pub fn query(&mut self, cdb: &Cdb, answer: &mut [u8]) -> Result<(), CommandError> {
+        self.repeat(cdb, |device| {
+            answer.fill(0);
+            device.once(cdb, Transfer::In(answer)).map(drop)
+        })
+    }
+
+    /// Sends a command without data whose effect does not depend on what was before.
+    pub fn order(&mut self, cdb: &Cdb) -> Result<(), CommandError> {
+        self.repeat(cdb, |device| device.once(cdb, Transfer::None).map(drop))
+    }
+
+    /// Sends parameters.
+    pub fn send(&mut self, cdb: &Cdb, parameters: &[u8]) -> Result<(), CommandError> {
+        self.repeat(cdb, |device| device.once(cdb, Transfer::Out(parameters)).map(drop))
+    }
+
+    fn repeat(
+        &mut self,
+        cdb: &Cdb,
+        mut attempt: impl FnMut(&mut Self) -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
+        let (mut attentions, mut aborted) = (0, 0);
+        loop {
+            let error = match attempt(self) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            match error.condition() {
+                Some(Condition::Attention(_)) if attentions < ATTENTIONS_MAX => attentions += 1,
+                Some(Condition::Aborted) if aborted < ABORTED_MAX => aborted += 1,
+                _ => return Err(error),
+            }
+            debug_assert!(cdb.opcode() != opcode::READ_6 && cdb.opcode() != opcode::WRITE_6);
+        }
+    }
+
+    /// Sends a command once, but for a device that is busy and has not begun it. Returns the bytes
+    /// that were not moved, as far as that can be believed.
+    pub fn once(&mut self, cdb: &Cdb, mut transfer: Transfer<'_>) -> Result<u64, CommandError> {
+        let timeout = self.timeout(cdb.opcode());
+        for _ in 0..BUSY_MAX {
+            let lent = match &mut transfer {
+                Transfer::None => Transfer::None,
+                Transfer::In(bytes) => Transfer::In(bytes),
+                Transfer::Out(bytes) => Transfer::Out(bytes),
+            };
+            let completion = self
+                .transport
+                .execute(cdb.bytes(), lent, timeout)
+                .map_err(|error| unanswered(cdb.opcode(), error))?;
+            if !matches!(completion.status, status::BUSY | status::TASK_SET_FULL) {
+                return self.judge(cdb.opcode(), &completion);
+            }
+            self.transport.wait(BUSY_WAIT);
+        }
+        Err(CommandError::Status { opcode: cdb.opcode(), status: status::BUSY })
+    }
+
+    fn judge(&mut self, opcode: u8, completion: &Completion) -> Result<u64, CommandError> {
+        match completion.status {
+            status::GOOD => return Ok(completion.residual),
+            status::CHECK_CONDITION => {}
+            status::RESERVATION_CONFLICT => return Err(CommandError::Conflict { opcode }),
+            status => return Err(CommandError::Status { opcode, status }),
+        }
+        let sense = Sense::parse(&completion.sense)?;
+        self.wants_cleaning |= sense.wants_cleaning();
+        match sense.condition() {
+            Condition::Recovered => return Ok(completion.residual),
+            Condition::Attention(attention @ (Attention::Reset | Attention::MediumChanged)) => {
+                self.disturbed = Some(attention);
+            }
+            _ => {}
+        }
+        Err(CommandError::Check { opcode, sense })
+    }
+
+    /// How long a command may take: as the device says, else by what kind of command it is.
+    fn timeout(&self, opcode: u8) -> Duration {
+        self.timeouts.get(&opcode).copied().unwrap_or_else(|| default_timeout(opcode))
+    }
+
+    /// What has happened to the device behind our back: it was reset, or its medium changed.
+    pub fn disturbed(&self) -> Option<Attention> {
+        self.disturbed
+    }
+
+    /// Takes notice of it.
+    pub fn settle(&mut self) {
+        self.disturbed = None;
+    }
+
+    /// Whether the device has asked to be cleaned since it was opened.
+    pub fn wants_cleaning(&self) -> bool {
+        self.wants_cleaning
+    }
+
+    pub(crate) fn note_cleaning(&mut self, wanted: bool) {
+        self.wants_cleaning = wanted;
+    }
+
+    pub(crate) fn wait(&mut self, duration: Duration) {
+        self.transport.wait(duration);
+    }
+
+    pub(crate) fn transfer_bytes_max(&self) -> Option<u32> {
+        self.transport.transfer_bytes_max()
+    }
+}
+
+fn unanswered(opcode: u8, error: TransportError) -> CommandError {
+    match error {
+        TransportError::Timeout => CommandError::Timeout { opcode },
+        TransportError::Lost(source) => CommandError::Lost { opcode, source },
+    }
+}
+
+/// For devices that do not say: what vendors' tables give for the slowest generation, LTO-9. The
+/// first load of an LTO-9 medium alone takes up to two hours.
+fn default_timeout(opcode: u8) -> Duration {
+    const MINUTE: u64 = 60;
+    Duration::from_secs(match opcode {
+        opcode::LOAD_UNLOAD => 150 * MINUTE,
+        // LOCATE(10) is POSITION TO ELEMENT for a changer, which is quicker.
+        opcode::REWIND
+        | opcode::SPACE_6
+        | opcode::SPACE_16
+        | opcode::LOCATE_10
+        | opcode::LOCATE_16
+        | opcode::INITIALIZE_ELEMENT_STATUS
+        | opcode::MAINTENANCE_OUT => 60 * MINUTE,
+        opcode::READ_6 | opcode::WRITE_6 | opcode::WRITE_FILEMARKS_6 => 40 * MINUTE,
+        opcode::MOVE_MEDIUM | opcode::READ_ELEMENT_STATUS | opcode::MAINTENANCE_IN => 15 * MINUTE,
+        _ => 3 * MINUTE,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moves_tape_gets_more_time_than_what_asks() {
+        let ask = default_timeout(opcode::TEST_UNIT_READY);
+        for motion in [opcode::REWIND, opcode::LOCATE_16, opcode::READ_6, opcode::MOVE_MEDIUM] {
+            assert!(default_timeout(motion) > ask);
+        }
+        assert!(default_timeout(opcode::LOAD_UNLOAD) >= Duration::from_secs(7200));
+    }
+}

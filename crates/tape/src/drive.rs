@@ -1,0 +1,346 @@
+//! A tape drive: what it can, where its tape stands, and what its errors mean.
+//!
+//! Invariants:
+//! 1. `place` is where the next read or write takes place, or `None` when nobody knows. After every
+//!    error it is asked for again; what moved by an unknown amount is never counted on.
+//! 2. What a drive can is found out by asking it: it lists its commands, or refuses them, and then
+//!    the next simpler way is taken for good (LOCATE(16), LOCATE(10), SPACE from the beginning;
+//!    READ POSITION long, short, counting).
+//! 3. Residuals are never believed where bytes would be missing for it.
+
+mod motion;
+mod talk;
+
+use std::time::Duration;
+
+use crate::device::{CommandError, Device, Identity};
+use crate::medium::{Found, Medium, MediumError, Written};
+use crate::scsi::{
+    BlockLimits, Cdb, Condition, DeviceKind, ModeHeader, NotReady, TapeAlert, mode_select_variable,
+    opcode, without_compression,
+};
+use crate::transport::{ScsiTransport, Transfer};
+
+/// How long to wait between looks at a drive that is loading.
+const READY_WAIT: Duration = Duration::from_millis(500);
+/// Two hours and a half: the first load of an LTO-9 medium (see `device`).
+const READY_LOOKS_MAX: u32 = 18_000;
+
+/// How the drive goes to a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Locate {
+    Sixteen,
+    Ten,
+    /// By SPACE from the beginning.
+    Space,
+}
+
+/// How the drive tells where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tell {
+    Long,
+    Short,
+    /// Not at all: this side counts.
+    Count,
+}
+
+/// A drive.
+pub struct Drive {
+    device: Device,
+    identity: Identity,
+    locate: Locate,
+    tell: Tell,
+    /// What the drive adds to block numbers; there is one that counts from 1.
+    base: u64,
+    /// Whether UNLOAD wants the bit by which disks unload.
+    unloads_as_disk: bool,
+    block_bytes_max: u32,
+    place: Option<u64>,
+    alerts: Vec<TapeAlert>,
+}
+
+impl Drive {
+    /// Takes over the drive behind `transport`. A tape may be in it or not.
+    pub fn open(transport: Box<dyn ScsiTransport>) -> Result<Self, CommandError> {
+        let mut device = Device::open(transport)?;
+        let identity = device.identity()?;
+        if identity.inquiry.kind != DeviceKind::Tape {
+            return Err(CommandError::Answer(format::Damaged {
+                what: "inquiry",
+                why: "the device is not a tape drive",
+            }));
+        }
+        let locate = match [opcode::LOCATE_16, opcode::LOCATE_10].map(|o| device.may_know(o, None))
+        {
+            [true, _] => Locate::Sixteen,
+            [false, true] => Locate::Ten,
+            [false, false] => Locate::Space,
+        };
+        Ok(Self {
+            device,
+            identity,
+            locate,
+            tell: Tell::Long,
+            base: 0,
+            unloads_as_disk: false,
+            block_bytes_max: 0,
+            place: None,
+            alerts: Vec::new(),
+        })
+    }
+
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// How it goes to a block and tells where it is, as far as that has been found out.
+    pub fn ways(&self) -> (Locate, Tell) {
+        (self.locate, self.tell)
+    }
+
+    /// Whether a medium is in the drive and can be used.
+    pub fn is_ready(&mut self) -> Result<bool, CommandError> {
+        match self.device.order(&Cdb::test_unit_ready()) {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.condition(), Some(Condition::NotReady(_))) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until the medium that was put in can be used, and sets the drive up for it: blocks of
+    /// variable length, no compression, at the beginning.
+    pub fn load(&mut self) -> Result<(), MediumError> {
+        self.place = None;
+        self.wait_until_ready()?;
+        self.device.settle();
+        self.set_up().map_err(|error| self.judge(error))?;
+        self.rewind()
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), MediumError> {
+        let mut asked_to_load = false;
+        for _ in 0..READY_LOOKS_MAX {
+            let Err(error) = self.device.order(&Cdb::test_unit_ready()) else { return Ok(()) };
+            match error.condition() {
+                Some(Condition::NotReady(NotReady::NeedsLoad)) if !asked_to_load => {
+                    asked_to_load = true;
+                    self.send_load()?;
+                }
+                Some(Condition::NotReady(NotReady::Becoming | NotReady::NeedsLoad)) => {
+                    self.device.wait(READY_WAIT);
+                }
+                Some(Condition::NotReady(NotReady::NoMedium)) => return Err(MediumError::NoMedium),
+                _ => return Err(self.judge(error)),
+            }
+        }
+        Err(MediumError::failed(CommandError::Timeout { opcode: opcode::TEST_UNIT_READY }))
+    }
+
+    fn send_load(&mut self) -> Result<(), MediumError> {
+        let cdb = Cdb::load(self.unloads_as_disk);
+        self.device.order(&cdb).map_err(|error| self.judge(error))
+    }
+
+    fn set_up(&mut self) -> Result<(), CommandError> {
+        let mut limits = [0; 6];
+        self.device.query(&Cdb::read_block_limits(), &mut limits)?;
+        let by_drive = BlockLimits::parse(&limits)?.bytes_max;
+        let by_way = self.device.transfer_bytes_max().unwrap_or(u32::MAX);
+        self.block_bytes_max = by_drive.min(by_way);
+        let header = self.mode_header()?;
+        let select = mode_select_variable(header.density);
+        // Fixed blocks are what a drive may refuse to leave; the next read would say.
+        if header.block_bytes != 0 {
+            self.device.send(&Cdb::mode_select(12), &select)?;
+        }
+        self.compression_off()
+    }
+
+    fn mode_header(&mut self) -> Result<ModeHeader, CommandError> {
+        let mut sensed = [0; 12];
+        self.device.query(&Cdb::mode_sense(0, 12), &mut sensed)?;
+        Ok(ModeHeader::parse(&sensed)?)
+    }
+
+    /// Drives without such a page have no compression.
+    fn compression_off(&mut self) -> Result<(), CommandError> {
+        const PAGE: u8 = 0x0f;
+        let mut sensed = [0; 64];
+        match self.device.query(&Cdb::mode_sense(PAGE, 64), &mut sensed) {
+            Ok(()) => {}
+            Err(error) if error.is_refused() => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let Ok(Some(select)) = without_compression(&sensed) else { return Ok(()) };
+        let length = u8::try_from(select.len()).expect("a page of 16 bytes");
+        self.device.send(&Cdb::mode_select(length), &select)
+    }
+
+    /// Rewinds and lets go of the medium, so that the changer can take it.
+    pub fn unload(&mut self) -> Result<(), MediumError> {
+        self.place = None;
+        let unloaded = self.send_unload();
+        self.device.settle();
+        unloaded.map_err(|error| self.judge(error))
+    }
+
+    fn send_unload(&mut self) -> Result<(), CommandError> {
+        self.device.order(&Cdb::prevent_removal(false))?;
+        self.device.order(&Cdb::unload(self.unloads_as_disk))?;
+        if self.unloads_as_disk || !self.is_ready()? {
+            return Ok(());
+        }
+        self.unloads_as_disk = true;
+        self.device.order(&Cdb::unload(true))
+    }
+
+    /// Keeps the medium in the drive, or lets it go.
+    pub fn prevent_removal(&mut self, prevent: bool) -> Result<(), MediumError> {
+        let ordered = self.device.order(&Cdb::prevent_removal(prevent));
+        ordered.map_err(|error| self.judge(error))
+    }
+
+    /// What an error means for the medium. Looks for alerts where the device has more to say.
+    fn judge(&mut self, error: CommandError) -> MediumError {
+        let position = self.place.unwrap_or(0);
+        match error.condition() {
+            Some(Condition::EndOfMedium) => MediumError::EndOfMedium,
+            Some(Condition::WriteProtected) => MediumError::WriteProtected,
+            Some(Condition::EndOfData) => MediumError::EndOfData { position },
+            Some(Condition::NotReady(NotReady::NoMedium)) => MediumError::NoMedium,
+            Some(Condition::Attention(_)) => MediumError::PositionLost,
+            Some(Condition::MediumError) => {
+                self.look_for_alerts();
+                MediumError::Damaged { position }
+            }
+            _ => {
+                self.look_for_alerts();
+                MediumError::failed(error)
+            }
+        }
+    }
+
+    /// After an error: the position is what the drive says now, if it says anything.
+    fn lost_track(&mut self, error: CommandError) -> MediumError {
+        let judged = self.judge(error);
+        self.place = if self.tell == Tell::Count { None } else { self.ask_place().ok().flatten() };
+        judged
+    }
+
+    fn here(&mut self) -> Result<u64, MediumError> {
+        if self.device.disturbed().is_some() {
+            self.place = None;
+        }
+        self.place.ok_or(MediumError::PositionLost)
+    }
+
+    /// Reads the block at `place`, which is exactly as long as `buffer`.
+    fn read_again(&mut self, place: u64, buffer: &mut [u8]) -> Result<(), MediumError> {
+        self.locate(place)?;
+        let bytes = u32::try_from(buffer.len()).expect("bounded by the field of READ");
+        match self.device.once(&Cdb::read(bytes), Transfer::In(buffer)) {
+            Ok(_) => Ok(()),
+            Err(error) if error.condition() == Some(Condition::EarlyWarning) => Ok(()),
+            Err(error) => Err(self.lost_track(error)),
+        }
+    }
+
+    /// The length of a block that is not `asked` bytes long.
+    fn block_bytes(error: &CommandError, asked: usize) -> usize {
+        let CommandError::Check { sense, .. } = error else { return asked };
+        let less = sense.information.unwrap_or(0);
+        let bytes = i64::try_from(asked).unwrap_or(i64::MAX).saturating_sub(less);
+        usize::try_from(bytes).unwrap_or(0)
+    }
+
+    /// Reads a block whose length differs from the buffer's.
+    fn other_length(
+        &mut self,
+        place: u64,
+        error: &CommandError,
+        buffer: &mut [u8],
+    ) -> Result<Found, MediumError> {
+        let bytes = Self::block_bytes(error, buffer.len());
+        if bytes > buffer.len() {
+            return Ok(Found::LongBlock { bytes });
+        }
+        // One target sends as many bytes as it should leave out: what is missing is read again.
+        if bytes > buffer.len() - bytes {
+            self.read_again(place, &mut buffer[..bytes])?;
+        }
+        Ok(Found::Block { bytes })
+    }
+}
+
+impl Medium for Drive {
+    fn rewind(&mut self) -> Result<(), MediumError> {
+        self.go_to_beginning()
+    }
+
+    fn locate(&mut self, position: u64) -> Result<(), MediumError> {
+        self.go_to_block(position)
+    }
+
+    fn locate_end(&mut self) -> Result<(), MediumError> {
+        self.go_to_end()
+    }
+
+    fn locate_last_block(&mut self) -> Result<bool, MediumError> {
+        self.go_to_end()?;
+        let Some(last) = self.here()?.checked_sub(2) else { return Ok(false) };
+        self.go_to_block(last)?;
+        Ok(true)
+    }
+
+    fn position(&mut self) -> Result<u64, MediumError> {
+        self.here()
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<Found, MediumError> {
+        let place = self.here()?;
+        let bytes = u32::try_from(buffer.len()).expect("bounded by the field of READ");
+        let found = match self.device.once(&Cdb::read(bytes), Transfer::In(buffer)) {
+            Ok(_) => Found::Block { bytes: buffer.len() },
+            Err(error) => match error.condition() {
+                Some(Condition::EarlyWarning) => Found::Block { bytes: buffer.len() },
+                Some(Condition::IncorrectLength) => self.other_length(place, &error, buffer)?,
+                Some(Condition::Filemark) => Found::Filemark,
+                Some(Condition::EndOfData) => return Ok(Found::EndOfData),
+                _ => return Err(self.lost_track(error)),
+            },
+        };
+        self.moved_on(place)?;
+        Ok(found)
+    }
+
+    fn write(&mut self, block: &[u8]) -> Result<Written, MediumError> {
+        let place = self.here()?;
+        let bytes = u32::try_from(block.len()).expect("bounded by the field of WRITE");
+        let result = self.device.once(&Cdb::write(bytes), Transfer::Out(block));
+        self.wrote(place, result)
+    }
+
+    fn mark(&mut self) -> Result<Written, MediumError> {
+        let place = self.here()?;
+        let result = self.device.once(&Cdb::write_filemarks(1), Transfer::None);
+        self.wrote(place, result)
+    }
+
+    fn is_write_protected(&mut self) -> Result<bool, MediumError> {
+        match self.mode_header() {
+            Ok(header) => Ok(header.write_protected),
+            Err(error) => Err(self.judge(error)),
+        }
+    }
+
+    fn block_bytes_max(&self) -> u32 {
+        self.block_bytes_max
+    }
+
+    fn remaining_bytes(&mut self) -> Result<Option<u64>, MediumError> {
+        match self.capacity() {
+            Ok(capacity) => Ok(capacity.map(|capacity| capacity.remaining_bytes)),
+            Err(error) => Err(self.judge(error)),
+        }
+    }
+}

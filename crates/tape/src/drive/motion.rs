@@ -1,0 +1,224 @@
+//! Going to places on the tape.
+
+use super::{Drive, Locate, Tell};
+use crate::device::CommandError;
+use crate::medium::{MediumError, Written};
+use crate::scsi::{Attention, Cdb, Condition, SpaceBy, long_position, short_position};
+use crate::transport::Transfer;
+
+/// What SPACE(6) can count.
+const SPACE_6_MAX: u64 = (1 << 23) - 1;
+/// Enough to tell what kind of thing is next; the drive says what is left of a longer block.
+const PEEK_BYTES: u32 = 512;
+
+impl Drive {
+    pub(super) fn go_to_beginning(&mut self) -> Result<(), MediumError> {
+        self.place = None;
+        let rewound = self.device.order(&Cdb::rewind());
+        // Whatever disturbed the drive before, it is at the beginning of what is in it.
+        rewound.map_err(|error| self.judge(error))?;
+        self.refuse_another_medium()?;
+        self.place = Some(0);
+        Ok(())
+    }
+
+    /// A reset is got over by going to a place; another medium is not ours to go on with.
+    fn refuse_another_medium(&mut self) -> Result<(), MediumError> {
+        if self.device.disturbed() == Some(Attention::MediumChanged) {
+            return Err(MediumError::PositionLost);
+        }
+        self.device.settle();
+        Ok(())
+    }
+
+    pub(super) fn go_to_block(&mut self, block: u64) -> Result<(), MediumError> {
+        if self.place == Some(block) && self.device.disturbed().is_none() {
+            return Ok(());
+        }
+        if block == 0 {
+            return self.go_to_beginning();
+        }
+        self.place = None;
+        self.send_locate(block)?;
+        self.refuse_another_medium()?;
+        let found = match self.ask_place() {
+            Ok(found) => found.unwrap_or(block),
+            Err(error) => return Err(self.judge(error)),
+        };
+        self.place = Some(found);
+        if found == block { Ok(()) } else { Err(MediumError::WrongPlace { wanted: block, found }) }
+    }
+
+    fn send_locate(&mut self, block: u64) -> Result<(), MediumError> {
+        loop {
+            let target = block + self.base;
+            let (cdb, simpler) = match (self.locate, u32::try_from(target)) {
+                (Locate::Space, _) => return self.space_from_beginning(block),
+                (Locate::Ten, Ok(short)) => (Cdb::locate_10(short), Locate::Space),
+                // Only LOCATE(16) reaches that far.
+                (Locate::Ten, Err(_)) => return Err(MediumError::EndOfData { position: block }),
+                (Locate::Sixteen, _) => (Cdb::locate_16(target), Locate::Ten),
+            };
+            match self.device.order(&cdb) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_refused() => self.locate = simpler,
+                Err(error) => return Err(self.failed_locate(error, block)),
+            }
+        }
+    }
+
+    fn failed_locate(&mut self, error: CommandError, block: u64) -> MediumError {
+        match self.lost_track(error) {
+            MediumError::EndOfData { .. } => MediumError::EndOfData { position: block },
+            MediumError::Damaged { .. } => MediumError::Damaged { position: block },
+            other => other,
+        }
+    }
+
+    /// Goes to `block` by skipping all but the last thing in front of it, and reading that: one
+    /// target calls arriving exactly at the end an error.
+    fn space_from_beginning(&mut self, block: u64) -> Result<(), MediumError> {
+        self.go_to_beginning()?;
+        let mut left = block - 1;
+        while left > 0 {
+            let step = left.min(SPACE_6_MAX);
+            left -= self.space_blocks(step, block)?;
+        }
+        match self.peek()? {
+            true => Ok(()),
+            false => Err(MediumError::EndOfData { position: block }),
+        }
+    }
+
+    /// Skips up to `step` blocks and filemarks; returns how many. A drive that stops at a filemark
+    /// stands behind it, and says what was left of the count.
+    fn space_blocks(&mut self, step: u64, block: u64) -> Result<u64, MediumError> {
+        let count = i32::try_from(step).expect("bounded by SPACE(6)");
+        let cdb = Cdb::space_6(SpaceBy::Blocks, count);
+        let Err(error) = self.device.once(&cdb, Transfer::None) else { return Ok(step) };
+        let CommandError::Check { sense, .. } = &error else {
+            return Err(self.failed_locate(error, block));
+        };
+        let left = sense.information.and_then(|left| u64::try_from(left).ok());
+        match (sense.condition(), left) {
+            // The filemark itself is not among those counted.
+            (Condition::Filemark, Some(left)) if (1..=step).contains(&left) => Ok(step - left + 1),
+            _ => Err(self.failed_locate(error, block)),
+        }
+    }
+
+    /// Passes whatever is next; returns whether there was anything.
+    fn peek(&mut self) -> Result<bool, MediumError> {
+        let mut buffer = [0; PEEK_BYTES as usize];
+        match self.device.once(&Cdb::read(PEEK_BYTES), Transfer::In(&mut buffer)) {
+            Ok(_) => Ok(true),
+            Err(error) => match error.condition() {
+                Some(
+                    Condition::IncorrectLength | Condition::Filemark | Condition::EarlyWarning,
+                ) => Ok(true),
+                Some(Condition::EndOfData) => Ok(false),
+                _ => Err(self.lost_track(error)),
+            },
+        }
+    }
+
+    pub(super) fn go_to_end(&mut self) -> Result<(), MediumError> {
+        if self.place.is_none() || self.tell == Tell::Count {
+            self.go_to_beginning()?;
+            // Whether the drive can tell is found out by asking it once.
+            if let Err(error) = self.ask_place() {
+                return Err(self.judge(error));
+            }
+        }
+        if self.tell == Tell::Count {
+            return self.count_to_end();
+        }
+        self.place = None;
+        let spaced = self.device.order(&Cdb::space_6(SpaceBy::EndOfData, 0));
+        if let Err(error) = spaced {
+            return Err(self.lost_track(error));
+        }
+        self.refuse_another_medium()?;
+        match self.ask_place() {
+            Ok(place) => {
+                self.place = place;
+                place.map(drop).ok_or(MediumError::PositionLost)
+            }
+            Err(error) => Err(self.judge(error)),
+        }
+    }
+
+    /// For drives that cannot tell where they are: a command a block.
+    fn count_to_end(&mut self) -> Result<(), MediumError> {
+        let mut place = self.here()?;
+        while self.peek()? {
+            place += 1;
+        }
+        self.place = Some(place);
+        Ok(())
+    }
+
+    /// Where the drive says it is, as this side counts; `None` when it cannot tell.
+    pub(super) fn ask_place(&mut self) -> Result<Option<u64>, CommandError> {
+        Ok(self.ask_raw_place()?.map(|raw| raw.saturating_sub(self.base)))
+    }
+
+    fn ask_raw_place(&mut self) -> Result<Option<u64>, CommandError> {
+        loop {
+            let mut answer = [0; 32];
+            let (cdb, bytes, simpler) = match self.tell {
+                Tell::Long => (Cdb::read_position_long(), 32, Tell::Short),
+                Tell::Short => (Cdb::read_position_short(), 20, Tell::Count),
+                Tell::Count => return Ok(None),
+            };
+            match self.device.query(&cdb, &mut answer[..bytes]) {
+                Ok(()) => {}
+                Err(error) if error.is_refused() => {
+                    self.tell = simpler;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            let raw = match self.tell {
+                Tell::Long => long_position(&answer)?,
+                _ => short_position(&answer)?,
+            };
+            if raw.is_some() {
+                return Ok(raw);
+            }
+            self.tell = simpler;
+        }
+    }
+
+    /// Counts on after one block or filemark. The first of a medium shows from which number the
+    /// drive counts: behind it is place 1.
+    pub(super) fn moved_on(&mut self, place: u64) -> Result<(), MediumError> {
+        self.place = Some(place + 1);
+        if place == 0 && self.tell != Tell::Count {
+            match self.ask_raw_place() {
+                Ok(raw) => self.base = raw.map_or(0, |raw| raw.saturating_sub(1)),
+                Err(error) => return Err(self.lost_track(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What came of writing a block or filemark at `place`.
+    pub(super) fn wrote(
+        &mut self,
+        place: u64,
+        result: Result<u64, CommandError>,
+    ) -> Result<Written, MediumError> {
+        let written = match result {
+            Ok(_) => Written::Whole,
+            Err(CommandError::Check { sense, .. })
+                if sense.condition() == Condition::EarlyWarning && !sense.deferred =>
+            {
+                Written::NearEnd
+            }
+            Err(error) => return Err(self.lost_track(error)),
+        };
+        self.moved_on(place)?;
+        Ok(written)
+    }
+}

@@ -1,0 +1,160 @@
+//! What a drive knows of itself and of its medium: alerts, capacity, attributes, order.
+
+use super::Drive;
+use crate::device::CommandError;
+use crate::scsi::{
+    Attribute, Cdb, Density, Segment, SegmentLimits, TapeAlert, TapeCapacity, WrapEnd, log_page,
+    opcode, recommended_order, segment_limits, segment_list, supported_log_pages, tape_alerts,
+    tape_capacity, wrap_ends,
+};
+
+/// An answer, or `None` from a drive that does not know the command or the page.
+fn if_known<T>(result: Result<T, CommandError>) -> Result<Option<T>, CommandError> {
+    match result {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.is_refused() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Drive {
+    /// A log page; `None` where the drive has not got it.
+    pub fn log(&mut self, page: u8) -> Result<Option<Vec<u8>>, CommandError> {
+        const PAGE_BYTES: u16 = 8192;
+        let mut answer = vec![0; usize::from(PAGE_BYTES)];
+        let asked = self.device.query(&Cdb::log_sense(page, PAGE_BYTES), &mut answer);
+        Ok(if_known(asked)?.map(|()| answer))
+    }
+
+    /// The log pages that the drive has.
+    pub fn log_pages(&mut self) -> Result<Vec<u8>, CommandError> {
+        match self.log(log_page::SUPPORTED)? {
+            Some(page) => Ok(supported_log_pages(&page)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The alerts that were raised since the last call, those found after errors included.
+    pub fn alerts(&mut self) -> Result<Vec<TapeAlert>, CommandError> {
+        if let Some(page) = self.log(log_page::TAPE_ALERT)? {
+            self.alerts.extend(tape_alerts(&page)?);
+        }
+        let mut alerts = std::mem::take(&mut self.alerts);
+        alerts.sort_unstable();
+        alerts.dedup();
+        if alerts.iter().any(|alert| Self::asks_for_cleaning(*alert)) {
+            self.device.note_cleaning(true);
+        }
+        Ok(alerts)
+    }
+
+    fn asks_for_cleaning(alert: TapeAlert) -> bool {
+        [TapeAlert::CLEAN_NOW, TapeAlert::CLEAN_PERIODIC].contains(&alert)
+    }
+
+    /// After an error, whose cause is what counts: an alert that cannot be read is left.
+    pub(super) fn look_for_alerts(&mut self) {
+        if let Ok(alerts) = self.alerts() {
+            self.alerts = alerts;
+        }
+    }
+
+    /// Whether the drive has asked to be cleaned, by an alert or a remark.
+    pub fn wants_cleaning(&self) -> bool {
+        self.device.wants_cleaning()
+    }
+
+    /// Takes notice that it has been cleaned.
+    pub fn was_cleaned(&mut self) {
+        self.device.note_cleaning(false);
+    }
+
+    /// How much of the medium is left; `None` where the drive cannot tell.
+    pub fn capacity(&mut self) -> Result<Option<TapeCapacity>, CommandError> {
+        let page = self.log(log_page::TAPE_CAPACITY)?;
+        Ok(page.and_then(|page| tape_capacity(&page).ok()))
+    }
+
+    /// The densities that the drive knows, or those of the medium in it.
+    pub fn densities(&mut self, of_medium: bool) -> Result<Vec<Density>, CommandError> {
+        const ANSWER_BYTES: u16 = 4096;
+        let mut answer = vec![0; usize::from(ANSWER_BYTES)];
+        let cdb = Cdb::report_density_support(of_medium, ANSWER_BYTES);
+        match if_known(self.device.query(&cdb, &mut answer))? {
+            Some(()) => Ok(Density::parse_all(&answer)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// What the cartridge's memory has from `first` on; empty where there is none.
+    pub fn attributes(&mut self, first: u16) -> Result<Vec<Attribute>, CommandError> {
+        const ANSWER_BYTES: u16 = 8192;
+        let mut answer = vec![0; usize::from(ANSWER_BYTES)];
+        let cdb = Cdb::read_attributes(first, ANSWER_BYTES.into());
+        match if_known(self.device.query(&cdb, &mut answer))? {
+            Some(()) => Ok(Attribute::parse_all(&answer)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Writes texts to the cartridge's memory; returns whether there is one that takes them.
+    pub fn set_attributes(&mut self, texts: &[Attribute]) -> Result<bool, CommandError> {
+        let parameters = Attribute::encode_texts(texts);
+        let bytes = u32::try_from(parameters.len()).expect("attributes are short");
+        let sent = self.device.send(&Cdb::write_attributes(bytes), &parameters);
+        Ok(if_known(sent)?.is_some())
+    }
+
+    /// Where each wrap that holds something ends, as of the load; empty where the drive cannot
+    /// tell (before LTO-7).
+    pub fn wrap_ends(&mut self) -> Result<Vec<WrapEnd>, CommandError> {
+        /// Room for 1365 wraps; LTO-10 has 472.
+        const ANSWER_BYTES: u16 = 16 << 10;
+        if !self
+            .device
+            .may_know(opcode::MAINTENANCE_IN, Some(opcode::READ_END_OF_WRAP.into()))
+        {
+            return Ok(Vec::new());
+        }
+        let mut answer = vec![0; usize::from(ANSWER_BYTES)];
+        let cdb = Cdb::read_end_of_wrap(ANSWER_BYTES.into());
+        match if_known(self.device.query(&cdb, &mut answer))? {
+            Some(()) => Ok(wrap_ends(&answer)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// How many segments the drive can put in order; `None` where it cannot.
+    pub fn order_limits(&mut self) -> Result<Option<SegmentLimits>, CommandError> {
+        let action = Some(opcode::RECOMMENDED_ACCESS_ORDER.into());
+        if !self.device.may_know(opcode::MAINTENANCE_OUT, action) {
+            return Ok(None);
+        }
+        let mut answer = [0; 4];
+        let cdb = Cdb::receive_recommended_order(true, 4);
+        match if_known(self.device.query(&cdb, &mut answer))? {
+            Some(()) => Ok(Some(segment_limits(&answer)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The order in which the drive would read `segments`, by their numbers; `None` where the drive
+    /// cannot say, or not for so many.
+    pub fn recommend(&mut self, segments: &[Segment]) -> Result<Option<Vec<u32>>, CommandError> {
+        let Some(limits) = self.order_limits()? else { return Ok(None) };
+        if segments.len() > usize::from(limits.segments_max) {
+            return Ok(None);
+        }
+        let parameters = segment_list(segments);
+        let bytes = u32::try_from(parameters.len()).expect("the drive limits them");
+        let sent = self.device.send(&Cdb::generate_recommended_order(bytes), &parameters);
+        if if_known(sent)?.is_none() {
+            return Ok(None);
+        }
+        let mut answer = vec![0; parameters.len()];
+        self.device.query(&Cdb::receive_recommended_order(false, bytes), &mut answer)?;
+        let order = recommended_order(&answer)?;
+        // A drive that forgets some has not answered the question.
+        Ok((order.len() == segments.len()).then_some(order))
+    }
+}

@@ -1,0 +1,90 @@
+//! Where a tape stands, and where its wraps end (SSC-4 7.5).
+
+use format::Damaged;
+
+use super::Answer;
+
+/// The block number of READ POSITION's short form; `None` when the drive does not know it.
+pub fn short_position(bytes: &[u8]) -> Result<Option<u64>, Damaged> {
+    const UNKNOWN: u8 = 0x04;
+    let answer = Answer::new(bytes, "position");
+    let known = answer.u8(0)? & UNKNOWN == 0;
+    Ok(known.then_some(u64::from(answer.u32(4)?)))
+}
+
+/// The logical object number of READ POSITION's long form; `None` when the drive does not know it.
+pub fn long_position(bytes: &[u8]) -> Result<Option<u64>, Damaged> {
+    const UNKNOWN: u8 = 0x04;
+    let answer = Answer::new(bytes, "position");
+    let known = answer.u8(0)? & UNKNOWN == 0;
+    Ok(known.then_some(answer.u64(8)?))
+}
+
+/// The end of one wrap of the tape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WrapEnd {
+    pub wrap: u16,
+    /// The last block on it; of the wrap where data end, the block behind the last.
+    pub block: u64,
+}
+
+/// The wraps of partition 0 that hold something, in order (IBM LTO reference, READ END OF WRAP
+/// POSITION, long form).
+pub fn wrap_ends(bytes: &[u8]) -> Result<Vec<WrapEnd>, Damaged> {
+    const DESCRIPTOR_BYTES: usize = 12;
+    let answer = Answer::new(bytes, "wrap ends");
+    let end = 2 + usize::from(answer.u16(0)?);
+    let mut wraps = Vec::new();
+    let mut at = 4;
+    while at + DESCRIPTOR_BYTES <= end {
+        let wrap = answer.u16(at)?;
+        if answer.u16(at + 2)? == 0 {
+            wraps.push(WrapEnd { wrap, block: answer.number(at + 6, 6)? });
+        }
+        at += DESCRIPTOR_BYTES;
+    }
+    if wraps.iter().zip(0..).all(|(end, wrap)| end.wrap == wrap) {
+        Ok(wraps)
+    } else {
+        Err(answer.damaged("wraps are missing or out of order"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_may_be_unknown() {
+        let mut short = [0; 20];
+        short[4..8].copy_from_slice(&77_u32.to_be_bytes());
+        assert_eq!(short_position(&short), Ok(Some(77)));
+        short[0] = 0x04;
+        assert_eq!(short_position(&short), Ok(None));
+        let mut long = [0; 32];
+        long[8..16].copy_from_slice(&(1_u64 << 33).to_be_bytes());
+        assert_eq!(long_position(&long), Ok(Some(1 << 33)));
+        assert!(long_position(&long[..12]).is_err());
+    }
+
+    #[test]
+    fn wraps_come_in_order() {
+        let descriptor = |wrap: u16, partition: u16, block: u64| {
+            let [wrap, partition] = [wrap, partition].map(u16::to_be_bytes);
+            [&wrap[..], &partition, &[0, 0], &block.to_be_bytes()[2..]].concat()
+        };
+        let answer = |descriptors: &[Vec<u8>]| {
+            let body = descriptors.concat();
+            let length = u16::try_from(body.len() + 2).expect("small").to_be_bytes();
+            [&length[..], &[0, 0], &body].concat()
+        };
+        // The first wraps of an LTO-8 volume.
+        let bytes =
+            answer(&[descriptor(0, 0, 207_516), descriptor(0, 1, 9), descriptor(1, 0, 415_522)]);
+        let ends = wrap_ends(&bytes).expect("whole");
+        assert_eq!(ends.iter().map(|end| end.block).collect::<Vec<_>>(), [207_516, 415_522]);
+        assert!(wrap_ends(&bytes[..30]).is_err());
+        assert!(wrap_ends(&answer(&[descriptor(1, 0, 5)])).is_err());
+        assert_eq!(wrap_ends(&answer(&[])), Ok(vec![]));
+    }
+}

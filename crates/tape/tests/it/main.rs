@@ -1,0 +1,3 @@
+//! Drives, volumes and libraries against the emulator, files, and third-party virtual libraries.
+
+mod drive;
