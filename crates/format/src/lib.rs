@@ -1,4 +1,5 @@
-//! The bytes of Holdfast: directory pages, quanta, packs, and lists of a catalogue's blocks.
+//! The bytes of Holdfast: directory pages, quanta, packs, volumes, and lists of a catalogue's
+//! blocks.
 //!
 //! Everything here is pure: bytes in, values out. Every decoder takes bytes from a disk or a peer
 //! and answers with a value or with `Damaged`; it never panics and never allocates more than its
@@ -12,6 +13,7 @@ pub mod pack;
 pub mod page;
 pub mod quantum;
 pub mod stub;
+pub mod volume;
 
 pub use bytes::{Reader, Writer, unzigzag, zigzag};
 pub use damaged::Damaged;

@@ -260,9 +260,11 @@ impl DriveUnit {
         tape.cut(block);
         let used = tape.end().bytes + bytes;
         if used > tape.capacity_bytes {
+            // Where the tape has ended, it stays ended for shorter blocks too.
+            tape.capacity_bytes = tape.end().bytes;
             return Err(Check::OVERFLOW.about(bytes.cast_signed()));
         }
-        Ok(used > tape.capacity_bytes - tape.warning_bytes)
+        Ok(used > tape.capacity_bytes.saturating_sub(tape.warning_bytes))
     }
 
     fn write(&mut self, block: &[u8]) -> Answered {

@@ -32,7 +32,12 @@ const TIMEOUT_MIN: Duration = Duration::from_secs(60);
 pub enum CommandError {
     /// The device says why; see [`Sense::condition`].
     #[error("command {opcode:02x}h: {sense}")]
-    Check { opcode: u8, sense: Sense },
+    Check {
+        opcode: u8,
+        sense: Sense,
+        /// Bytes that were not moved, as far as that can be believed.
+        residual: u64,
+    },
     /// Another host holds the device.
     #[error("command {opcode:02x}h: the device is reserved for another host")]
     Conflict { opcode: u8 },
@@ -164,18 +169,18 @@ impl Device {
     pub fn query(&mut self, cdb: &Cdb, answer: &mut [u8]) -> Result<(), CommandError> {
         self.repeat(cdb, |device| {
             answer.fill(0);
-            device.once(cdb, Transfer::In(answer)).map(drop)
+            device.once(cdb, Transfer::In(answer))
         })
     }
 
     /// Sends a command without data whose effect does not depend on what was before.
     pub fn order(&mut self, cdb: &Cdb) -> Result<(), CommandError> {
-        self.repeat(cdb, |device| device.once(cdb, Transfer::None).map(drop))
+        self.repeat(cdb, |device| device.once(cdb, Transfer::None))
     }
 
     /// Sends parameters.
     pub fn send(&mut self, cdb: &Cdb, parameters: &[u8]) -> Result<(), CommandError> {
-        self.repeat(cdb, |device| device.once(cdb, Transfer::Out(parameters)).map(drop))
+        self.repeat(cdb, |device| device.once(cdb, Transfer::Out(parameters)))
     }
 
     fn repeat(
@@ -198,9 +203,8 @@ impl Device {
         }
     }
 
-    /// Sends a command once, but for a device that is busy and has not begun it. Returns the bytes
-    /// that were not moved, as far as that can be believed.
-    pub fn once(&mut self, cdb: &Cdb, mut transfer: Transfer<'_>) -> Result<u64, CommandError> {
+    /// Sends a command once, but for a device that is busy and has not begun it.
+    pub fn once(&mut self, cdb: &Cdb, mut transfer: Transfer<'_>) -> Result<(), CommandError> {
         let timeout = self.timeout(cdb.opcode());
         for _ in 0..BUSY_MAX {
             let lent = match &mut transfer {
@@ -220,9 +224,9 @@ impl Device {
         Err(CommandError::Status { opcode: cdb.opcode(), status: status::BUSY })
     }
 
-    fn judge(&mut self, opcode: u8, completion: &Completion) -> Result<u64, CommandError> {
+    fn judge(&mut self, opcode: u8, completion: &Completion) -> Result<(), CommandError> {
         match completion.status {
-            status::GOOD => return Ok(completion.residual),
+            status::GOOD => return Ok(()),
             status::CHECK_CONDITION => {}
             status::RESERVATION_CONFLICT => return Err(CommandError::Conflict { opcode }),
             status => return Err(CommandError::Status { opcode, status }),
@@ -230,13 +234,13 @@ impl Device {
         let sense = Sense::parse(&completion.sense)?;
         self.wants_cleaning |= sense.wants_cleaning();
         match sense.condition() {
-            Condition::Recovered => return Ok(completion.residual),
+            Condition::Recovered => return Ok(()),
             Condition::Attention(attention @ (Attention::Reset | Attention::MediumChanged)) => {
                 self.disturbed = Some(attention);
             }
             _ => {}
         }
-        Err(CommandError::Check { opcode, sense })
+        Err(CommandError::Check { opcode, sense, residual: completion.residual })
     }
 
     /// How long a command may take: as the device says, else by what kind of command it is.

@@ -236,21 +236,14 @@ impl Drive {
 
     /// Reads the block at `place`, which is exactly as long as `buffer`.
     fn read_again(&mut self, place: u64, buffer: &mut [u8]) -> Result<(), MediumError> {
-        self.locate(place)?;
+        self.place = None;
+        self.go_to_block(place)?;
         let bytes = u32::try_from(buffer.len()).expect("bounded by the field of READ");
         match self.device.once(&Cdb::read(bytes), Transfer::In(buffer)) {
-            Ok(_) => Ok(()),
+            Ok(()) => Ok(()),
             Err(error) if error.condition() == Some(Condition::EarlyWarning) => Ok(()),
             Err(error) => Err(self.lost_track(error)),
         }
-    }
-
-    /// The length of a block that is not `asked` bytes long.
-    fn block_bytes(error: &CommandError, asked: usize) -> usize {
-        let CommandError::Check { sense, .. } = error else { return asked };
-        let less = sense.information.unwrap_or(0);
-        let bytes = i64::try_from(asked).unwrap_or(i64::MAX).saturating_sub(less);
-        usize::try_from(bytes).unwrap_or(0)
     }
 
     /// Reads a block whose length differs from the buffer's.
@@ -260,12 +253,19 @@ impl Drive {
         error: &CommandError,
         buffer: &mut [u8],
     ) -> Result<Found, MediumError> {
-        let bytes = Self::block_bytes(error, buffer.len());
+        let CommandError::Check { sense, residual, .. } = error else {
+            return Ok(Found::Block { bytes: buffer.len() });
+        };
+        let asked = i64::try_from(buffer.len()).expect("bounded by the field of READ");
+        let bytes = asked.saturating_sub(sense.information.unwrap_or(0));
+        let bytes = usize::try_from(bytes).unwrap_or(0);
         if bytes > buffer.len() {
             return Ok(Found::LongBlock { bytes });
         }
-        // One target sends as many bytes as it should leave out: what is missing is read again.
-        if bytes > buffer.len() - bytes {
+        // There is a target that sends as many bytes as it should leave out. Where not all may
+        // have come, by whatever count, they are read again.
+        let moved = buffer.len().saturating_sub(usize::try_from(*residual).unwrap_or(0));
+        if moved < bytes {
             self.read_again(place, &mut buffer[..bytes])?;
         }
         Ok(Found::Block { bytes })
@@ -296,11 +296,15 @@ impl Medium for Drive {
         self.here()
     }
 
+    fn distrust(&mut self) {
+        self.place = None;
+    }
+
     fn read(&mut self, buffer: &mut [u8]) -> Result<Found, MediumError> {
         let place = self.here()?;
         let bytes = u32::try_from(buffer.len()).expect("bounded by the field of READ");
         let found = match self.device.once(&Cdb::read(bytes), Transfer::In(buffer)) {
-            Ok(_) => Found::Block { bytes: buffer.len() },
+            Ok(()) => Found::Block { bytes: buffer.len() },
             Err(error) => match error.condition() {
                 Some(Condition::EarlyWarning) => Found::Block { bytes: buffer.len() },
                 Some(Condition::IncorrectLength) => self.other_length(place, &error, buffer)?,

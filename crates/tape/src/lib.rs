@@ -9,6 +9,8 @@
 
 pub mod device;
 pub mod drive;
+pub mod file_volume;
 pub mod medium;
 pub mod scsi;
 pub mod transport;
+pub mod volume;

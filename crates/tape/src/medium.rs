@@ -84,6 +84,9 @@ pub trait Medium: Send {
     /// Where the next read or write takes place.
     fn position(&mut self) -> Result<u64, MediumError>;
 
+    /// Takes notice that what was read does not belong where the medium says that it stands.
+    fn distrust(&mut self);
+
     /// Reads a block into `buffer`; the rest of it is undefined.
     fn read(&mut self, buffer: &mut [u8]) -> Result<Found, MediumError>;
 
@@ -117,6 +120,9 @@ impl<M: Medium + ?Sized> Medium for &mut M {
     }
     fn position(&mut self) -> Result<u64, MediumError> {
         (**self).position()
+    }
+    fn distrust(&mut self) {
+        (**self).distrust();
     }
     fn read(&mut self, buffer: &mut [u8]) -> Result<Found, MediumError> {
         (**self).read(buffer)

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
+use format::volume::{
+    BlockHeader, BlockKind, HEADER_BYTES, Index, Label, ObjectId, Part, VolumeId, VolumeName,
+};
 use format::{pack, page, quantum};
 use model::{
     Attributes, ChunkDigest, ChunkRange, ClassId, DomainId, Extent, Kind, Name, Object, PackNumber,
@@ -121,4 +124,46 @@ fn catalog_copies() {
     };
     check("catalog-copy", &copy.encode());
     assert_eq!(CatalogCopy::decode(&copy.encode()), Ok(copy));
+}
+
+#[test]
+fn volumes() {
+    let label = Label {
+        volume: VolumeId([9; 16]),
+        name: VolumeName::new("A00001L8").expect("a name"),
+        pool: "tape".to_owned(),
+        labelled: ServerTime(1_760_000_000_000_001),
+        sequence: 300,
+        block_bytes: 512 << 10,
+    };
+    check("volume-label", &label.encode());
+    assert_eq!(Label::decode(&label.encode()), Ok(label.clone()));
+    let mut block = vec![0; HEADER_BYTES];
+    block.extend(b"payload");
+    let header = BlockHeader {
+        kind: BlockKind::Object,
+        is_last: true,
+        volume: label.volume,
+        position: 77,
+        object: ObjectId(*b"0123456789abcdef"),
+        sequence: 3,
+        offset: 1_500_000,
+        object_sequence: 12,
+    };
+    header.seal(&mut block);
+    check("volume-block", &block);
+    let part = Part {
+        object: header.object,
+        object_sequence: 12,
+        position: 74,
+        block_count: 4,
+        first_sequence: 0,
+        offset: 0,
+        bytes: 1_500_007,
+        is_last: true,
+    };
+    let rest = Part { position: 79, object_sequence: 13, is_last: false, ..part };
+    let index = Index { session: 2, previous: Some(40), parts: vec![part, rest] };
+    check("volume-index", &index.encode());
+    assert_eq!(Index::decode(&index.encode()), Ok(index));
 }

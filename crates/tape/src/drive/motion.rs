@@ -76,18 +76,25 @@ impl Drive {
     }
 
     /// Goes to `block` by skipping all but the last thing in front of it, and reading that: one
-    /// target calls arriving exactly at the end an error.
+    /// target calls arriving exactly at the end an error. What cannot be read is skipped.
     fn space_from_beginning(&mut self, block: u64) -> Result<(), MediumError> {
+        self.skip_from_beginning(block - 1, block)?;
+        match self.peek() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(MediumError::EndOfData { position: block }),
+            Err(MediumError::Damaged { .. }) => self.skip_from_beginning(block, block),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Skips `count` blocks and filemarks, on the way to `block`.
+    fn skip_from_beginning(&mut self, count: u64, block: u64) -> Result<(), MediumError> {
         self.go_to_beginning()?;
-        let mut left = block - 1;
+        let mut left = count;
         while left > 0 {
-            let step = left.min(SPACE_6_MAX);
-            left -= self.space_blocks(step, block)?;
+            left -= self.space_blocks(left.min(SPACE_6_MAX), block)?;
         }
-        match self.peek()? {
-            true => Ok(()),
-            false => Err(MediumError::EndOfData { position: block }),
-        }
+        Ok(())
     }
 
     /// Skips up to `step` blocks and filemarks; returns how many. A drive that stops at a filemark
@@ -111,7 +118,7 @@ impl Drive {
     fn peek(&mut self) -> Result<bool, MediumError> {
         let mut buffer = [0; PEEK_BYTES as usize];
         match self.device.once(&Cdb::read(PEEK_BYTES), Transfer::In(&mut buffer)) {
-            Ok(_) => Ok(true),
+            Ok(()) => Ok(true),
             Err(error) => match error.condition() {
                 Some(
                     Condition::IncorrectLength | Condition::Filemark | Condition::EarlyWarning,
@@ -207,10 +214,10 @@ impl Drive {
     pub(super) fn wrote(
         &mut self,
         place: u64,
-        result: Result<u64, CommandError>,
+        result: Result<(), CommandError>,
     ) -> Result<Written, MediumError> {
         let written = match result {
-            Ok(_) => Written::Whole,
+            Ok(()) => Written::Whole,
             Err(CommandError::Check { sense, .. })
                 if sense.condition() == Condition::EarlyWarning && !sense.deferred =>
             {

@@ -1,0 +1,474 @@
+//! A volume: the blocks on a tape, or in a file that stands for one.
+//!
+//! ```text
+//! label | objects, a filemark behind each group | index | objects ... | index
+//!       ^ filemark                      filemark ^     ^ filemark
+//!
+//! every block   offset  bytes  field
+//!                    0      8  magic "HFBLK001"
+//!                    8      1  kind: 1 label, 2 object, 3 index
+//!                    9      1  flags: 1 for the last block of the object or index
+//!                   10      2  zero
+//!                   12      4  payload bytes
+//!                   16     16  identity of the volume
+//!                   32      8  position on the volume
+//!                   40     16  identity of the object; zero in label and index
+//!                   56      8  sequence of the block in its object or index, from 0
+//!                   64      8  offset in the object of the payload's first byte
+//!                   72      4  sequence of the object on the volume, from 1; of an index, that
+//!                              of the last object in front of it; zero in the label
+//!                   76      4  zero
+//!                   80      8  xxh3-64 of the payload
+//!                   88      8  xxh3-64 of bytes 0..88
+//!                   96         payload
+//! ```
+//!
+//! All integers are little-endian. What a medium returns behind the payload is not looked at: there
+//! are drives that do not tell the length of a short block.
+
+use std::fmt;
+
+use model::ServerTime;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{Damaged, Reader, Writer};
+
+/// Bytes in front of a block's payload.
+pub const HEADER_BYTES: usize = 96;
+/// The smallest block that objects are written in.
+pub const BLOCK_BYTES_MIN: u32 = 4 << 10;
+/// What a volume is written in unless told otherwise: all LTO drives take it.
+pub const BLOCK_BYTES_DEFAULT: u32 = 512 << 10;
+/// The largest block: READ(6) and WRITE(6) have 24 bits for it.
+pub const BLOCK_BYTES_MAX: u32 = (16 << 20) - 1;
+const MAGIC: [u8; 8] = *b"HFBLK001";
+const FLAG_LAST: u8 = 1;
+const LABEL_VERSION: u8 = 1;
+const INDEX_VERSION: u8 = 1;
+const NAME_BYTES_MAX: usize = 32;
+
+/// The name of a volume, which is its barcode: 1 to 32 letters, digits, `.`, `-` or `_`, of which
+/// the first is a letter or digit.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct VolumeName(String);
+
+/// Why a string cannot name a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "a volume name has 1 to 32 letters, digits, '.', '-' or '_' and starts with a letter or digit"
+)]
+pub struct VolumeNameError;
+
+impl VolumeName {
+    /// Parses `name`.
+    pub fn new(name: &str) -> Result<Self, VolumeNameError> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let starts_well = name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);
+        if starts_well && name.len() <= NAME_BYTES_MAX && name.bytes().all(allowed) {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(VolumeNameError)
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for VolumeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What tells a volume from all others, also from itself before it was labelled again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct VolumeId(pub [u8; 16]);
+
+/// An object on volumes, as its owner numbers it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ObjectId(pub [u8; 16]);
+
+/// What a block holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BlockKind {
+    Label,
+    Object,
+    Index,
+}
+
+impl BlockKind {
+    fn code(self) -> u8 {
+        match self {
+            Self::Label => 1,
+            Self::Object => 2,
+            Self::Index => 3,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Self> {
+        [Self::Label, Self::Object, Self::Index]
+            .into_iter()
+            .find(|kind| kind.code() == code)
+    }
+}
+
+/// What is in front of every block's payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockHeader {
+    pub kind: BlockKind,
+    pub is_last: bool,
+    pub volume: VolumeId,
+    pub position: u64,
+    pub object: ObjectId,
+    pub sequence: u64,
+    pub offset: u64,
+    pub object_sequence: u32,
+}
+
+impl BlockHeader {
+    /// Writes the header into the first [`HEADER_BYTES`] of `block`, of which the rest is payload.
+    pub fn seal(&self, block: &mut [u8]) {
+        let (head, payload) = block.split_at_mut(HEADER_BYTES);
+        let payload_bytes = u32::try_from(payload.len()).expect("bounded by BLOCK_BYTES_MAX");
+        head[..8].copy_from_slice(&MAGIC);
+        head[8] = self.kind.code();
+        head[9] = if self.is_last { FLAG_LAST } else { 0 };
+        head[10..12].fill(0);
+        head[12..16].copy_from_slice(&payload_bytes.to_le_bytes());
+        head[16..32].copy_from_slice(&self.volume.0);
+        head[32..40].copy_from_slice(&self.position.to_le_bytes());
+        head[40..56].copy_from_slice(&self.object.0);
+        head[56..64].copy_from_slice(&self.sequence.to_le_bytes());
+        head[64..72].copy_from_slice(&self.offset.to_le_bytes());
+        head[72..76].copy_from_slice(&self.object_sequence.to_le_bytes());
+        head[76..80].fill(0);
+        head[80..88].copy_from_slice(&xxh3_64(payload).to_le_bytes());
+        let checksum = xxh3_64(&head[..88]);
+        head[88..].copy_from_slice(&checksum.to_le_bytes());
+        debug_assert_eq!(Self::open(block).map(|(header, _)| header), Ok(*self));
+    }
+
+    /// Parses a block; returns its payload too. What lies behind the payload is left.
+    pub fn open(block: &[u8]) -> Result<(Self, &[u8]), Damaged> {
+        let mut reader = Reader::new(block, "volume block");
+        if reader.array()? != MAGIC {
+            return Err(reader.damaged("no magic number"));
+        }
+        let kind = BlockKind::from_code(reader.u8()?);
+        let flags = reader.u8()?;
+        reader.raw(2)?;
+        let payload_bytes = reader.u32()? as usize;
+        let volume = VolumeId(reader.array()?);
+        let position = reader.u64()?;
+        let object = ObjectId(reader.array()?);
+        let sequence = reader.u64()?;
+        let offset = reader.u64()?;
+        let object_sequence = reader.u32()?;
+        reader.raw(4)?;
+        let payload_checksum = reader.u64()?;
+        if reader.u64()? != xxh3_64(&block[..88]) {
+            return Err(reader.damaged("the header's checksum differs"));
+        }
+        let payload = reader.raw(payload_bytes)?;
+        if xxh3_64(payload) != payload_checksum {
+            return Err(reader.damaged("the checksum differs"));
+        }
+        let kind = kind.ok_or(reader.damaged("unknown kind"))?;
+        let is_last = flags & FLAG_LAST != 0;
+        let header =
+            Self { kind, is_last, volume, position, object, sequence, offset, object_sequence };
+        Ok((header, payload))
+    }
+}
+
+/// What the first block of a volume says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Label {
+    pub volume: VolumeId,
+    pub name: VolumeName,
+    /// The pool that the volume belongs to.
+    pub pool: String,
+    pub labelled: ServerTime,
+    /// Of the volumes of the pool, in the order in which they were labelled.
+    pub sequence: u64,
+    /// The largest block on the volume.
+    pub block_bytes: u32,
+}
+
+impl Label {
+    /// The first block.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.raw(&[0; HEADER_BYTES]);
+        writer.u8(LABEL_VERSION);
+        writer.string(self.name.as_str().as_bytes());
+        writer.string(self.pool.as_bytes());
+        writer.raw(&self.labelled.0.to_le_bytes());
+        writer.varint(self.sequence);
+        writer.varint(self.block_bytes.into());
+        let mut block = writer.finish();
+        let header = BlockHeader {
+            kind: BlockKind::Label,
+            is_last: true,
+            volume: self.volume,
+            position: 0,
+            object: ObjectId([0; 16]),
+            sequence: 0,
+            offset: 0,
+            object_sequence: 0,
+        };
+        header.seal(&mut block);
+        assert_eq!(Self::decode(&block).as_ref(), Ok(self));
+        block
+    }
+
+    pub fn decode(block: &[u8]) -> Result<Self, Damaged> {
+        let (header, payload) = BlockHeader::open(block)?;
+        let mut reader = Reader::new(payload, "volume label");
+        if (header.kind, header.position) != (BlockKind::Label, 0) {
+            return Err(reader.damaged("it is another kind of block"));
+        }
+        if reader.u8()? != LABEL_VERSION {
+            return Err(reader.damaged("unknown version"));
+        }
+        let text = |bytes| std::str::from_utf8(bytes).unwrap_or("");
+        let name = VolumeName::new(text(reader.string()?));
+        let pool = text(reader.string()?).to_owned();
+        let labelled = ServerTime(reader.u64()?.cast_signed());
+        let sequence = reader.varint()?;
+        let block_bytes = reader.number()?;
+        reader.end()?;
+        if !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes) {
+            return Err(reader.damaged("the block size is out of range"));
+        }
+        let name = name.map_err(|_| reader.damaged("the name cannot be one"))?;
+        Ok(Self { volume: header.volume, name, pool, labelled, sequence, block_bytes })
+    }
+}
+
+/// What a first block that is not ours is taken for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Foreign {
+    Ltfs,
+    /// ANSI X3.27, ISO 1001: the labels of most backup systems.
+    AnsiLabel,
+    /// The same in EBCDIC.
+    IbmLabel,
+    Tar,
+    Cpio,
+    Unknown,
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ltfs => "an LTFS volume",
+            Self::AnsiLabel => "a volume with an ANSI label",
+            Self::IbmLabel => "a volume with an IBM standard label",
+            Self::Tar => "a tar archive",
+            Self::Cpio => "a cpio archive",
+            Self::Unknown => "something unknown",
+        })
+    }
+}
+
+impl Foreign {
+    /// What `block` is; `None` when it has our magic number, damaged or not.
+    pub fn of(block: &[u8]) -> Option<Self> {
+        const TAR_MAGIC_AT: usize = 257;
+        let starts = |magic: &[u8]| block.starts_with(magic);
+        let at = |offset: usize, magic: &[u8]| {
+            block.get(offset..).is_some_and(|rest| rest.starts_with(magic))
+        };
+        if starts(&MAGIC) {
+            return None;
+        }
+        Some(match () {
+            // LTFS format specification, VOL1 label: implementation identifier.
+            () if starts(b"VOL1") && at(24, b"LTFS") => Self::Ltfs,
+            () if starts(b"VOL1") => Self::AnsiLabel,
+            () if starts(&[0xe5, 0xd6, 0xd3, 0xf1]) => Self::IbmLabel,
+            () if at(TAR_MAGIC_AT, b"ustar") => Self::Tar,
+            () if starts(b"07070") || starts(&[0xc7, 0x71]) => Self::Cpio,
+            () => Self::Unknown,
+        })
+    }
+}
+
+/// An object on a volume, or as much of it as fitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    pub object: ObjectId,
+    /// Of the object on the volume, from 1.
+    pub object_sequence: u32,
+    /// Of the first block.
+    pub position: u64,
+    pub block_count: u64,
+    /// Of the first block in its object; more than 0 when the object began on another volume.
+    pub first_sequence: u64,
+    /// Of the first byte in its object.
+    pub offset: u64,
+    pub bytes: u64,
+    /// Whether the object ends here. Else it goes on on another volume, or nowhere.
+    pub is_last: bool,
+}
+
+/// The parts that were written between two indexes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Index {
+    /// Counted from 1.
+    pub session: u32,
+    /// Where the index in front begins.
+    pub previous: Option<u64>,
+    /// In the order in which they lie.
+    pub parts: Vec<Part>,
+}
+
+impl Index {
+    /// What the blocks of the index hold together. Each of them has in front the position of the
+    /// first one.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.u8(INDEX_VERSION);
+        writer.varint(self.session.into());
+        writer.varint(self.previous.map_or(0, |position| position + 1));
+        writer.varint(self.parts.len() as u64);
+        let mut before = 0;
+        for part in &self.parts {
+            writer.raw(&part.object.0);
+            writer.varint(part.object_sequence.into());
+            writer.varint(part.position - before);
+            writer.varint(part.block_count);
+            writer.varint(part.first_sequence);
+            writer.varint(part.offset);
+            writer.varint(part.bytes);
+            writer.u8(u8::from(part.is_last));
+            before = part.position;
+        }
+        let bytes = writer.finish();
+        debug_assert_eq!(Self::decode(&bytes).as_ref(), Ok(self));
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+        let mut reader = Reader::new(bytes, "volume index");
+        if reader.u8()? != INDEX_VERSION {
+            return Err(reader.damaged("unknown version"));
+        }
+        let session = reader.number()?;
+        let previous = reader.varint()?.checked_sub(1);
+        let count = reader.count()?;
+        let mut parts = Vec::new();
+        let mut before = 0_u64;
+        for _ in 0..count {
+            let object = ObjectId(reader.array()?);
+            let object_sequence = reader.number()?;
+            let position = before.checked_add(reader.varint()?);
+            let position = position.ok_or(reader.damaged("a position is out of range"))?;
+            before = position;
+            parts.push(Part {
+                object,
+                object_sequence,
+                position,
+                block_count: reader.varint()?,
+                first_sequence: reader.varint()?,
+                offset: reader.varint()?,
+                bytes: reader.varint()?,
+                is_last: reader.u8()? != 0,
+            });
+        }
+        reader.end()?;
+        Ok(Self { session, previous, parts })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> BlockHeader {
+        BlockHeader {
+            kind: BlockKind::Object,
+            is_last: true,
+            volume: VolumeId([1; 16]),
+            position: 99,
+            object: ObjectId([2; 16]),
+            sequence: 3,
+            offset: 1 << 40,
+            object_sequence: 4,
+        }
+    }
+
+    fn block() -> Vec<u8> {
+        let mut block = vec![7; HEADER_BYTES + 10];
+        header().seal(&mut block);
+        block
+    }
+
+    #[test]
+    fn what_lies_behind_a_block_does_not_matter_and_all_else_does() {
+        let mut block = block();
+        block.extend([0xff; 30]);
+        assert_eq!(BlockHeader::open(&block), Ok((header(), &[7; 10][..])));
+        for at in 0..(HEADER_BYTES + 10) * 8 {
+            let mut damaged = block.clone();
+            damaged[at / 8] ^= 1 << (at % 8);
+            assert!(BlockHeader::open(&damaged).is_err(), "bit {at}");
+        }
+        for end in 0..HEADER_BYTES + 10 {
+            assert!(BlockHeader::open(&block[..end]).is_err(), "cut at {end}");
+        }
+    }
+
+    #[track_caller]
+    fn check_foreign(at: usize, magic: &[u8], expected: Option<Foreign>) {
+        let mut block = vec![0; 512];
+        block[at..at + magic.len()].copy_from_slice(magic);
+        assert_eq!(Foreign::of(&block), expected);
+    }
+
+    #[test]
+    fn other_peoples_volumes_are_recognised() {
+        check_foreign(0, b"VOL1A00001L             LTFS", Some(Foreign::Ltfs));
+        check_foreign(0, b"VOL1A00001", Some(Foreign::AnsiLabel));
+        check_foreign(0, &[0xe5, 0xd6, 0xd3, 0xf1], Some(Foreign::IbmLabel));
+        check_foreign(257, b"ustar\0", Some(Foreign::Tar));
+        check_foreign(0, b"070701", Some(Foreign::Cpio));
+        check_foreign(0, b"BB02", Some(Foreign::Unknown));
+        check_foreign(0, &MAGIC, None);
+        assert_eq!(Foreign::of(b""), Some(Foreign::Unknown));
+    }
+
+    #[test]
+    fn indexes_survive_and_damaged_ones_are_refused() {
+        let part = Part {
+            object: ObjectId([5; 16]),
+            object_sequence: 1,
+            position: 2,
+            block_count: 10,
+            first_sequence: 0,
+            offset: 0,
+            bytes: 5_000_000,
+            is_last: true,
+        };
+        let later = Part { position: 40, object_sequence: 2, is_last: false, ..part };
+        let index = Index { session: 2, previous: Some(0), parts: vec![part, later] };
+        let bytes = index.encode();
+        assert_eq!(Index::decode(&bytes), Ok(index));
+        for end in 0..bytes.len() {
+            assert!(Index::decode(&bytes[..end]).is_err());
+        }
+    }
+
+    #[test]
+    fn names_are_plain() {
+        for good in ["A00001L8", "a", "CLN001L1", "pool-1_7.x"] {
+            assert_eq!(VolumeName::new(good).map(|name| name.to_string()), Ok(good.to_owned()));
+        }
+        for bad in ["", ".", "-a", "a/b", "a b", &"n".repeat(33)] {
+            assert_eq!(VolumeName::new(bad), Err(VolumeNameError));
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Reading a volume: its objects, and what it holds at all.
+
+use std::io::Write;
+
+use format::Damaged;
+use format::volume::{BlockHeader, BlockKind, HEADER_BYTES, Index, Label, Part, VolumeId};
+
+use super::{VolumeError, read_label};
+use crate::medium::{Found, Medium, MediumError};
+
+/// What a volume holds.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Listing {
+    /// In the order in which they lie.
+    pub parts: Vec<Part>,
+    /// Positions that could not be read; only where there was no index to go by.
+    pub damaged: Vec<u64>,
+}
+
+/// The end of a volume, as its next writer has to know it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Tail {
+    /// Of the last index; 0 where there is none.
+    pub(crate) session: u32,
+    pub(crate) last_index: Option<u64>,
+    pub(crate) object_sequence: u32,
+    /// Whole parts behind the last index.
+    pub(crate) unindexed: Vec<Part>,
+}
+
+/// What lies at a place.
+enum Next {
+    Block(BlockHeader),
+    Filemark,
+    EndOfData,
+}
+
+/// A volume that is being read.
+pub struct VolumeReader<M: Medium> {
+    medium: M,
+    label: Label,
+    /// As long as the largest block of the volume.
+    buffer: Vec<u8>,
+}
+
+impl<M: Medium> VolumeReader<M> {
+    /// Reads the label; it must be that of `expected`, if that is given.
+    pub fn open(mut medium: M, expected: Option<VolumeId>) -> Result<Self, VolumeError> {
+        let label = read_label(&mut medium)?;
+        if expected.is_some_and(|expected| expected != label.volume) {
+            return Err(VolumeError::Another { found: label.name });
+        }
+        if label.block_bytes > medium.block_bytes_max() {
+            let why = "its blocks are larger than the drive or the way to it takes";
+            let source = Damaged { what: "volume label", why };
+            return Err(VolumeError::Damaged { position: 0, source });
+        }
+        let buffer = vec![0; label.block_bytes as usize];
+        Ok(Self { medium, label, buffer })
+    }
+
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// The medium, wherever it stands.
+    pub fn into_medium(self) -> M {
+        self.medium
+    }
+
+    pub(crate) fn into_parts(self) -> (M, Label) {
+        (self.medium, self.label)
+    }
+
+    /// Reads what comes next and checks that it is where it says; a block's payload is in the
+    /// buffer, behind the header.
+    fn next(&mut self) -> Result<Next, VolumeError> {
+        let position = self.medium.position()?;
+        // A header that was left from the block before could be taken for this one's.
+        self.buffer[..HEADER_BYTES].fill(0);
+        let bytes = match self.medium.read(&mut self.buffer)? {
+            Found::Block { bytes } => bytes,
+            Found::LongBlock { .. } => {
+                let source =
+                    Damaged { what: "volume block", why: "it is longer than the label says" };
+                return Err(VolumeError::Damaged { position, source });
+            }
+            Found::Filemark => return Ok(Next::Filemark),
+            Found::EndOfData => return Ok(Next::EndOfData),
+        };
+        let opened = BlockHeader::open(&self.buffer[..bytes]);
+        let (header, _) = opened.map_err(|source| VolumeError::Damaged { position, source })?;
+        if header.volume != self.label.volume || header.position != position {
+            return Err(self.wrong_place(position));
+        }
+        Ok(Next::Block(header))
+    }
+
+    fn wrong_place(&mut self, wanted: u64) -> VolumeError {
+        self.medium.distrust();
+        VolumeError::WrongPlace { wanted }
+    }
+
+    fn payload(&self) -> &[u8] {
+        let (_, payload) = BlockHeader::open(&self.buffer).expect("checked when it was read");
+        payload
+    }
+
+    /// Writes the bytes of `part` to `sink`.
+    ///
+    /// What has been written before an error is right; a block is handed over only when it is
+    /// proved to be the right one and whole.
+    pub fn read(&mut self, part: &Part, sink: &mut dyn Write) -> Result<(), VolumeError> {
+        self.medium.locate(part.position)?;
+        let mut offset = part.offset;
+        for sequence in
+            (part.first_sequence..).take(usize::try_from(part.block_count).unwrap_or(usize::MAX))
+        {
+            let position = self.medium.position()?;
+            let Next::Block(header) = self.next()? else {
+                return Err(MediumError::EndOfData { position }.into());
+            };
+            let belongs = header.kind == BlockKind::Object
+                && header.object == part.object
+                && (header.sequence, header.offset) == (sequence, offset);
+            if !belongs {
+                return Err(self.wrong_place(position));
+            }
+            let payload = self.payload();
+            offset += payload.len() as u64;
+            sink.write_all(payload).map_err(VolumeError::Handover)?;
+        }
+        if offset == part.offset + part.bytes {
+            Ok(())
+        } else {
+            let source = Damaged { what: "object", why: "it is not as long as the index says" };
+            Err(VolumeError::Damaged { position: part.position, source })
+        }
+    }
+
+    /// Everything on the volume, by its indexes, or where they are missing or damaged by reading
+    /// all of it.
+    pub fn list(&mut self) -> Result<Listing, VolumeError> {
+        match self.list_by_index() {
+            Ok(Some(listing)) => Ok(listing),
+            Ok(None) | Err(VolumeError::Damaged { .. } | VolumeError::WrongPlace { .. }) => {
+                self.scan()
+            }
+            Err(VolumeError::Medium(MediumError::Damaged { .. })) => self.scan(),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn list_by_index(&mut self) -> Result<Option<Listing>, VolumeError> {
+        let Some(mut first) = self.last_index()? else { return Ok(None) };
+        let mut parts = Vec::new();
+        loop {
+            let (index, _) = self.read_index(first)?;
+            parts.extend(index.parts.into_iter().rev());
+            match index.previous {
+                // An index that names a later one would lead in circles.
+                Some(previous) if previous < first => first = previous,
+                Some(_) => return Ok(None),
+                None => break,
+            }
+        }
+        parts.reverse();
+        Ok(Some(Listing { parts, damaged: Vec::new() }))
+    }
+
+    /// The position of the first block of the index that the volume ends with, if it does.
+    fn last_index(&mut self) -> Result<Option<u64>, VolumeError> {
+        if !self.medium.locate_last_block()? {
+            return Ok(None);
+        }
+        let Next::Block(header) = self.next()? else { return Ok(None) };
+        if header.kind != BlockKind::Index || !header.is_last {
+            return Ok(None);
+        }
+        let first = self.payload().first_chunk().copied().map(u64::from_le_bytes);
+        Ok(first.filter(|&first| first <= header.position))
+    }
+
+    /// The index at `first`, and the sequence of the last object in front of it.
+    fn read_index(&mut self, first: u64) -> Result<(Index, u32), VolumeError> {
+        const POSITION_BYTES: usize = 8;
+        let damaged = |why| {
+            let source = Damaged { what: "volume index", why };
+            VolumeError::Damaged { position: first, source }
+        };
+        self.medium.locate(first)?;
+        let mut bytes = Vec::new();
+        for sequence in 0.. {
+            let Next::Block(header) = self.next()? else { return Err(damaged("it has no end")) };
+            if header.kind != BlockKind::Index || header.sequence != sequence {
+                return Err(damaged("its blocks are out of order"));
+            }
+            bytes.extend(self.payload().get(POSITION_BYTES..).unwrap_or(&[]));
+            if header.is_last {
+                let decoded = Index::decode(&bytes);
+                let index =
+                    decoded.map_err(|source| VolumeError::Damaged { position: first, source })?;
+                return Ok((index, header.object_sequence));
+            }
+        }
+        unreachable!("the sequence has no end")
+    }
+
+    /// What the next writer has to know.
+    pub(crate) fn tail(&mut self) -> Result<Tail, VolumeError> {
+        let indexed = match self.last_index() {
+            Ok(Some(first)) => Some(first),
+            Ok(None) | Err(VolumeError::Damaged { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let Some(first) = indexed else { return Ok(self.walk()?.tail) };
+        let (index, object_sequence) = self.read_index(first)?;
+        Ok(Tail {
+            session: index.session,
+            last_index: Some(first),
+            object_sequence,
+            unindexed: Vec::new(),
+        })
+    }
+
+    /// Reads the whole volume from the front. Costs as long as that takes.
+    pub fn scan(&mut self) -> Result<Listing, VolumeError> {
+        Ok(self.walk()?.listing)
+    }
+
+    fn walk(&mut self) -> Result<Walk, VolumeError> {
+        let mut walk = Walk::default();
+        self.medium.rewind()?;
+        loop {
+            let position = self.medium.position()?;
+            match self.next() {
+                Ok(Next::Block(header)) => {
+                    let payload_bytes = self.payload().len() as u64;
+                    let is_first_of_index = header.kind == BlockKind::Index && header.sequence == 0;
+                    walk.take(&header, payload_bytes);
+                    if is_first_of_index {
+                        walk.index_begins(position, self.index_session());
+                    }
+                }
+                Ok(Next::Filemark) => {}
+                Ok(Next::EndOfData) => {
+                    walk.end_part(false);
+                    return Ok(walk);
+                }
+                Err(VolumeError::Damaged { .. }) => walk.damaged(position),
+                Err(VolumeError::Medium(MediumError::Damaged { position })) => {
+                    walk.damaged(position);
+                    // Only tapes go on behind what they cannot read, where positions count blocks.
+                    self.medium.locate(position + 1)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The session of the index whose first block is in the buffer.
+    fn index_session(&self) -> Option<u32> {
+        const POSITION_AND_VERSION_BYTES: usize = 9;
+        let payload = self.payload().get(POSITION_AND_VERSION_BYTES..)?;
+        format::Reader::new(payload, "volume index").number().ok()
+    }
+}
+
+/// A volume read from the front, as far as it has been read.
+#[derive(Default)]
+struct Walk {
+    listing: Listing,
+    tail: Tail,
+    open: Option<Part>,
+}
+
+impl Walk {
+    fn take(&mut self, header: &BlockHeader, payload_bytes: u64) {
+        self.tail.object_sequence = self.tail.object_sequence.max(header.object_sequence);
+        let goes_on = self.open.is_some_and(|part| {
+            (part.object, part.object_sequence) == (header.object, header.object_sequence)
+                && part.first_sequence + part.block_count == header.sequence
+        });
+        if !goes_on {
+            self.end_part(false);
+        }
+        if header.kind != BlockKind::Object {
+            return;
+        }
+        let part = self.open.get_or_insert(Part {
+            object: header.object,
+            object_sequence: header.object_sequence,
+            position: header.position,
+            block_count: 0,
+            first_sequence: header.sequence,
+            offset: header.offset,
+            bytes: 0,
+            is_last: false,
+        });
+        part.block_count += 1;
+        part.bytes += payload_bytes;
+        if header.is_last {
+            self.end_part(true);
+        }
+    }
+
+    fn end_part(&mut self, is_last: bool) {
+        if let Some(part) = self.open.take() {
+            let part = Part { is_last, ..part };
+            self.listing.parts.push(part);
+            self.tail.unindexed.extend(is_last.then_some(part));
+        }
+    }
+
+    fn index_begins(&mut self, position: u64, session: Option<u32>) {
+        self.tail.last_index = Some(position);
+        self.tail.session = session.unwrap_or(self.tail.session + 1);
+        self.tail.unindexed.clear();
+    }
+
+    fn damaged(&mut self, position: u64) {
+        self.end_part(false);
+        self.listing.damaged.push(position);
+    }
+}
