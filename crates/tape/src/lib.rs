@@ -7,9 +7,11 @@
 //!       scsi      commands and answers as bytes; transport: SG_IO, iSCSI, or an emulator
 //! ```
 
+pub mod changer;
 pub mod device;
 pub mod drive;
 pub mod file_volume;
+pub mod library;
 pub mod medium;
 pub mod scsi;
 pub mod transport;

@@ -1,0 +1,143 @@
+//! A medium changer: its elements, and the robot that moves media between them (SMC-3).
+
+use crate::device::{CommandError, Device, Identity};
+use crate::scsi::{
+    Cdb, Condition, DeviceKind, Element, ElementAddresses, ElementKind, ElementRange, Refusal, Run,
+    elements, elements_answer_bytes,
+};
+use crate::transport::ScsiTransport;
+
+/// Elements asked for at once: the answer stays below 128 KiB, which every bus adapter takes.
+const ELEMENTS_AT_ONCE: u16 = 512;
+
+/// Why a medium was not moved, or the elements are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangerError {
+    /// Take the inventory again.
+    #[error("element {from} is empty")]
+    Empty { from: u16 },
+    /// Choose another element; take the inventory again.
+    #[error("element {to} is full")]
+    Full { to: u16 },
+    /// Unload the drive first.
+    #[error("the medium in element {from} is held")]
+    Held { from: u16 },
+    /// The library needs a person.
+    #[error("the robot fails")]
+    Robot(#[source] CommandError),
+    #[error("the changer does not do what it should")]
+    Device(#[from] CommandError),
+}
+
+/// A changer.
+pub struct Changer {
+    device: Device,
+    identity: Identity,
+    addresses: ElementAddresses,
+    /// Whether it names its drives; found out by asking.
+    names_drives: bool,
+}
+
+impl Changer {
+    /// Takes over the changer behind `transport`.
+    pub fn open(transport: Box<dyn ScsiTransport>) -> Result<Self, CommandError> {
+        const ADDRESSES_PAGE: u8 = 0x1d;
+        let mut device = Device::open(transport)?;
+        let identity = device.identity()?;
+        if identity.inquiry.kind != DeviceKind::Changer {
+            let why = "the device is not a medium changer";
+            return Err(CommandError::Answer(format::Damaged { what: "inquiry", why }));
+        }
+        let mut sensed = [0; 64];
+        device.query(&Cdb::mode_sense(ADDRESSES_PAGE, 64), &mut sensed)?;
+        let addresses = ElementAddresses::parse(&sensed)?;
+        Ok(Self { device, identity, addresses, names_drives: true })
+    }
+
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub fn addresses(&self) -> ElementAddresses {
+        self.addresses
+    }
+
+    /// Has the robot look into every element. Takes minutes in a large library.
+    pub fn look_again(&mut self) -> Result<(), ChangerError> {
+        Ok(self.device.order(&Cdb::initialize_element_status())?)
+    }
+
+    /// All slots, import/export elements and drives, as the changer knows them.
+    pub fn elements(&mut self) -> Result<Vec<Element>, ChangerError> {
+        let runs = [
+            (ElementKind::Slot, self.addresses.slots),
+            (ElementKind::ImportExport, self.addresses.import_export),
+            (ElementKind::Drive, self.addresses.drives),
+        ];
+        let mut found = Vec::new();
+        for (kind, run) in runs {
+            found.extend(self.elements_of(kind, run)?);
+        }
+        Ok(found)
+    }
+
+    fn elements_of(&mut self, kind: ElementKind, run: Run) -> Result<Vec<Element>, ChangerError> {
+        let mut found = Vec::new();
+        let mut left = run.count;
+        let mut first = run.first;
+        while left > 0 {
+            let count = left.min(ELEMENTS_AT_ONCE);
+            found.extend(self.some_elements(ElementRange { kind, first, count })?);
+            left -= count;
+            first = first.saturating_add(count);
+        }
+        Ok(found)
+    }
+
+    fn some_elements(&mut self, range: ElementRange) -> Result<Vec<Element>, CommandError> {
+        let bytes = elements_answer_bytes(range.count) as usize;
+        let mut answer = vec![0; bytes];
+        let named = self.names_drives && range.kind == ElementKind::Drive;
+        let cdb =
+            |named| Cdb::read_element_status(range.kind.code(), range.first, range.count, named);
+        match self.device.query(&cdb(named), &mut answer) {
+            Err(error) if named && error.is_refused() => {
+                self.names_drives = false;
+                self.device.query(&cdb(false), &mut answer)?;
+            }
+            other => other?,
+        }
+        Ok(elements(&answer, range)?)
+    }
+
+    /// Moves a medium.
+    pub fn move_medium(&mut self, from: u16, to: u16) -> Result<(), ChangerError> {
+        let cdb = Cdb::move_medium(self.addresses.robots.first, from, to);
+        let Err(error) = self.device.order(&cdb) else { return Ok(()) };
+        Err(match error.condition() {
+            Some(Condition::Refused(Refusal::SourceEmpty)) => ChangerError::Empty { from },
+            Some(Condition::Refused(Refusal::DestinationFull)) => ChangerError::Full { to },
+            Some(Condition::Refused(Refusal::RemovalPrevented)) => ChangerError::Held { from },
+            Some(Condition::HardwareError | Condition::NotReady(_)) => ChangerError::Robot(error),
+            _ => ChangerError::Device(error),
+        })
+    }
+
+    /// Sends the robot to an element, to be there already when it is needed. Not all can.
+    pub fn position(&mut self, to: u16) -> Result<(), ChangerError> {
+        let cdb = Cdb::position_to_element(self.addresses.robots.first, to);
+        match self.device.order(&cdb) {
+            Err(error) if !error.is_refused() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Locks the import/export elements, or unlocks them.
+    pub fn lock_portal(&mut self, locked: bool) -> Result<(), ChangerError> {
+        Ok(self.device.order(&Cdb::prevent_removal(locked))?)
+    }
+
+    pub(crate) fn wait(&mut self, duration: std::time::Duration) {
+        self.device.wait(duration);
+    }
+}

@@ -1,0 +1,409 @@
+//! A library: drives, slots and a robot, used by the names of volumes.
+//!
+//! ```text
+//! mount --> Mounted (the drive, lent) --> dismount       the volume goes home
+//!                                    \--> retire         the drive fails: the volume goes home as
+//!                                                        well, the drive is not used any more
+//! ```
+//!
+//! A mounted volume has its drive with it, so that several can be read and written by several
+//! threads while the robot serves others.
+//!
+//! Invariants:
+//! 1. A drive is lent, free, holds a volume that nobody uses, or is out of service.
+//! 2. A volume is handed out by [`Library::mount`] only with our label, of the name on its barcode.
+//! 3. Where media are is what the changer says; it is asked after everything that failed.
+
+mod service;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use format::volume::{Label, VolumeName};
+
+use crate::changer::{Changer, ChangerError};
+use crate::device::CommandError;
+use crate::drive::Drive;
+use crate::medium::MediumError;
+use crate::scsi::{Element, ElementKind, TapeAlert};
+use crate::transport::ScsiTransport;
+use crate::volume::{self, VolumeError};
+
+pub use service::Labelling;
+
+/// How the barcodes of cleaning cartridges begin, with all vendors.
+const CLEANING_PREFIX: &str = "CLN";
+
+/// Why a library did not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// Check it in.
+    #[error("volume {0} is not in the library")]
+    NotFound(VolumeName),
+    /// Wait until it is dismounted.
+    #[error("volume {0} is in use")]
+    InUse(VolumeName),
+    /// Wait until a drive is free.
+    #[error("no drive is free")]
+    NoDrive,
+    /// A person has to take something out.
+    #[error("no {} is free", room(*.0))]
+    NoRoom(ElementKind),
+    /// A person has to check one in.
+    #[error("there is no cleaning cartridge")]
+    NoCleaner,
+    /// The volume is damaged, or not what its barcode says.
+    #[error("volume {name} cannot be used")]
+    Volume { name: VolumeName, source: VolumeError },
+    /// The drive has been taken out of service.
+    #[error("drive {address} fails")]
+    Drive { address: u16, source: MediumError },
+    #[error(transparent)]
+    Changer(#[from] ChangerError),
+}
+
+fn room(kind: ElementKind) -> &'static str {
+    match kind {
+        ElementKind::ImportExport => "import/export element",
+        _ => "slot",
+    }
+}
+
+/// What a drive is doing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DriveState {
+    Free,
+    /// Somebody has it, with a volume in it.
+    Lent(VolumeName),
+    /// It fails, for this reason; somebody has to look after it.
+    OutOfService(String),
+}
+
+/// A drive of the library, as it is listed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedDrive {
+    pub address: u16,
+    pub product: String,
+    pub serial: String,
+    pub state: DriveState,
+    pub wants_cleaning: bool,
+}
+
+/// A volume of the library, as it is listed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedVolume {
+    pub name: VolumeName,
+    pub kind: ElementKind,
+    pub address: u16,
+    pub is_cleaning: bool,
+    /// Whether a medium error was met on it since the library was opened.
+    pub is_damaged: bool,
+}
+
+/// A drive's place in the library.
+struct Bay {
+    address: u16,
+    product: String,
+    serial: String,
+    /// `None` while it is lent.
+    drive: Option<Drive>,
+    state: DriveState,
+    wants_cleaning: bool,
+}
+
+/// A volume in a drive. Give it back with [`Library::dismount`] or [`Library::retire`]: a drive
+/// that is dropped with it is lent for ever.
+#[must_use]
+pub struct Mounted {
+    pub drive: Drive,
+    pub name: VolumeName,
+    address: u16,
+    /// The element that the volume came from.
+    home: Option<u16>,
+    bay: usize,
+}
+
+impl Mounted {
+    /// The element address of the drive.
+    pub fn address(&self) -> u16 {
+        self.address
+    }
+}
+
+/// A library.
+pub struct Library {
+    changer: Changer,
+    bays: Vec<Bay>,
+    elements: Vec<Element>,
+    damaged: BTreeSet<VolumeName>,
+    alerts: BTreeMap<u16, Vec<TapeAlert>>,
+}
+
+impl Library {
+    /// Takes over a library: its changer and its drives, in any order where the changer names them
+    /// by serial number, else in the order of their elements.
+    pub fn open(
+        changer: Box<dyn ScsiTransport>,
+        drives: Vec<Box<dyn ScsiTransport>>,
+    ) -> Result<Self, LibraryError> {
+        let mut changer = Changer::open(changer).map_err(ChangerError::Device)?;
+        let elements = changer.elements()?;
+        let mut opened = Vec::new();
+        for transport in drives {
+            opened.push(Drive::open(transport).map_err(ChangerError::Device)?);
+        }
+        let bays = bays(&elements, opened);
+        let (damaged, alerts) = (BTreeSet::new(), BTreeMap::new());
+        Ok(Self { changer, bays, elements, damaged, alerts })
+    }
+
+    /// Asks the changer again where everything is.
+    pub fn refresh(&mut self) -> Result<(), LibraryError> {
+        self.elements = self.changer.elements()?;
+        Ok(())
+    }
+
+    /// Has the robot look into every element; takes minutes.
+    pub fn look_again(&mut self) -> Result<(), LibraryError> {
+        self.changer.look_again()?;
+        self.refresh()
+    }
+
+    /// All elements, as of the last refresh, mount or dismount.
+    pub fn elements(&self) -> &[Element] {
+        &self.elements
+    }
+
+    pub fn drives(&self) -> Vec<ListedDrive> {
+        let listed = |bay: &Bay| ListedDrive {
+            address: bay.address,
+            product: bay.product.clone(),
+            serial: bay.serial.clone(),
+            state: bay.state.clone(),
+            wants_cleaning: bay.wants_cleaning,
+        };
+        self.bays.iter().map(listed).collect()
+    }
+
+    /// All volumes whose barcode can be read, cleaning cartridges too.
+    pub fn volumes(&self) -> Vec<ListedVolume> {
+        let listed = |element: &Element| {
+            let name = VolumeName::new(element.barcode.as_deref()?).ok()?;
+            Some(ListedVolume {
+                is_cleaning: name.as_str().starts_with(CLEANING_PREFIX),
+                is_damaged: self.damaged.contains(&name),
+                kind: element.kind,
+                address: element.address,
+                name,
+            })
+        };
+        self.elements.iter().filter_map(listed).collect()
+    }
+
+    /// Alerts that drives have raised since the last call, by the drive's element address.
+    pub fn take_alerts(&mut self) -> BTreeMap<u16, Vec<TapeAlert>> {
+        std::mem::take(&mut self.alerts)
+    }
+
+    fn find(&self, name: &VolumeName) -> Result<&Element, LibraryError> {
+        let is_it = |element: &&Element| element.barcode.as_deref() == Some(name.as_str());
+        self.elements
+            .iter()
+            .find(is_it)
+            .ok_or_else(|| LibraryError::NotFound(name.clone()))
+    }
+
+    fn free_element(&self, kind: ElementKind) -> Result<u16, LibraryError> {
+        let is_free =
+            |element: &&Element| element.kind == kind && !element.is_full && element.is_accessible;
+        let free = self.elements.iter().find(is_free);
+        free.map(|element| element.address).ok_or(LibraryError::NoRoom(kind))
+    }
+
+    /// Mounts a volume and reads its label, which must be ours and of that name.
+    pub fn mount(&mut self, name: &VolumeName) -> Result<(Mounted, Label), LibraryError> {
+        let mut mounted = self.mount_any(name)?;
+        let error = match volume::read_label(&mut mounted.drive) {
+            Ok(label) if label.name == *name => return Ok((mounted, label)),
+            Ok(label) => VolumeError::Another { found: label.name },
+            Err(error) => error,
+        };
+        Err(self.give_up(mounted, error))
+    }
+
+    /// Mounts a volume whatever is on it.
+    pub fn mount_any(&mut self, name: &VolumeName) -> Result<Mounted, LibraryError> {
+        loop {
+            self.refresh()?;
+            let (bay, home) = self.bring(name)?;
+            let mut drive = self.bays[bay].drive.take().expect("a bay that is not lent");
+            let address = self.bays[bay].address;
+            self.bays[bay].state = DriveState::Lent(name.clone());
+            let loaded = drive.load();
+            let mounted = Mounted { drive, name: name.clone(), address, home, bay };
+            match loaded {
+                Ok(()) => return Ok(mounted),
+                // The next drive may do; when none is left, bringing the volume fails.
+                Err(MediumError::Failed(reason)) => self.retire(mounted, &reason.to_string())?,
+                Err(error) => return Err(self.give_up(mounted, error.into())),
+            }
+        }
+    }
+
+    /// Gets the volume into a drive; returns the drive's bay and where the volume was.
+    fn bring(&mut self, name: &VolumeName) -> Result<(usize, Option<u16>), LibraryError> {
+        let element = self.find(name)?.clone();
+        if element.kind == ElementKind::Drive {
+            let bay = self.bays.iter().position(|bay| bay.address == element.address);
+            let free = bay.filter(|&bay| self.bays[bay].state == DriveState::Free);
+            let bay = free.ok_or_else(|| LibraryError::InUse(name.clone()))?;
+            return Ok((bay, element.source));
+        }
+        let bay = self.empty_bay().ok_or(LibraryError::NoDrive)?;
+        self.changer.move_medium(element.address, self.bays[bay].address)?;
+        self.refresh()?;
+        Ok((bay, Some(element.address)))
+    }
+
+    /// A drive that is free and has nothing in it; one that wants cleaning only if there is no
+    /// other.
+    fn empty_bay(&self) -> Option<usize> {
+        let is_empty = |address| {
+            let mut drives = self.elements.iter().filter(|e| e.kind == ElementKind::Drive);
+            drives.any(|element| element.address == address && !element.is_full)
+        };
+        (0..self.bays.len())
+            .filter(|&bay| self.bays[bay].state == DriveState::Free)
+            .filter(|&bay| is_empty(self.bays[bay].address))
+            .min_by_key(|&bay| self.bays[bay].wants_cleaning)
+    }
+
+    /// Unloads the volume and has it put back.
+    pub fn dismount(&mut self, mut mounted: Mounted) -> Result<(), LibraryError> {
+        self.note_alerts(&mut mounted);
+        let address = mounted.address;
+        if let Err(source) = mounted.drive.unload() {
+            let reason = source.to_string();
+            // What is wrong with the drive is the news; that the volume stays in it follows.
+            let _stuck = self.retire(mounted, &reason);
+            return Err(LibraryError::Drive { address, source });
+        }
+        let home = mounted.home;
+        self.give_back(mounted, DriveState::Free);
+        self.put_away(address, home)
+    }
+
+    /// Takes a drive out of service that has failed; the volume is put back if the drive lets go
+    /// of it.
+    pub fn retire(&mut self, mut mounted: Mounted, reason: &str) -> Result<(), LibraryError> {
+        self.note_alerts(&mut mounted);
+        let (address, home) = (mounted.address, mounted.home);
+        // A drive that fails may still be able to unload. If not, the move says so.
+        let _unloaded = mounted.drive.unload();
+        self.give_back(mounted, DriveState::OutOfService(reason.to_owned()));
+        self.put_away(address, home)
+    }
+
+    /// Puts a drive into service again, once somebody has looked after it.
+    pub fn restore_to_service(&mut self, address: u16) {
+        let bays = self.bays.iter_mut().filter(|bay| bay.address == address);
+        for bay in bays.filter(|bay| matches!(bay.state, DriveState::OutOfService(_))) {
+            bay.state = DriveState::Free;
+        }
+    }
+
+    fn give_back(&mut self, mounted: Mounted, state: DriveState) {
+        let bay = &mut self.bays[mounted.bay];
+        bay.wants_cleaning = mounted.drive.wants_cleaning();
+        bay.drive = Some(mounted.drive);
+        bay.state = state;
+    }
+
+    /// Alerts are news about what has happened: a drive that cannot tell them has none.
+    fn note_alerts(&mut self, mounted: &mut Mounted) {
+        let alerts = mounted.drive.alerts().unwrap_or_default();
+        if !alerts.is_empty() {
+            self.alerts.entry(mounted.address).or_default().extend(alerts);
+        }
+    }
+
+    /// Moves what is in the drive to where it came from, or to any free slot.
+    fn put_away(&mut self, drive: u16, home: Option<u16>) -> Result<(), LibraryError> {
+        self.refresh()?;
+        let is_free = |home: &u16| {
+            self.elements.iter().any(|element| element.address == *home && !element.is_full)
+        };
+        let to = match home.filter(is_free) {
+            Some(home) => home,
+            None => self.free_element(ElementKind::Slot)?,
+        };
+        self.changer.move_medium(drive, to)?;
+        self.refresh()
+    }
+
+    /// After an error with a volume: it goes home, and the right one of drive and volume is blamed.
+    fn give_up(&mut self, mounted: Mounted, error: VolumeError) -> LibraryError {
+        let (name, address) = (mounted.name.clone(), mounted.address);
+        match error {
+            VolumeError::Medium(source @ MediumError::Failed(_)) => {
+                let reason = source.to_string();
+                let _stuck = self.retire(mounted, &reason);
+                LibraryError::Drive { address, source }
+            }
+            source => {
+                self.blame(&name, &source);
+                // The volume is the news; a drive that fails as well says so at its next mount.
+                let _stuck = self.dismount(mounted);
+                LibraryError::Volume { name, source }
+            }
+        }
+    }
+
+    /// Marks a volume damaged if `error` says that it is.
+    pub fn blame(&mut self, name: &VolumeName, error: &VolumeError) {
+        let is_damaged = matches!(
+            error,
+            VolumeError::Damaged { .. } | VolumeError::Medium(MediumError::Damaged { .. })
+        );
+        if is_damaged {
+            self.damaged.insert(name.clone());
+        }
+    }
+}
+
+/// Gives each drive its element: by the name that the changer gives, else the next one left.
+fn bays(elements: &[Element], drives: Vec<Drive>) -> Vec<Bay> {
+    let mut left: Vec<&Element> =
+        elements.iter().filter(|element| element.kind == ElementKind::Drive).collect();
+    let mut bays = Vec::new();
+    let mut unnamed = Vec::new();
+    for drive in drives {
+        let is_it = |element: &&Element| {
+            element.device.as_deref().is_some_and(|name| drive.identity().is_named(name))
+        };
+        match left.iter().position(is_it) {
+            Some(index) => bays.push(bay(left.remove(index).address, drive)),
+            None => unnamed.push(drive),
+        }
+    }
+    bays.extend(left.iter().zip(unnamed).map(|(element, drive)| bay(element.address, drive)));
+    bays.sort_by_key(|bay| bay.address);
+    bays
+}
+
+fn bay(address: u16, drive: Drive) -> Bay {
+    let identity = drive.identity();
+    Bay {
+        address,
+        product: identity.inquiry.product.clone(),
+        serial: identity.serial.clone(),
+        wants_cleaning: false,
+        drive: Some(drive),
+        state: DriveState::Free,
+    }
+}
+
+impl From<CommandError> for LibraryError {
+    fn from(error: CommandError) -> Self {
+        Self::Changer(ChangerError::Device(error))
+    }
+}

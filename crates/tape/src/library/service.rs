@@ -1,0 +1,138 @@
+//! What is done to a library besides reading and writing: labels, cleaning, media in and out.
+
+use std::time::Duration;
+
+use format::volume::{Label, VolumeId, VolumeName};
+use sys::{clock, entropy};
+
+use super::{CLEANING_PREFIX, DriveState, Library, LibraryError};
+use crate::changer::ChangerError;
+use crate::drive::Drive;
+use crate::medium::Medium as _;
+use crate::scsi::{Attribute, Element, ElementKind, attribute_id};
+use crate::volume::{self, Overwrite};
+
+/// Cleaning takes two to three minutes; a quarter of an hour is too long.
+const CLEANING_WAIT: Duration = Duration::from_secs(5);
+const CLEANING_LOOKS_MAX: u32 = 180;
+
+/// How a volume is to be labelled.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Labelling {
+    pub pool: String,
+    /// Of the volumes of the pool, in the order in which they are labelled.
+    pub sequence: u64,
+    /// The largest block; less where the drive takes less.
+    pub block_bytes: u32,
+    pub overwrite: Overwrite,
+}
+
+impl Labelling {
+    /// The label of a volume called `name`, with an identity that no other volume has.
+    pub fn label(&self, name: &VolumeName, block_bytes_max: u32) -> Label {
+        Label {
+            volume: VolumeId(entropy::bytes()),
+            name: name.clone(),
+            pool: self.pool.clone(),
+            labelled: clock::now(),
+            sequence: self.sequence,
+            block_bytes: self.block_bytes.min(block_bytes_max),
+        }
+    }
+}
+
+impl Library {
+    /// Labels a volume with its barcode; returns the label.
+    pub fn label(
+        &mut self,
+        name: &VolumeName,
+        labelling: &Labelling,
+    ) -> Result<Label, LibraryError> {
+        let mut mounted = self.mount_any(name)?;
+        let label = labelling.label(name, mounted.drive.block_bytes_max());
+        match volume::label(&mut mounted.drive, &label, labelling.overwrite) {
+            Ok(()) => {
+                let noted = note_in_cartridge(&mut mounted.drive, name);
+                self.dismount(mounted)?;
+                noted.map(|()| label)
+            }
+            Err(error) => Err(self.give_up(mounted, error)),
+        }
+    }
+
+    /// Moves all that is in the import/export elements into slots; returns the volumes among them.
+    pub fn check_in(&mut self) -> Result<Vec<VolumeName>, LibraryError> {
+        self.refresh()?;
+        let is_waiting =
+            |element: &&Element| element.kind == ElementKind::ImportExport && element.is_full;
+        let waiting: Vec<Element> = self.elements.iter().filter(is_waiting).cloned().collect();
+        let mut names = Vec::new();
+        for element in waiting {
+            let slot = self.free_element(ElementKind::Slot)?;
+            self.changer.move_medium(element.address, slot)?;
+            self.refresh()?;
+            names.extend(element.barcode.and_then(|barcode| VolumeName::new(&barcode).ok()));
+        }
+        Ok(names)
+    }
+
+    /// Moves a volume to an import/export element, for a person to take; returns the element.
+    pub fn check_out(&mut self, name: &VolumeName) -> Result<u16, LibraryError> {
+        self.refresh()?;
+        let element = self.find(name)?;
+        match element.kind {
+            ElementKind::ImportExport => return Ok(element.address),
+            ElementKind::Drive => return Err(LibraryError::InUse(name.clone())),
+            ElementKind::Slot | ElementKind::Robot => {}
+        }
+        let from = element.address;
+        let portal = self.free_element(ElementKind::ImportExport)?;
+        self.changer.move_medium(from, portal)?;
+        self.refresh()?;
+        Ok(portal)
+    }
+
+    /// Cleans a drive that is free.
+    pub fn clean(&mut self, drive: u16) -> Result<(), LibraryError> {
+        self.refresh()?;
+        let is_it = |bay: &super::Bay| bay.address == drive && bay.state == DriveState::Free;
+        let bay = self.bays.iter().position(is_it).ok_or(LibraryError::NoDrive)?;
+        let is_cleaner = |element: &&Element| {
+            let barcode = element.barcode.as_deref();
+            element.kind == ElementKind::Slot
+                && barcode.is_some_and(|barcode| barcode.starts_with(CLEANING_PREFIX))
+        };
+        let cleaner = self.elements.iter().find(is_cleaner).ok_or(LibraryError::NoCleaner)?;
+        let home = cleaner.address;
+        self.changer.move_medium(home, drive)?;
+        self.take_cleaner_back(drive, home)?;
+        self.bays[bay].wants_cleaning = false;
+        if let Some(drive) = &mut self.bays[bay].drive {
+            drive.was_cleaned();
+        }
+        self.refresh()
+    }
+
+    /// The drive holds the cartridge until it is done.
+    fn take_cleaner_back(&mut self, drive: u16, home: u16) -> Result<(), LibraryError> {
+        for _ in 1..CLEANING_LOOKS_MAX {
+            match self.changer.move_medium(drive, home) {
+                Err(ChangerError::Held { .. }) => self.changer.wait(CLEANING_WAIT),
+                other => return Ok(other?),
+            }
+        }
+        Ok(self.changer.move_medium(drive, home)?)
+    }
+}
+
+/// Writes what the volume is into the cartridge's memory, where there is one, so that other
+/// programs and the library's panel can tell.
+fn note_in_cartridge(drive: &mut Drive, name: &VolumeName) -> Result<(), LibraryError> {
+    let texts = [
+        Attribute::text(attribute_id::APPLICATION_VENDOR, "HOLDFAST", 8),
+        Attribute::text(attribute_id::APPLICATION_NAME, "Holdfast", 32),
+        Attribute::text(attribute_id::BARCODE, name.as_str(), 32),
+    ];
+    drive.set_attributes(&texts)?;
+    Ok(())
+}
