@@ -25,6 +25,8 @@ pub mod entropy;
 )]
 pub mod fanotify;
 pub mod frozen;
+#[expect(unsafe_code, reason = "libiscsi is a C library")]
+pub mod iscsi;
 mod listing;
 #[expect(unsafe_code, reason = "memory shared with a file can only be named by raw pointers")]
 pub mod map;
@@ -33,6 +35,8 @@ pub mod net;
 pub mod pipe;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;
+#[expect(unsafe_code, reason = "the generic SCSI driver has no safe binding")]
+pub mod scsi;
 mod source;
 #[expect(unsafe_code, reason = "leases have no safe binding")]
 pub mod space;
