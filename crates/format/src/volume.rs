@@ -23,8 +23,9 @@
 //!                   96         payload
 //! ```
 //!
-//! All integers are little-endian. What a medium returns behind the payload is not looked at: there
-//! are drives that do not tell the length of a short block.
+//! All integers are little-endian. A block shorter than 512 bytes is padded with zeros. What a
+//! medium returns behind the payload is not looked at: there are drives that do not tell the length
+//! of a short block.
 
 use std::fmt;
 
@@ -35,6 +36,8 @@ use crate::{Damaged, Reader, Writer};
 
 /// Bytes in front of a block's payload.
 pub const HEADER_BYTES: usize = 96;
+/// No block is shorter: there are drives that refuse very short ones.
+pub const PADDED_BYTES_MIN: usize = 512;
 /// The smallest block that objects are written in.
 pub const BLOCK_BYTES_MIN: u32 = 4 << 10;
 /// What a volume is written in unless told otherwise: all LTO drives take it.
@@ -128,8 +131,9 @@ pub struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// Writes the header into the first [`HEADER_BYTES`] of `block`, of which the rest is payload.
-    pub fn seal(&self, block: &mut [u8]) {
+    /// Writes the header into the first [`HEADER_BYTES`] of `block`, of which the rest is payload,
+    /// and pads the block to [`PADDED_BYTES_MIN`].
+    pub fn seal(&self, block: &mut Vec<u8>) {
         let (head, payload) = block.split_at_mut(HEADER_BYTES);
         let payload_bytes = u32::try_from(payload.len()).expect("bounded by BLOCK_BYTES_MAX");
         head[..8].copy_from_slice(&MAGIC);
@@ -148,6 +152,7 @@ impl BlockHeader {
         let checksum = xxh3_64(&head[..88]);
         head[88..].copy_from_slice(&checksum.to_le_bytes());
         debug_assert_eq!(Self::open(block).map(|(header, _)| header), Ok(*self));
+        block.resize(block.len().max(PADDED_BYTES_MIN), 0);
     }
 
     /// Parses a block; returns its payload too. What lies behind the payload is left.
@@ -404,6 +409,7 @@ mod tests {
     fn block() -> Vec<u8> {
         let mut block = vec![7; HEADER_BYTES + 10];
         header().seal(&mut block);
+        assert_eq!(block.len(), PADDED_BYTES_MIN);
         block
     }
 

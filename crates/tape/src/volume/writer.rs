@@ -237,6 +237,7 @@ impl<M: Medium> VolumeWriter<M> {
             offset: part.offset + part.bytes,
             object_sequence: part.object_sequence,
         };
+        let payload_bytes = self.block.len() - HEADER_BYTES;
         header.seal(&mut self.block);
         match self.medium.write(&self.block) {
             Ok(Written::Whole) => {}
@@ -249,7 +250,7 @@ impl<M: Medium> VolumeWriter<M> {
             Err(error) => return Err(error.into()),
         }
         part.block_count += 1;
-        part.bytes += (self.block.len() - HEADER_BYTES) as u64;
+        part.bytes += payload_bytes as u64;
         self.group_bytes += self.block.len() as u64;
         self.clear_block();
         Ok(true)
