@@ -44,6 +44,16 @@ pub enum Tell {
     Count,
 }
 
+impl Tell {
+    /// What to try when this way is not known.
+    fn simpler(self) -> Self {
+        match self {
+            Self::Long => Self::Short,
+            Self::Short | Self::Count => Self::Count,
+        }
+    }
+}
+
 /// A drive.
 pub struct Drive {
     device: Device,

@@ -212,9 +212,9 @@ impl Library {
             .ok_or_else(|| LibraryError::NotFound(name.clone()))
     }
 
+    /// Whether the robot gets there is not asked: there are changers that never say so.
     fn free_element(&self, kind: ElementKind) -> Result<u16, LibraryError> {
-        let is_free =
-            |element: &&Element| element.kind == kind && !element.is_full && element.is_accessible;
+        let is_free = |element: &&Element| element.kind == kind && !element.is_full;
         let free = self.elements.iter().find(is_free);
         free.map(|element| element.address).ok_or(LibraryError::NoRoom(kind))
     }

@@ -3,8 +3,12 @@
 //! What a device says about how much it has moved, the residual, is a hint at best: there are
 //! targets that invert it. Lengths come from sense bytes and from what the data say of themselves.
 
+mod address;
+
 use std::io;
 use std::time::Duration;
+
+pub use address::{Address, AddressError};
 
 /// The data of a command and where they go.
 #[derive(Debug)]

@@ -173,15 +173,15 @@ impl Drive {
     fn ask_raw_place(&mut self) -> Result<Option<u64>, CommandError> {
         loop {
             let mut answer = [0; 32];
-            let (cdb, bytes, simpler) = match self.tell {
-                Tell::Long => (Cdb::read_position_long(), 32, Tell::Short),
-                Tell::Short => (Cdb::read_position_short(), 20, Tell::Count),
+            let (cdb, bytes) = match self.tell {
+                Tell::Long => (Cdb::read_position_long(), 32),
+                Tell::Short => (Cdb::read_position_short(), 20),
                 Tell::Count => return Ok(None),
             };
             match self.device.query(&cdb, &mut answer[..bytes]) {
                 Ok(()) => {}
                 Err(error) if error.is_refused() => {
-                    self.tell = simpler;
+                    self.tell = self.tell.simpler();
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -193,19 +193,29 @@ impl Drive {
             if raw.is_some() {
                 return Ok(raw);
             }
-            self.tell = simpler;
+            self.tell = self.tell.simpler();
         }
     }
 
-    /// Counts on after one block or filemark. The first of a medium shows from which number the
-    /// drive counts: behind it is place 1.
+    /// Counts on after one block or filemark. The first of a medium shows how the drive counts.
     pub(super) fn moved_on(&mut self, place: u64) -> Result<(), MediumError> {
         self.place = Some(place + 1);
-        if place == 0 && self.tell != Tell::Count {
-            match self.ask_raw_place() {
-                Ok(raw) => self.base = raw.map_or(0, |raw| raw.saturating_sub(1)),
-                Err(error) => return Err(self.lost_track(error)),
+        if place == 0 {
+            let learned = self.learn_base();
+            learned.map_err(|error| self.lost_track(error))?;
+        }
+        Ok(())
+    }
+
+    /// Behind the first block a drive is at 1, or at 2 if it counts from 1. Whatever says anything
+    /// else has not understood the question.
+    fn learn_base(&mut self) -> Result<(), CommandError> {
+        while let Some(raw) = self.ask_raw_place()? {
+            if let 1..=2 = raw {
+                self.base = raw - 1;
+                return Ok(());
             }
+            self.tell = self.tell.simpler();
         }
         Ok(())
     }

@@ -1,6 +1,9 @@
 //! Drives, volumes and libraries against the emulator, files, and third-party virtual libraries.
 
 mod drive;
+mod istgt;
 mod library;
 mod scenario;
+mod server;
+mod tgt;
 mod volumes;
