@@ -258,10 +258,36 @@ impl Library {
             let bay = free.ok_or_else(|| LibraryError::InUse(name.clone()))?;
             return Ok((bay, element.source));
         }
-        let bay = self.empty_bay().ok_or(LibraryError::NoDrive)?;
+        let bay = match self.empty_bay() {
+            Some(bay) => bay,
+            None => self.empty_a_bay()?,
+        };
         self.changer.move_medium(element.address, self.bays[bay].address)?;
         self.refresh()?;
         Ok((bay, Some(element.address)))
+    }
+
+    /// Puts away what is in a drive and nobody uses: what a program that died has left there.
+    fn empty_a_bay(&mut self) -> Result<usize, LibraryError> {
+        let is_free = |bay: &Bay| bay.state == DriveState::Free;
+        let bay = self.bays.iter().position(is_free).ok_or(LibraryError::NoDrive)?;
+        self.empty(bay)?;
+        Ok(bay)
+    }
+
+    /// Puts away what is in a drive that nobody uses, if there is anything.
+    fn empty(&mut self, bay: usize) -> Result<(), LibraryError> {
+        let address = self.bays[bay].address;
+        let is_loaded = |element: &&Element| element.address == address && element.is_full;
+        let Some(loaded) = self.elements.iter().find(is_loaded) else { return Ok(()) };
+        let home = loaded.source;
+        if let Some(drive) = &mut self.bays[bay].drive
+            && let Err(source) = drive.unload()
+        {
+            self.bays[bay].state = DriveState::OutOfService(source.to_string());
+            return Err(LibraryError::Drive { address, source });
+        }
+        self.put_away(address, home)
     }
 
     /// A drive that is free and has nothing in it; one that wants cleaning only if there is no

@@ -97,6 +97,7 @@ impl Library {
         self.refresh()?;
         let is_it = |bay: &super::Bay| bay.address == drive && bay.state == DriveState::Free;
         let bay = self.bays.iter().position(is_it).ok_or(LibraryError::NoDrive)?;
+        self.empty(bay)?;
         let is_cleaner = |element: &&Element| {
             let barcode = element.barcode.as_deref();
             element.kind == ElementKind::Slot

@@ -3,9 +3,9 @@
 use format::volume::VolumeName;
 use sim::{Cartridge, Constants, DriveModel, Layout, Trouble};
 use tape::library::{DriveState, Labelling, Library, LibraryError};
-use tape::medium::Medium;
-use tape::medium::MediumError;
+use tape::medium::{Medium as _, MediumError};
 use tape::scsi::{ElementKind, TapeAlert};
+use tape::transport::ScsiTransport;
 use tape::volume::{Overwrite, Progress, VolumeError, VolumeReader, VolumeWriter, WriterOptions};
 
 use crate::scenario::{content, expect_content, put};
@@ -27,8 +27,7 @@ fn open() -> (sim::Library, Library) {
     let barcodes = ["A00001L8", "A00002L8", "A00003L8", "CLN001L1"];
     let sim = sim::Library::new(layout, barcodes.map(cartridge).into(), Box::new(Constants));
     // In the wrong order: the changer says which is which.
-    let drives: Vec<Box<dyn tape::transport::ScsiTransport>> =
-        vec![Box::new(sim.drive(1)), Box::new(sim.drive(0))];
+    let drives: Vec<Box<dyn ScsiTransport>> = vec![Box::new(sim.drive(1)), Box::new(sim.drive(0))];
     let library = Library::open(Box::new(sim.changer()), drives).expect("it answers");
     (sim, library)
 }
@@ -210,6 +209,25 @@ fn a_drive_that_asks_for_it_is_cleaned() {
     library.check_out(&name("CLN001L1")).expect("the portal is free");
     sim.export();
     assert!(matches!(library.clean(500).err(), Some(LibraryError::NoCleaner)));
+}
+
+#[test]
+fn what_a_program_that_died_left_in_drives_is_used_or_put_away() {
+    let (sim, mut library) = labelled();
+    for barcode in ["A00001L8", "A00002L8"] {
+        let _left = library.mount(&name(barcode)).expect("labelled");
+    }
+    drop(library);
+    let drives = [0, 1].map(|index| Box::new(sim.drive(index)) as Box<dyn ScsiTransport>);
+    let mut library = Library::open(Box::new(sim.changer()), drives.into()).expect("it answers");
+    let (mounted, _) = library.mount(&name("A00002L8")).expect("it is in a drive");
+    assert_eq!(mounted.address(), 501);
+    library
+        .label(&name("A00003L8"), &labelling(Overwrite::Nothing))
+        .expect("a drive is emptied");
+    assert_eq!(where_is(&library, "A00001L8"), ElementKind::Slot);
+    library.dismount(mounted).expect("it goes home");
+    assert_eq!(library.volumes()[1].address, 1001, "the slot that it came from");
 }
 
 #[test]
