@@ -140,6 +140,11 @@ impl Device {
         })
     }
 
+    /// Whether the device lists a command as one that it knows.
+    pub fn lists(&self, opcode: u8) -> bool {
+        self.known.is_some() && self.may_know(opcode, None)
+    }
+
     pub fn identity(&mut self) -> Result<Identity, CommandError> {
         const SERIAL: u8 = 0x80;
         const IDENTIFICATION: u8 = 0x83;

@@ -32,6 +32,8 @@ pub use mode::{
     BlockLimits, ElementAddresses, ModeHeader, Run, mode_select_variable, without_compression,
 };
 pub use opcodes::{SupportedCommand, supported_commands};
-pub use position::{WrapEnd, long_position, short_position, wrap_ends};
+pub use position::{
+    PhysicalPosition, WrapEnd, long_position, physical_position, short_position, wrap_ends,
+};
 pub use recommended::{Segment, SegmentLimits, recommended_order, segment_limits, segment_list};
 pub use sense::{Attention, Condition, NotReady, Refusal, Sense};

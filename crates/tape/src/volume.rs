@@ -110,18 +110,18 @@ pub fn label(
     label: &Label,
     overwrite: Overwrite,
 ) -> Result<(), VolumeError> {
-    if medium.is_write_protected()? {
-        return Err(MediumError::WriteProtected.into());
-    }
     check_overwrite(medium, overwrite)?;
     write_label(medium, label)
 }
 
-/// Fails if there is more on `medium` than may be overwritten.
+/// Fails if `medium` is write-protected or there is more on it than may be overwritten.
 pub(crate) fn check_overwrite(
     medium: &mut dyn Medium,
     overwrite: Overwrite,
 ) -> Result<(), VolumeError> {
+    if medium.is_write_protected()? {
+        return Err(MediumError::WriteProtected.into());
+    }
     let identified = match identify(medium) {
         Err(VolumeError::Medium(MediumError::Damaged { .. }))
             if overwrite == Overwrite::Anything =>

@@ -3,7 +3,7 @@
 use super::{Drive, Locate, Tell};
 use crate::device::CommandError;
 use crate::medium::{MediumError, Written};
-use crate::scsi::{Attention, Cdb, Condition, SpaceBy, long_position, short_position};
+use crate::scsi::{Attention, Cdb, Condition, SpaceBy, long_position, opcode, short_position};
 use crate::transport::Transfer;
 
 /// What SPACE(6) can count.
@@ -92,16 +92,15 @@ impl Drive {
         self.go_to_beginning()?;
         let mut left = count;
         while left > 0 {
-            left -= self.space_blocks(left.min(SPACE_6_MAX), block)?;
+            left -= self.space_blocks(left, block)?;
         }
         Ok(())
     }
 
-    /// Skips up to `step` blocks and filemarks; returns how many. A drive that stops at a filemark
+    /// Skips up to `left` blocks and filemarks; returns how many. A drive that stops at a filemark
     /// stands behind it, and says what was left of the count.
-    fn space_blocks(&mut self, step: u64, block: u64) -> Result<u64, MediumError> {
-        let count = i32::try_from(step).expect("bounded by SPACE(6)");
-        let cdb = Cdb::space_6(SpaceBy::Blocks, count);
+    fn space_blocks(&mut self, left: u64, block: u64) -> Result<u64, MediumError> {
+        let (cdb, step) = self.space_command(left);
         let Err(error) = self.device.once(&cdb, Transfer::None) else { return Ok(step) };
         let CommandError::Check { sense, .. } = &error else {
             return Err(self.failed_locate(error, block));
@@ -111,6 +110,20 @@ impl Drive {
             // The filemark itself is not among those counted.
             (Condition::Filemark, Some(left)) if (1..=step).contains(&left) => Ok(step - left + 1),
             _ => Err(self.failed_locate(error, block)),
+        }
+    }
+
+    /// The command that skips `left` blocks, or as many as it can count, and how many those are.
+    fn space_command(&self, left: u64) -> (Cdb, u64) {
+        match i64::try_from(left) {
+            Ok(count) if self.device.lists(opcode::SPACE_16) => {
+                (Cdb::space_16(SpaceBy::Blocks, count), left)
+            }
+            _ => {
+                let count = left.min(SPACE_6_MAX);
+                let short = i32::try_from(count).expect("bounded by SPACE(6)");
+                (Cdb::space_6(SpaceBy::Blocks, short), count)
+            }
         }
     }
 

@@ -3,9 +3,9 @@
 use super::Drive;
 use crate::device::CommandError;
 use crate::scsi::{
-    Attribute, Cdb, Density, Segment, SegmentLimits, TapeAlert, TapeCapacity, WrapEnd, log_page,
-    opcode, recommended_order, segment_limits, segment_list, supported_log_pages, tape_alerts,
-    tape_capacity, wrap_ends,
+    Attribute, Cdb, Density, PhysicalPosition, Segment, SegmentLimits, TapeAlert, TapeCapacity,
+    WrapEnd, log_page, opcode, physical_position, recommended_order, segment_limits, segment_list,
+    supported_log_pages, tape_alerts, tape_capacity, wrap_ends,
 };
 
 /// An answer, or `None` from a drive that does not know the command or the page.
@@ -122,6 +122,18 @@ impl Drive {
             Some(()) => Ok(wrap_ends(&answer)?),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// Where the head is, physically: what a model of positioning times starts from. `None` where
+    /// the drive does not say, as only IBM's do.
+    pub fn physical_position(&mut self) -> Result<Option<PhysicalPosition>, CommandError> {
+        const ANSWER_BYTES: u8 = 96;
+        if self.identity.inquiry.vendor != "IBM" {
+            return Ok(None);
+        }
+        let mut answer = [0; ANSWER_BYTES as usize];
+        self.device.query(&Cdb::request_sense(ANSWER_BYTES), &mut answer)?;
+        Ok(physical_position(&answer)?)
     }
 
     /// How many segments the drive can put in order; `None` where it cannot.

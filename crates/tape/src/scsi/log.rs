@@ -75,11 +75,6 @@ impl TapeAlert {
         (51, "tape directory invalid at unload"),
         (55, "loading failure"),
     ];
-
-    /// Whether the medium and not the drive is at fault.
-    pub fn blames_the_medium(self) -> bool {
-        matches!(self.0, 4 | 7 | 8 | 13..=15 | 18 | 19 | 51)
-    }
 }
 
 impl std::fmt::Display for TapeAlert {

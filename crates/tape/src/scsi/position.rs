@@ -20,6 +20,28 @@ pub fn long_position(bytes: &[u8]) -> Result<Option<u64>, Damaged> {
     Ok(known.then_some(answer.u64(8)?))
 }
 
+/// Where the head is, physically.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PhysicalPosition {
+    /// Even ones lead away from the beginning of the tape, odd ones back. `None` above 254.
+    pub wrap: Option<u8>,
+    /// Along the tape, in units of the servo track; comparable within one generation.
+    pub longitudinal: u32,
+}
+
+/// The head's place in what REQUEST SENSE returns (IBM LTO reference, sense bytes 29 to 33);
+/// `None` where the drive does not send so much.
+pub fn physical_position(sense: &[u8]) -> Result<Option<PhysicalPosition>, Damaged> {
+    const UNKNOWN_WRAP: u8 = 0xff;
+    const BYTES_BEHIND_LENGTH: u8 = 34 - 8;
+    let answer = Answer::new(sense, "sense");
+    if answer.u8(7)? < BYTES_BEHIND_LENGTH {
+        return Ok(None);
+    }
+    let wrap = Some(answer.u8(29)?).filter(|&wrap| wrap != UNKNOWN_WRAP);
+    Ok(Some(PhysicalPosition { wrap, longitudinal: answer.u32(30)? }))
+}
+
 /// The end of one wrap of the tape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrapEnd {
@@ -65,6 +87,22 @@ mod tests {
         long[8..16].copy_from_slice(&(1_u64 << 33).to_be_bytes());
         assert_eq!(long_position(&long), Ok(Some(1 << 33)));
         assert!(long_position(&long[..12]).is_err());
+    }
+
+    #[test]
+    fn the_head_is_on_a_wrap() {
+        // Out of what an LTO-8 drive has sent.
+        let mut sense = vec![0x70, 0, 0, 0, 0, 0, 0, 0x58];
+        sense.extend([0; 21]);
+        sense.extend([0x05, 0x00, 0x02, 0x57, 0x4a]);
+        let found = physical_position(&sense).expect("whole").expect("it is there");
+        assert_eq!((found.wrap, found.longitudinal), (Some(5), 0x0002_574a));
+        sense[29] = 0xff;
+        let found = physical_position(&sense).expect("whole").expect("it is there");
+        assert_eq!(found.wrap, None);
+        sense[7] = 10;
+        assert_eq!(physical_position(&sense), Ok(None));
+        assert!(physical_position(&sense[..7]).is_err());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::{Completion, ScsiTransport, Transfer, TransportError};
 const ISCSI_PORT: u16 = 3260;
 /// As whom this program logs in.
 const INITIATOR: &str = "iqn.2026-01.holdfast:server";
-/// More than this at once makes some targets close the connection.
+/// Larger blocks were not tried with any target.
 const ISCSI_TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
 /// The address of a device: `/dev/sg3`, or `iscsi://HOST[:PORT]/TARGET/LUN`.

@@ -41,6 +41,8 @@ pub struct VolumeReader<M: Medium> {
     label: Label,
     /// As long as the largest block of the volume.
     buffer: Vec<u8>,
+    /// Of the last block in the buffer.
+    payload_bytes: usize,
 }
 
 impl<M: Medium> VolumeReader<M> {
@@ -56,7 +58,7 @@ impl<M: Medium> VolumeReader<M> {
             return Err(VolumeError::Damaged { position: 0, source });
         }
         let buffer = vec![0; label.block_bytes as usize];
-        Ok(Self { medium, label, buffer })
+        Ok(Self { medium, label, buffer, payload_bytes: 0 })
     }
 
     pub fn label(&self) -> &Label {
@@ -89,7 +91,9 @@ impl<M: Medium> VolumeReader<M> {
             Found::EndOfData => return Ok(Next::EndOfData),
         };
         let opened = BlockHeader::open(&self.buffer[..bytes]);
-        let (header, _) = opened.map_err(|source| VolumeError::Damaged { position, source })?;
+        let (header, payload) =
+            opened.map_err(|source| VolumeError::Damaged { position, source })?;
+        self.payload_bytes = payload.len();
         if header.volume != self.label.volume || header.position != position {
             return Err(self.wrong_place(position));
         }
@@ -102,8 +106,7 @@ impl<M: Medium> VolumeReader<M> {
     }
 
     fn payload(&self) -> &[u8] {
-        let (_, payload) = BlockHeader::open(&self.buffer).expect("checked when it was read");
-        payload
+        &self.buffer[HEADER_BYTES..][..self.payload_bytes]
     }
 
     /// Writes the bytes of `part` to `sink`.

@@ -94,7 +94,7 @@ pub struct VolumeWriter<M: Medium> {
     block: Vec<u8>,
     group_bytes: u64,
     is_full: bool,
-    /// The medium has ended in front of blocks that it had taken.
+    /// The medium has ended in front of blocks that it had taken, or may have.
     is_short: bool,
 }
 
@@ -244,7 +244,8 @@ impl<M: Medium> VolumeWriter<M> {
             Ok(Written::NearEnd) => self.is_full = true,
             Err(MediumError::EndOfMedium) => {
                 self.is_full = true;
-                self.is_short = self.medium.position()? != header.position;
+                let here = self.medium.position();
+                self.is_short = !matches!(here, Ok(here) if here == header.position);
                 return Ok(false);
             }
             Err(error) => return Err(error.into()),

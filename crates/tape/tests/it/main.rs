@@ -1,5 +1,6 @@
 //! Drives, volumes and libraries against the emulator, files, and third-party virtual libraries.
 
+mod answers;
 mod drive;
 mod istgt;
 mod library;

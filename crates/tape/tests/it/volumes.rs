@@ -134,6 +134,23 @@ fn the_hard_end_of_a_tape_loses_nothing() {
     expect_content(&mut reader, part, begun);
 }
 
+/// Where the drive cannot say what of it came onto the tape, an object starts again elsewhere.
+#[test]
+fn the_hard_end_of_a_tape_that_tells_nothing_loses_nothing_either() {
+    let refused = [opcode::LOCATE_10, opcode::LOCATE_16, opcode::READ_POSITION];
+    let mut site = Emulated::new(&refused, 0);
+    tape::volume::label(site.tape(0), &label(1), Overwrite::Anything).expect("it takes a label");
+    let options = WriterOptions { group_bytes: MIB };
+    let tape = site.tape(0);
+    let mut writer = VolumeWriter::open(tape, VolumeId([1; 16]), options).expect("ours");
+    let last = (1..).find(|&number| put(&mut writer, number, 3_000_000) == Progress::Full);
+    let (closed, _) = writer.close().expect("it can be closed");
+    assert_eq!(last, Some(6));
+    let numbers: Vec<u8> = closed.parts.iter().map(|part| part.object.0[0]).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+    assert_eq!(closed.continues, Some(tape::volume::Continuation::start(object(6))));
+}
+
 #[test]
 fn a_wrong_locate_is_noticed_by_the_block() {
     let mut site = Emulated::new(&[], MIB);
@@ -215,6 +232,10 @@ fn a_folder_of_volumes_has_whole_labels_only() {
     let medium = volumes.medium(&label(1).name).expect("it is there");
     let mut reader = VolumeReader::open(medium, None).expect("ours");
     assert!(reader.list().expect("readable").parts.is_empty());
+    let path = folder.path().join("A00001L8.volume");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o400)).expect("a file");
+    let refused = volumes.label(&label(1), Overwrite::Anything);
+    assert!(matches!(refused, Err(VolumeError::Medium(MediumError::WriteProtected))));
     volumes.remove(&label(1).name).expect("it is there");
     let missing = volumes.medium(&label(1).name);
     assert!(matches!(missing, Err(VolumeError::Medium(MediumError::NoMedium))));
