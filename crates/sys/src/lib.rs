@@ -10,7 +10,8 @@
 //! 3. A name is one component: anything with `/` in it, empty, `.` or `..` is refused.
 //! 4. Reading a source does not change it, access times included where the kernel allows that.
 //!
-//! Deliberately absent: policy, formats, the network, logging, and any environment variable.
+//! Deliberately absent: policy, formats, protocols but iSCSI's, logging, and any environment
+//! variable.
 
 mod apply;
 mod attributes;

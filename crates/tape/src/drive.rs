@@ -159,7 +159,7 @@ impl Drive {
         self.block_bytes_max = by_drive.min(by_way);
         let header = self.mode_header()?;
         let select = mode_select_variable(header.density);
-        // Fixed blocks are what a drive may refuse to leave; the next read would say.
+        // What is so already is left so: not all targets know MODE SELECT.
         if header.block_bytes != 0 {
             self.device.send(&Cdb::mode_select(12), &select)?;
         }

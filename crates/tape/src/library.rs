@@ -61,6 +61,20 @@ pub enum LibraryError {
     Changer(#[from] ChangerError),
 }
 
+/// Why a library could not be taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Changer(#[from] ChangerError),
+    /// Leave it out, and look after it.
+    #[error("drive number {index} of those that were named does not answer as one")]
+    Drive {
+        /// Counted from 0.
+        index: usize,
+        source: CommandError,
+    },
+}
+
 fn room(kind: ElementKind) -> &'static str {
     match kind {
         ElementKind::ImportExport => "import/export element",
@@ -144,12 +158,13 @@ impl Library {
     pub fn open(
         changer: Box<dyn ScsiTransport>,
         drives: Vec<Box<dyn ScsiTransport>>,
-    ) -> Result<Self, LibraryError> {
+    ) -> Result<Self, OpenError> {
         let mut changer = Changer::open(changer).map_err(ChangerError::Device)?;
         let elements = changer.elements()?;
         let mut opened = Vec::new();
-        for transport in drives {
-            opened.push(Drive::open(transport).map_err(ChangerError::Device)?);
+        for (index, transport) in drives.into_iter().enumerate() {
+            let drive = Drive::open(transport);
+            opened.push(drive.map_err(|source| OpenError::Drive { index, source })?);
         }
         let bays = bays(&elements, opened);
         let (damaged, alerts) = (BTreeSet::new(), BTreeMap::new());
@@ -425,11 +440,5 @@ fn bay(address: u16, drive: Drive) -> Bay {
         wants_cleaning: false,
         drive: Some(drive),
         state: DriveState::Free,
-    }
-}
-
-impl From<CommandError> for LibraryError {
-    fn from(error: CommandError) -> Self {
-        Self::Changer(ChangerError::Device(error))
     }
 }

@@ -52,9 +52,9 @@ impl Library {
         let label = labelling.label(name, mounted.drive.block_bytes_max());
         match volume::label(&mut mounted.drive, &label, labelling.overwrite) {
             Ok(()) => {
-                let noted = note_in_cartridge(&mut mounted.drive, name);
+                note_in_cartridge(&mut mounted.drive, name);
                 self.dismount(mounted)?;
-                noted.map(|()| label)
+                Ok(label)
             }
             Err(error) => Err(self.give_up(mounted, error)),
         }
@@ -128,12 +128,12 @@ impl Library {
 
 /// Writes what the volume is into the cartridge's memory, where there is one, so that other
 /// programs and the library's panel can tell.
-fn note_in_cartridge(drive: &mut Drive, name: &VolumeName) -> Result<(), LibraryError> {
+fn note_in_cartridge(drive: &mut Drive, name: &VolumeName) {
     let texts = [
         Attribute::text(attribute_id::APPLICATION_VENDOR, "HOLDFAST", 8),
         Attribute::text(attribute_id::APPLICATION_NAME, "Holdfast", 32),
         Attribute::text(attribute_id::BARCODE, name.as_str(), 32),
     ];
-    drive.set_attributes(&texts)?;
-    Ok(())
+    // Nothing of ours reads it. A drive that fails here says so when it unloads.
+    let _noted = drive.set_attributes(&texts);
 }

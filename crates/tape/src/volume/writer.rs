@@ -141,6 +141,7 @@ impl<M: Medium> VolumeWriter<M> {
     /// Begins an object, or what is left of it.
     pub fn begin(&mut self, from: Continuation) -> Result<(), VolumeError> {
         assert!(self.open.is_none(), "one object at a time");
+        assert!(!self.is_full, "a full volume is closed");
         self.object_sequence += 1;
         self.open = Some(Part {
             object: from.object,

@@ -1,9 +1,13 @@
 //! A drive in all its ways, against the emulator.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use sim::{Cartridge, Constants, DriveModel, Layout, Library, Trouble};
 use tape::drive::{Drive, Locate, Tell};
 use tape::medium::{Found, Medium as _, MediumError, Written};
 use tape::scsi::{Segment, TapeAlert, attribute_id, opcode};
+use tape::transport::{Completion, ScsiTransport, Transfer, TransportError};
 
 const MIB: u64 = 1 << 20;
 
@@ -225,4 +229,63 @@ fn a_huge_tape_costs_time_and_no_memory() {
     assert_eq!(drive.read(&mut buffer).expect("readable"), Found::Block { bytes: 512 << 10 });
     assert!((library.clock() - before).as_secs() > 60);
     assert!(drive.wrap_ends().expect("it answers").len() > 100);
+}
+
+#[test]
+fn compression_is_turned_off_by_loading() {
+    const ENABLED: u8 = 0x80;
+    let (library, _drive) = loaded(DriveModel::new("DRV00001"));
+    let mut page = [0; 28];
+    let cdb = tape::scsi::Cdb::mode_sense(0x0f, 28);
+    let answered =
+        library
+            .drive(0)
+            .execute(cdb.bytes(), Transfer::In(&mut page), Duration::from_secs(1));
+    assert_eq!(answered.expect("it answers").status, 0);
+    assert_eq!(page[12], 0x0f);
+    assert_eq!(page[14] & ENABLED, 0);
+}
+
+/// A transport that notes how long each command may take.
+struct Timed {
+    unit: sim::Unit,
+    timeouts: Arc<Mutex<Vec<(u8, Duration)>>>,
+}
+
+impl ScsiTransport for Timed {
+    fn execute(
+        &mut self,
+        cdb: &[u8],
+        transfer: Transfer<'_>,
+        timeout: Duration,
+    ) -> Result<Completion, TransportError> {
+        self.timeouts.lock().expect("nobody panics").push((cdb[0], timeout));
+        self.unit.execute(cdb, transfer, timeout)
+    }
+}
+
+#[track_caller]
+fn check_timeouts(model: DriveModel, expected: [(u8, u64); 3]) {
+    let library = library(model);
+    library.insert(0, Cartridge::blank("A00001L8", 64 * MIB, 4 * MIB));
+    let timeouts = Arc::new(Mutex::new(Vec::new()));
+    let timed = Timed { unit: library.drive(0), timeouts: Arc::clone(&timeouts) };
+    let mut drive = Drive::open(Box::new(timed)).expect("it answers");
+    drive.load().expect("a tape is in it");
+    fill(&mut drive);
+    drive.locate(2).expect("it is there");
+    let noted = timeouts.lock().expect("nobody panics");
+    for (opcode, secs) in expected {
+        let found = noted.iter().find(|(code, _)| *code == opcode).map(|(_, timeout)| *timeout);
+        assert_eq!(found, Some(Duration::from_secs(secs)), "{opcode:02x}h");
+    }
+}
+
+#[test]
+fn commands_get_the_time_that_the_drive_wants_or_that_of_their_kind() {
+    let model = DriveModel::new("DRV00001");
+    let wanted = [(opcode::LOCATE_16, 2940), (opcode::WRITE_6, 1560), (opcode::REWIND, 600)];
+    check_timeouts(model.clone(), wanted);
+    let by_kind = [(opcode::LOCATE_16, 3600), (opcode::WRITE_6, 2400), (opcode::REWIND, 3600)];
+    check_timeouts(model.without(&[opcode::MAINTENANCE_IN]), by_kind);
 }

@@ -241,3 +241,25 @@ fn a_jam_is_the_robots_fault() {
     mounted.drive.rewind().expect("it is there");
     library.dismount(mounted).expect("it goes home");
 }
+
+#[test]
+fn two_drives_are_used_by_two_threads() {
+    let (_sim, mut library) = labelled();
+    let mounted =
+        ["A00001L8", "A00002L8"].map(|tape| library.mount(&name(tape)).expect("labelled"));
+    let threads = mounted.map(|(mut mounted, label)| {
+        std::thread::spawn(move || {
+            let options = WriterOptions::default();
+            let mut writer =
+                VolumeWriter::open(&mut mounted.drive, label.volume, options).expect("ours");
+            assert_eq!(put(&mut writer, 1, 1_000_000), Progress::Going);
+            let (closed, _) = writer.close().expect("room");
+            let mut reader = VolumeReader::open(&mut mounted.drive, None).expect("ours");
+            expect_content(&mut reader, &closed.parts[0], &content(1, 1_000_000));
+            mounted
+        })
+    });
+    for thread in threads {
+        library.dismount(thread.join().expect("it went well")).expect("it goes home");
+    }
+}

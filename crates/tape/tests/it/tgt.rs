@@ -9,9 +9,10 @@
 use std::path::Path;
 
 use format::volume::VolumeName;
+use tape::device::CommandError;
 use tape::drive::{Drive, Locate, Tell};
 use tape::library::{DriveState, Labelling, Library, LibraryError, Mounted};
-use tape::medium::Medium;
+use tape::medium::{Medium, MediumError};
 use tape::scsi::ElementKind;
 use tape::volume::{Overwrite, Progress, VolumeError, VolumeReader, VolumeWriter, WriterOptions};
 
@@ -180,4 +181,16 @@ fn an_empty_drive_of_tgt_says_so() {
     let mut drive = Drive::open(server::open(tgt.port, TARGET, 1)).expect("it answers");
     assert_eq!(drive.identity().serial, "DRV00001");
     assert!(!drive.is_ready().expect("it answers"));
+}
+
+#[test]
+fn a_target_that_dies_is_a_drive_that_fails() {
+    if server::is_missing(&PROGRAMS) {
+        return;
+    }
+    let tgt = Tgt::start();
+    let mut drive = Drive::open(server::open(tgt.port, TARGET, 1)).expect("it answers");
+    drop(tgt);
+    assert!(matches!(drive.is_ready(), Err(CommandError::Lost { .. })));
+    assert!(matches!(drive.load(), Err(MediumError::Failed(_))));
 }
