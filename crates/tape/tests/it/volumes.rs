@@ -212,6 +212,38 @@ fn a_torn_end_of_a_file_is_cut_off() {
     }
 }
 
+/// A crash may leave any length of the file behind what was synced.
+#[test]
+fn whatever_a_crash_leaves_of_a_file_what_was_synced_is_there() {
+    let mut site = Files::new();
+    tape::volume::label(site.tape(0), &label(1), Overwrite::Anything).expect("it takes a label");
+    let options = WriterOptions::default();
+    let path = site.path(0);
+    let mut writer = VolumeWriter::open(site.tape(0), VolumeId([1; 16]), options).expect("ours");
+    assert_eq!(put(&mut writer, 1, 100_000), Progress::Going);
+    let synced = writer.sync().expect("room");
+    let synced_bytes = std::fs::metadata(&path).expect("a file").len();
+    assert_eq!(put(&mut writer, 2, 70_000), Progress::Going);
+    let (closed, _) = writer.close().expect("room");
+    let whole = std::fs::read(&path).expect("a file");
+    let synced_bytes = usize::try_from(synced_bytes).expect("small");
+    let edges = [0, 1, 15, 16, 17, 32, 97].map(|back| whole.len() - back);
+    for cut in (synced_bytes..whole.len()).step_by(997).chain(edges) {
+        std::fs::write(&path, &whole[..cut]).expect("a file");
+        let medium = FileMedium::open(&path, 16 * MIB).expect("a file");
+        let mut reader = VolumeReader::open(medium, None).expect("ours");
+        let listing = reader.list().expect("readable");
+        assert_eq!(listing.parts[0], synced[0], "cut at {cut}");
+        assert!(listing.damaged.is_empty(), "cut at {cut}");
+        for part in listing.parts.iter().filter(|part| part.is_last) {
+            let number = part.object.0[0];
+            let bytes = [100_000, 70_000][usize::from(number) - 1];
+            expect_content(&mut reader, part, &content(number, bytes));
+        }
+    }
+    assert_eq!(closed.parts.len(), 1);
+}
+
 #[test]
 fn a_folder_of_volumes_has_whole_labels_only() {
     let folder = tempfile::tempdir().expect("a folder");
