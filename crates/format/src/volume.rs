@@ -198,7 +198,7 @@ pub struct Label {
     pub labelled: ServerTime,
     /// Of the volumes of the pool, in the order in which they were labelled.
     pub sequence: u64,
-    /// The largest block on the volume.
+    /// The largest block on the volume: [`BLOCK_BYTES_MIN`] to [`BLOCK_BYTES_MAX`].
     pub block_bytes: u32,
 }
 

@@ -4,7 +4,7 @@ use tape::scsi::{ElementKind, opcode};
 
 use crate::cartridge::Cartridge;
 use crate::clockwork::Motion;
-use crate::library::{Layout, World, tell_first};
+use crate::library::{Layout, World, not_yet, tell_first};
 use crate::reply::{Answered, Check, Reply, field};
 
 const ROBOT: u16 = 1;
@@ -23,6 +23,7 @@ pub(crate) struct Cell {
 pub(crate) struct Changer {
     pub(crate) cells: Vec<Cell>,
     pub(crate) is_jammed: bool,
+    pub(crate) starting: u32,
     is_held: bool,
     to_tell: Vec<Check>,
 }
@@ -39,7 +40,7 @@ impl Changer {
             .chain(portals)
             .map(|(kind, address, cartridge)| Cell { kind, address, cartridge, source: None })
             .collect();
-        Self { cells, is_jammed: false, is_held: false, to_tell: vec![Check::RESET] }
+        Self { cells, is_jammed: false, starting: 0, is_held: false, to_tell: vec![Check::RESET] }
     }
 
     pub(crate) fn import(&mut self, cartridge: Cartridge) -> bool {
@@ -61,6 +62,9 @@ impl Changer {
 
     pub(crate) fn execute(world: &mut World, cdb: &[u8]) -> Answered {
         tell_first(&mut world.changer.to_tell, cdb[0])?;
+        if ![opcode::INQUIRY, opcode::MAINTENANCE_IN].contains(&cdb[0]) {
+            not_yet(&mut world.changer.starting)?;
+        }
         match cdb[0] {
             opcode::TEST_UNIT_READY | opcode::INITIALIZE_ELEMENT_STATUS => Ok(Reply::good()),
             opcode::INQUIRY => Self::inquiry(cdb),

@@ -8,7 +8,7 @@ use tape::scsi::opcode;
 
 use crate::cartridge::{Cartridge, Thing};
 use crate::clockwork::{Motion, Spot};
-use crate::library::tell_first;
+use crate::library::{not_yet, tell_first};
 use crate::reply::{Answered, Check, Reply, field};
 
 /// What a drive is and can.
@@ -51,6 +51,7 @@ pub(crate) struct DriveUnit {
     pub(crate) is_dead: bool,
     pub(crate) is_silent: bool,
     pub(crate) is_unplugged: bool,
+    pub(crate) loading: u32,
     pub(crate) locate_off: u64,
     /// What READ POSITION leaves out, after a LOCATE that went wrong unnoticed.
     unnoticed: u64,
@@ -80,6 +81,7 @@ impl DriveUnit {
             is_dead: false,
             is_silent: false,
             is_unplugged: false,
+            loading: 0,
             locate_off: 0,
             unnoticed: 0,
             settings: Settings::default(),
@@ -169,6 +171,7 @@ impl DriveUnit {
 
     fn with_medium(&mut self, cdb: &[u8], parameters: &[u8]) -> Answered {
         self.ready()?;
+        not_yet(&mut self.loading)?;
         if cdb[0] == opcode::TEST_UNIT_READY {
             return Ok(Reply::good());
         }

@@ -29,6 +29,10 @@ pub enum Trouble {
     DriveDies { drive: usize },
     /// The next move fails.
     RobotJams,
+    /// The changer looks into its slots; it is ready after so many looks.
+    ChangerStarts { looks: u32 },
+    /// The drive takes its time to load; it is ready after so many looks.
+    SlowLoad { drive: usize, looks: u32 },
     /// The drive loses its settings and position, and says so.
     Reset { drive: usize },
     /// The next LOCATE goes this much too far, and the drive does not notice.
@@ -126,6 +130,8 @@ impl Library {
                 cartridge.bad_blocks.insert(block);
             }
             Trouble::RobotJams => world.changer.is_jammed = true,
+            Trouble::ChangerStarts { looks } => world.changer.starting = looks,
+            Trouble::SlowLoad { drive, looks } => world.drives[drive].loading = looks,
             Trouble::DriveDies { drive } => world.drives[drive].is_dead = true,
             Trouble::Reset { drive } => world.drives[drive].reset(),
             Trouble::LocateOff { drive, by } => world.drives[drive].locate_off = by,
@@ -194,4 +200,15 @@ pub(crate) fn tell_first(queue: &mut Vec<Check>, opcode: u8) -> Result<(), Check
         return Ok(());
     }
     Err(queue.remove(0))
+}
+
+/// Answers 'not yet' as often as `looks` says.
+pub(crate) fn not_yet(looks: &mut u32) -> Result<(), Check> {
+    match looks.checked_sub(1) {
+        Some(left) => {
+            *looks = left;
+            Err(Check::BECOMING_READY)
+        }
+        None => Ok(()),
+    }
 }

@@ -17,6 +17,7 @@ pub(crate) const INCORRECT_LENGTH: u8 = 0x20;
 
 impl Check {
     pub(crate) const NO_MEDIUM: Self = Self::new(0x2, 0x3a00);
+    pub(crate) const BECOMING_READY: Self = Self::new(0x2, 0x0401);
     pub(crate) const NEEDS_LOAD: Self = Self::new(0x2, 0x0402);
     pub(crate) const CLEANING_CARTRIDGE: Self = Self::new(0x2, 0x3003);
     pub(crate) const UNREADABLE: Self = Self::new(0x3, 0x1100);

@@ -1,14 +1,20 @@
 //! A medium changer: its elements, and the robot that moves media between them (SMC-3).
 
+use std::time::Duration;
+
 use crate::device::{CommandError, Device, Identity};
 use crate::scsi::{
-    Cdb, Condition, DeviceKind, Element, ElementAddresses, ElementKind, ElementRange, Refusal, Run,
-    elements, elements_answer_bytes,
+    Cdb, Condition, DeviceKind, Element, ElementAddresses, ElementKind, ElementRange, NotReady,
+    Refusal, Run, elements, elements_answer_bytes,
 };
 use crate::transport::ScsiTransport;
 
 /// Elements asked for at once: the answer stays below 128 KiB, which every bus adapter takes.
 const ELEMENTS_AT_ONCE: u16 = 512;
+
+/// How long a library may take to look into its slots after it was switched on: half an hour.
+const READY_LOOKS_MAX: u32 = 1800;
+const READY_WAIT: Duration = Duration::from_secs(1);
 
 /// Why a medium was not moved, or the elements are not known.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +45,7 @@ pub struct Changer {
 }
 
 impl Changer {
-    /// Takes over the changer behind `transport`.
+    /// Takes over the changer behind `transport`; waits for one that is just starting.
     pub fn open(transport: Box<dyn ScsiTransport>) -> Result<Self, CommandError> {
         const ADDRESSES_PAGE: u8 = 0x1d;
         let mut device = Device::open(transport)?;
@@ -48,6 +54,7 @@ impl Changer {
             let why = "the device is not a medium changer";
             return Err(CommandError::Answer(format::Damaged { what: "inquiry", why }));
         }
+        wait_until_ready(&mut device)?;
         let mut sensed = [0; 64];
         device.query(&Cdb::mode_sense(ADDRESSES_PAGE, 64), &mut sensed)?;
         let addresses = ElementAddresses::parse(&sensed)?;
@@ -137,7 +144,19 @@ impl Changer {
         Ok(self.device.order(&Cdb::prevent_removal(locked))?)
     }
 
-    pub(crate) fn wait(&mut self, duration: std::time::Duration) {
+    pub(crate) fn wait(&mut self, duration: Duration) {
         self.device.wait(duration);
     }
+}
+
+fn wait_until_ready(device: &mut Device) -> Result<(), CommandError> {
+    for _ in 1..READY_LOOKS_MAX {
+        match device.order(&Cdb::test_unit_ready()) {
+            Err(error) if error.condition() == Some(Condition::NotReady(NotReady::Becoming)) => {
+                device.wait(READY_WAIT);
+            }
+            other => return other,
+        }
+    }
+    device.order(&Cdb::test_unit_ready())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use format::volume::{Label, VolumeId, VolumeName};
+use format::volume::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Label, VolumeId, VolumeName};
 use sys::{clock, entropy};
 
 use super::{CLEANING_PREFIX, DriveState, Library, LibraryError};
@@ -22,7 +22,7 @@ pub struct Labelling {
     pub pool: String,
     /// Of the volumes of the pool, in the order in which they are labelled.
     pub sequence: u64,
-    /// The largest block; less where the drive takes less.
+    /// The largest block; less where the drive takes less, and within what the format allows.
     pub block_bytes: u32,
     pub overwrite: Overwrite,
 }
@@ -36,7 +36,10 @@ impl Labelling {
             pool: self.pool.clone(),
             labelled: clock::now(),
             sequence: self.sequence,
-            block_bytes: self.block_bytes.min(block_bytes_max),
+            block_bytes: self
+                .block_bytes
+                .min(block_bytes_max)
+                .clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX),
         }
     }
 }

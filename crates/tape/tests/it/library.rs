@@ -263,3 +263,20 @@ fn two_drives_are_used_by_two_threads() {
         library.dismount(thread.join().expect("it went well")).expect("it goes home");
     }
 }
+
+#[test]
+fn what_is_just_starting_is_waited_for() {
+    let (sim, library) = labelled();
+    drop(library);
+    sim.trouble(Trouble::ChangerStarts { looks: 100 });
+    let drives = [0, 1].map(|index| Box::new(sim.drive(index)) as Box<dyn ScsiTransport>);
+    let before = sim.clock();
+    let mut library = Library::open(Box::new(sim.changer()), drives.into()).expect("it starts");
+    assert!((sim.clock() - before).as_secs() >= 100);
+    // The first load of an LTO-9 tape: an hour and more.
+    sim.trouble(Trouble::SlowLoad { drive: 0, looks: 10_000 });
+    let before = sim.clock();
+    let (mounted, _) = library.mount(&name("A00001L8")).expect("it takes its time");
+    assert!((sim.clock() - before).as_secs() >= 3600);
+    library.dismount(mounted).expect("it goes home");
+}
