@@ -1,0 +1,244 @@
+//! Where the bytes of a volume lie along the tape.
+//!
+//! ```text
+//!   load point                              end of tape
+//!   |  wrap 0  ---------------------------------->  |   band 0
+//!   |  wrap 1  <----------------------------------  |
+//!   |  ...                                          |
+//!   |  wrap 52 ---------------------------------->  |   band 1 (of LTO-8)
+//! ```
+//!
+//! Data runs along the tape in wraps, forward on the even ones and back on the odd ones, so bytes
+//! that are a whole wrap apart can lie side by side. An *address* counts the bytes before a place
+//! on the volume. Where a drive reports how far its wraps reach, addresses are placed between those
+//! ends; otherwise all wraps are taken for equally full.
+
+use crate::generation::Medium;
+
+/// A place on the tape.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Point {
+    /// Bytes before it on the volume.
+    pub address: u64,
+    pub wrap: u32,
+    pub band: u32,
+    /// Along the tape, from 0 at the load point.
+    pub lpos: f64,
+    /// Whether it lies in the half of the tape behind the middle.
+    pub is_far: bool,
+}
+
+impl Point {
+    /// Whether data is read from the load point towards the end here.
+    pub fn is_forward(&self) -> bool {
+        self.wrap.is_multiple_of(2)
+    }
+}
+
+/// How addresses lie on one volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    medium: Medium,
+    /// The address behind the last byte of each wrap. Invariant: as many as the medium has wraps,
+    /// ascending, the first above 0.
+    ends: Vec<u64>,
+}
+
+/// Why a drive's report makes no geometry. The caller goes on with [`Geometry::even`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReportError {
+    #[error("no wrap is reported")]
+    Empty,
+    #[error("more wraps are reported than the medium has")]
+    TooMany,
+    #[error("wrap {wrap} does not end behind the one before it")]
+    NotAscending { wrap: usize },
+}
+
+impl Geometry {
+    /// Returns the geometry of a volume whose wraps are equally full.
+    pub fn even(medium: Medium) -> Self {
+        let wraps = u64::from(medium.wraps);
+        assert!(wraps > 0 && wraps.is_multiple_of(u64::from(medium.bands)), "whole bands");
+        let (each, rest) = (medium.capacity_bytes / wraps, medium.capacity_bytes % wraps);
+        let ends = (1..=wraps).map(|wrap| each * wrap + rest * wrap / wraps).collect();
+        Self { medium, ends }
+    }
+
+    /// Returns the geometry that a drive reports: the number of blocks up to the end of each wrap
+    /// that is written to its end, in blocks of `block_bytes`.
+    ///
+    /// Wraps without a report are taken for as full as the reported ones are on average.
+    pub fn reported(
+        medium: Medium,
+        ends_blocks: &[u64],
+        block_bytes: u32,
+    ) -> Result<Self, ReportError> {
+        let last = *ends_blocks.last().ok_or(ReportError::Empty)?;
+        let wraps = usize::try_from(medium.wraps).expect("some hundred wraps");
+        if ends_blocks.len() > wraps {
+            return Err(ReportError::TooMany);
+        }
+        let before = std::iter::once(0).chain(ends_blocks.iter().copied());
+        if let Some(wrap) = before.zip(ends_blocks).position(|(before, end)| *end <= before) {
+            return Err(ReportError::NotAscending { wrap });
+        }
+        let mean = (last / ends_blocks.len() as u64).max(1);
+        let beyond = (1..).map(|count| last.saturating_add(mean.saturating_mul(count)));
+        let blocks = ends_blocks.iter().copied().chain(beyond).take(wraps);
+        let ends = blocks.map(|end| end.saturating_mul(u64::from(block_bytes.max(1)))).collect();
+        Ok(Self { medium, ends })
+    }
+
+    /// Returns where `address` lies. What is beyond the last wrap counts as its end.
+    pub fn point(&self, address: u64) -> Point {
+        let index = self.ends.partition_point(|end| *end <= address).min(self.ends.len() - 1);
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        let bytes = self.ends[index] - start;
+        let fraction = float((address - start).min(bytes)) / float(bytes);
+        let wrap = u32::try_from(index).expect("some hundred wraps");
+        let along = if wrap.is_multiple_of(2) { fraction } else { 1.0 - fraction };
+        Point {
+            address,
+            wrap,
+            band: wrap / (self.medium.wraps / self.medium.bands),
+            lpos: along * f64::from(self.medium.lpos_end),
+            is_far: along >= 0.5,
+        }
+    }
+
+    /// The place where a volume lies when it has been mounted.
+    pub fn load_point(&self) -> Point {
+        self.point(0)
+    }
+
+    /// How far along the tape `point` lies, from 0 to 1.
+    pub fn along(&self, point: &Point) -> f64 {
+        point.lpos / f64::from(self.medium.lpos_end)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a tape holds fewer bytes than 2^53")]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::generation::{MEDIUM_LTO8, MEDIUM_LTO9};
+
+    const BLOCK_BYTES: u32 = 262_144;
+
+    /// The address of a point, from its wrap and its place along the tape.
+    fn address(geometry: &Geometry, point: &Point) -> f64 {
+        let index = point.wrap as usize;
+        let start = if index == 0 { 0 } else { geometry.ends[index - 1] };
+        let along = point.lpos / f64::from(geometry.medium.lpos_end);
+        let fraction = if point.is_forward() { along } else { 1.0 - along };
+        float(start) + fraction * float(geometry.ends[index] - start)
+    }
+
+    /// Wraps of a volume as a drive may report them: each a little shorter or longer.
+    fn reports() -> impl Strategy<Value = Geometry> {
+        let blocks = MEDIUM_LTO8.wrap_bytes() / u64::from(BLOCK_BYTES);
+        proptest::collection::vec(blocks / 2..blocks * 2, 1..=208).prop_map(|lengths| {
+            let ends = lengths.iter().scan(0, |end, length| {
+                *end += length;
+                Some(*end)
+            });
+            let ends: Vec<u64> = ends.collect();
+            Geometry::reported(MEDIUM_LTO8, &ends, BLOCK_BYTES).expect("ascending")
+        })
+    }
+
+    fn geometries() -> impl Strategy<Value = Geometry> {
+        let even = |medium| Just(Geometry::even(medium));
+        prop_oneof![even(MEDIUM_LTO8), even(MEDIUM_LTO9), reports()]
+    }
+
+    proptest! {
+        #[test]
+        fn an_address_comes_back_from_its_point(
+            geometry in geometries(),
+            part in 0..1_000_000_u64,
+        ) {
+            let wanted = *geometry.ends.last().expect("wraps") / 1_000_000 * part;
+            let point = geometry.point(wanted);
+            prop_assert!((address(&geometry, &point) - float(wanted)).abs() < 100_000.0);
+            prop_assert!(point.band < 4);
+            let middle = f64::from(geometry.medium.lpos_end) / 2.0;
+            prop_assert_eq!(point.is_far, point.lpos >= middle);
+        }
+
+        #[test]
+        fn along_a_wrap_the_place_moves_one_way(
+            geometry in geometries(),
+            wrap in 0_usize..208,
+            mut millionths in proptest::array::uniform2(0..1_000_000_u64),
+        ) {
+            let start = if wrap == 0 { 0 } else { geometry.ends[wrap - 1] };
+            let step = (geometry.ends[wrap] - start) / 1_000_000;
+            millionths.sort_unstable();
+            let [first, second] = millionths.map(|part| geometry.point(start + step * part));
+            prop_assert_eq!((first.wrap as usize, second.wrap as usize), (wrap, wrap));
+            let ahead = second.lpos - first.lpos;
+            let onwards = if first.is_forward() { ahead } else { -ahead };
+            prop_assert!(onwards >= 0.0, "{} on wrap {}", ahead, wrap);
+        }
+
+        #[test]
+        fn neighbours_across_the_end_of_a_wrap_lie_side_by_side(
+            geometry in geometries(),
+            wrap in 0_usize..207,
+        ) {
+            let end = geometry.ends[wrap];
+            let (last, first) = (geometry.point(end - 1), geometry.point(end));
+            prop_assert_eq!(first.wrap, last.wrap + 1);
+            prop_assert!((first.lpos - last.lpos).abs() < 1.0);
+        }
+    }
+
+    #[test]
+    fn even_wraps_hold_the_capacity() {
+        for medium in [MEDIUM_LTO8, MEDIUM_LTO9] {
+            let geometry = Geometry::even(medium);
+            assert_eq!(geometry.ends.last(), Some(&medium.capacity_bytes));
+            assert_eq!(geometry.ends.len(), medium.wraps as usize);
+        }
+        assert_eq!(Geometry::even(MEDIUM_LTO8).point(0).lpos.to_bits(), 0);
+    }
+
+    #[test]
+    fn the_band_changes_after_a_quarter_of_the_wraps() {
+        let geometry = Geometry::even(MEDIUM_LTO8);
+        let bands = |wrap: usize| geometry.point(geometry.ends[wrap]).band;
+        assert_eq!([bands(0), bands(50), bands(51), bands(206)], [0, 0, 1, 3]);
+    }
+
+    #[test]
+    fn what_is_beyond_the_end_is_at_the_end() {
+        let geometry = Geometry::even(MEDIUM_LTO8);
+        let point = geometry.point(u64::MAX);
+        assert_eq!((point.wrap, point.lpos.to_bits()), (207, 0));
+    }
+
+    #[test]
+    fn wraps_without_a_report_are_as_full_as_the_others() {
+        let geometry = Geometry::reported(MEDIUM_LTO8, &[100, 300], 10).expect("a report");
+        assert_eq!(geometry.ends[..4], [1000, 3000, 4500, 6000]);
+        assert_eq!(geometry.point(2000).lpos.to_bits(), 84_200.0_f64.to_bits());
+    }
+
+    #[test]
+    fn reports_that_cannot_be_are_refused() {
+        let reported = |ends: &[u64]| Geometry::reported(MEDIUM_LTO8, ends, 1).err();
+        assert_eq!(reported(&[]), Some(ReportError::Empty));
+        assert_eq!(reported(&[0]), Some(ReportError::NotAscending { wrap: 0 }));
+        assert_eq!(reported(&[5, 5]), Some(ReportError::NotAscending { wrap: 1 }));
+        let many: Vec<u64> = (1..=209).collect();
+        assert_eq!(reported(&many), Some(ReportError::TooMany));
+    }
+}

@@ -1,0 +1,224 @@
+//! In which order the files wanted from one volume are read.
+//!
+//! 1. Files with no more between them than is read through faster than a locate begins are one
+//!    *run*, read in one go from front to back.
+//! 2. Several orders of the runs are made, each is estimated with the same model, and the cheapest
+//!    is taken: none of them is the best for all numbers of files. All are cheap to estimate.
+//! 3. The work is bounded by the number of runs: orders that look at all pairs are made up to
+//!    [`GREEDY_RUNS_MAX`], exact costs of all pairs are kept up to [`MATRIX_RUNS_MAX`].
+//! 4. Nothing is random and nothing looks at a clock: the same files give the same order.
+//!
+//! What counts is the time until the last file. Who waits how long is the affair of `schedule`,
+//! which decides what is planned together.
+
+mod improve;
+
+use crate::geometry::{Geometry, Point};
+use crate::timing::Timing;
+
+/// Runs up to which the nearest next run is looked for among all.
+pub const GREEDY_RUNS_MAX: usize = 2000;
+/// Runs up to which an order is improved with the costs between all pairs.
+pub const MATRIX_RUNS_MAX: usize = 256;
+
+/// What is wanted from a volume: `bytes` from the address `at` on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stop {
+    pub at: u64,
+    pub bytes: u64,
+}
+
+/// Where an order comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Candidate {
+    /// Ascending addresses.
+    ByBlock,
+    /// All that lies on forward wraps on the way to the end of the tape, the rest on the way back.
+    Sweep,
+    /// The nearest by estimated time, again and again.
+    Greedy,
+    /// The best of the above, with runs moved to where they cost less.
+    Improved,
+    /// As the drive has recommended.
+    Drive,
+}
+
+/// An order, and what it is estimated to take.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// Indices of the stops, in the order in which to read them.
+    pub order: Vec<usize>,
+    pub candidate: Candidate,
+    /// Seconds to get to all stops, without the reading.
+    pub positioning_secs: f64,
+    /// Seconds of all orders that were looked at.
+    pub estimates: Vec<(Candidate, f64)>,
+}
+
+/// One volume in one kind of drive.
+#[derive(Clone, Copy, Debug)]
+pub struct Course<'a> {
+    pub timing: &'a Timing,
+    pub geometry: &'a Geometry,
+}
+
+/// Files that are read in one go: a range of the stops sorted by address.
+#[derive(Clone, Debug)]
+struct Run {
+    first: usize,
+    last: usize,
+    start: Point,
+    end: Point,
+}
+
+impl Course<'_> {
+    /// Returns the cheapest order to read `stops`, from where the drive stands.
+    ///
+    /// `recommended` is the order that a drive with that ability has given, as indices of `stops`;
+    /// one that leaves something out or names something twice is not considered.
+    pub fn plan(&self, from: u64, stops: &[Stop], recommended: Option<&[usize]>) -> Plan {
+        let sorted = by_address(stops);
+        let runs = self.runs(stops, &sorted);
+        let head = self.geometry.point(from);
+        let expand = |order: &[usize]| -> Vec<usize> {
+            order
+                .iter()
+                .flat_map(|run| &sorted[runs[*run].first..=runs[*run].last])
+                .copied()
+                .collect()
+        };
+        let made = self.candidates(&head, &runs);
+        let mut estimates: Vec<(Candidate, f64)> = made
+            .iter()
+            .map(|(candidate, order)| (*candidate, self.tour(&head, &runs, order)))
+            .collect();
+        // Reading on within a run takes the same in every order of the runs.
+        let within = self.within_secs(stops, &sorted, &runs);
+        estimates.iter_mut().for_each(|(_, secs)| *secs += within);
+        let orders = made.iter().map(|(_, order)| expand(order));
+        let mut orders: Vec<Vec<usize>> = orders.collect();
+        if let Some(order) = recommended.filter(|order| is_permutation(order, stops.len())) {
+            estimates.push((Candidate::Drive, self.positioning_secs(from, stops, order)));
+            orders.push(order.to_vec());
+        }
+        let cheapest =
+            (0..estimates.len()).min_by(|a, b| estimates[*a].1.total_cmp(&estimates[*b].1));
+        let cheapest = cheapest.expect("by block is always among them");
+        let (candidate, positioning_secs) = estimates[cheapest];
+        Plan { order: orders.swap_remove(cheapest), candidate, positioning_secs, estimates }
+    }
+
+    /// Returns the seconds to get to all `stops` in this order, without the reading.
+    pub fn positioning_secs(&self, from: u64, stops: &[Stop], order: &[usize]) -> f64 {
+        let mut head = self.geometry.point(from);
+        let mut secs = 0.0;
+        for index in order {
+            let stop = &stops[*index];
+            secs += self.timing.reach(&head, &self.geometry.point(stop.at)).1;
+            head = self.geometry.point(stop.end());
+        }
+        secs
+    }
+
+    fn candidates(&self, head: &Point, runs: &[Run]) -> Vec<(Candidate, Vec<usize>)> {
+        let by_block: Vec<usize> = (0..runs.len()).collect();
+        let mut made = vec![(Candidate::ByBlock, by_block), (Candidate::Sweep, sweep(runs))];
+        if runs.len() <= GREEDY_RUNS_MAX {
+            made.push((Candidate::Greedy, self.greedy(head, runs)));
+        }
+        if (2..=MATRIX_RUNS_MAX).contains(&runs.len()) {
+            let orders: Vec<&[usize]> = made.iter().map(|(_, order)| order.as_slice()).collect();
+            let costs = improve::Costs::new(self.timing, head, runs);
+            made.push((Candidate::Improved, improve::improved(&costs, &orders)));
+        }
+        made
+    }
+
+    /// Joins neighbours into runs.
+    fn runs(&self, stops: &[Stop], sorted: &[usize]) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        for (rank, index) in sorted.iter().enumerate() {
+            let stop = &stops[*index];
+            let (start, end) = (self.geometry.point(stop.at), self.geometry.point(stop.end()));
+            match runs.last_mut() {
+                Some(run)
+                    if start.address <= run.end.address || self.timing.joins(&run.end, &start) =>
+                {
+                    run.last = rank;
+                    run.end = if end.address > run.end.address { end } else { run.end };
+                }
+                _ => runs.push(Run { first: rank, last: rank, start, end }),
+            }
+        }
+        runs
+    }
+
+    /// Seconds for the gaps within runs.
+    fn within_secs(&self, stops: &[Stop], sorted: &[usize], runs: &[Run]) -> f64 {
+        let one = |run: &Run| {
+            let members = &sorted[run.first..=run.last];
+            self.positioning_secs(run.start.address, stops, members)
+        };
+        runs.iter().map(one).sum()
+    }
+
+    fn greedy(&self, head: &Point, runs: &[Run]) -> Vec<usize> {
+        let mut left: Vec<usize> = (0..runs.len()).collect();
+        let mut order = Vec::with_capacity(runs.len());
+        let mut head = *head;
+        while !left.is_empty() {
+            let cost = |at: &usize| self.timing.reach(&head, &runs[left[*at]].start).1;
+            let nearest = (0..left.len()).min_by(|a, b| cost(a).total_cmp(&cost(b)));
+            let next = left.remove(nearest.expect("something is left"));
+            head = runs[next].end;
+            order.push(next);
+        }
+        order
+    }
+
+    fn tour(&self, head: &Point, runs: &[Run], order: &[usize]) -> f64 {
+        let mut head = head;
+        let mut secs = 0.0;
+        for run in order {
+            secs += self.timing.reach(head, &runs[*run].start).1;
+            head = &runs[*run].end;
+        }
+        secs
+    }
+}
+
+impl Stop {
+    /// The address behind its last byte.
+    pub fn end(&self) -> u64 {
+        self.at.saturating_add(self.bytes)
+    }
+}
+
+/// Indices by address.
+fn by_address(stops: &[Stop]) -> Vec<usize> {
+    let mut sorted: Vec<usize> = (0..stops.len()).collect();
+    sorted.sort_by_key(|index| (stops[*index].at, stops[*index].bytes, *index));
+    sorted
+}
+
+/// Runs on forward wraps by ascending position, then those on the others by descending one.
+fn sweep(runs: &[Run]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    order.sort_by(|a, b| {
+        let (first, second) = (&runs[*a].start, &runs[*b].start);
+        let away = |point: &Point| if point.is_forward() { point.lpos } else { -point.lpos };
+        let directions = second.is_forward().cmp(&first.is_forward());
+        directions.then(away(first).total_cmp(&away(second))).then(a.cmp(b))
+    });
+    order
+}
+
+fn is_permutation(order: &[usize], count: usize) -> bool {
+    let mut seen = vec![false; count];
+    let names_new =
+        |index: &usize| seen.get_mut(*index).is_some_and(|seen| !std::mem::replace(seen, true));
+    order.len() == count && order.iter().all(names_new)
+}
+
+#[cfg(test)]
+mod tests;
