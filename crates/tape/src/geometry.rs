@@ -116,6 +116,11 @@ impl Geometry {
     pub fn along(&self, point: &Point) -> f64 {
         point.lpos / f64::from(self.medium.lpos_end)
     }
+
+    /// What part of the volume so many bytes are, from 0 to 1 where none is read twice.
+    pub fn part(&self, bytes: u64) -> f64 {
+        float(bytes) / float(*self.ends.last().expect("a medium has wraps"))
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a tape holds fewer bytes than 2^53")]

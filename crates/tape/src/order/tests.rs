@@ -130,10 +130,20 @@ fn a_recommended_order_wins_where_it_is_cheaper_and_counts_only_where_it_is_whol
     let stops = scattered(300, 1);
     let own = plan(&stops, None);
     assert_eq!(own.candidate, Candidate::Greedy);
-    let mut recommended = own.order.clone();
-    recommended.swap(7, 8);
-    let offered = plan(&stops, Some(&recommended));
-    assert_eq!(offered.estimates.last().map(|(candidate, _)| *candidate), Some(Candidate::Drive));
+    let neighbours_swapped = (0..299).map(|at| {
+        let mut order = own.order.clone();
+        order.swap(at, at + 1);
+        order
+    });
+    let offered: Vec<(Vec<usize>, Plan)> = neighbours_swapped
+        .map(|order| (order.clone(), plan(&stops, Some(&order))))
+        .collect();
+    let wins = |plan: &Plan| plan.candidate == Candidate::Drive;
+    let (recommended, cheaper) = offered.iter().find(|(_, plan)| wins(plan)).expect("one is");
+    assert_eq!(cheaper.order, *recommended);
+    assert!(cheaper.positioning_secs < own.positioning_secs);
+    let (_, dearer) = offered.iter().find(|(_, plan)| !wins(plan)).expect("one is not");
+    assert_eq!(dearer.order, own.order);
     for broken in [&recommended[1..], &[recommended.clone(), vec![0]].concat(), &[0; 300]] {
         assert_eq!(plan(&stops, Some(broken)), own);
     }

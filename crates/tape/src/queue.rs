@@ -1,0 +1,446 @@
+//! What waits for volumes: requests, who waits for each of them, and the queue of each volume.
+//!
+//! 1. An object is wanted by one request, however many wait for it.
+//! 2. A request waits in the queue of exactly one volume, or is being read. It has a waiter, unless
+//!    its last one has gone while it was being read.
+//! 3. Request numbers grow with arrival. A request that goes back to a queue keeps its number, and
+//!    with it its place among the ages.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::order::Stop;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct VolumeId(pub u64);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DriveId(pub u32);
+
+/// What is read as a whole: a file, or the part of one that is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ObjectId(pub u64);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RequestId(pub u64);
+
+/// Given by the caller, and never twice at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WaiterId(pub u64);
+
+/// On whose budget something waits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OwnerId(pub u64);
+
+/// The program that waits, as its user started it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ProgramId(pub u64);
+
+/// The kind of work that a volume is wanted for, the most urgent first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// A program has opened a migrated file and stands still.
+    Open,
+    /// A list of files that somebody wants recalled.
+    List,
+    Restore,
+}
+
+/// The number of kinds.
+pub const KINDS: usize = 3;
+
+impl Kind {
+    pub(crate) fn index(self) -> usize {
+        match self {
+            Self::Open => 0,
+            Self::List => 1,
+            Self::Restore => 2,
+        }
+    }
+}
+
+/// Somebody who waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waiter {
+    pub id: WaiterId,
+    pub owner: OwnerId,
+    pub program: ProgramId,
+    pub kind: Kind,
+}
+
+/// One copy of an object on tape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Source {
+    pub volume: VolumeId,
+    pub stop: Stop,
+}
+
+/// What a waiter wants, and where it can be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ask {
+    pub waiter: Waiter,
+    pub object: ObjectId,
+    /// At least one; each on a volume of its own.
+    pub sources: Vec<Source>,
+}
+
+/// One object that is wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) object: ObjectId,
+    pub(crate) arrived: Duration,
+    /// The copy that it waits for or is read from.
+    pub(crate) source: Source,
+    /// Other copies, of which none has failed.
+    pub(crate) others: Vec<Source>,
+    pub(crate) waiters: Vec<Waiter>,
+    /// Drives that broke while they read it.
+    pub(crate) breakdowns: u32,
+    is_waiting: bool,
+}
+
+impl Request {
+    /// The most urgent kind of its waiters.
+    pub(crate) fn kind(&self) -> Kind {
+        self.waiters.iter().map(|waiter| waiter.kind).min().unwrap_or(Kind::Restore)
+    }
+}
+
+/// The queue of one volume.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    /// Oldest first.
+    pub(crate) waiting: BTreeSet<RequestId>,
+    requests_of: [usize; KINDS],
+    pub(crate) waiters: usize,
+    /// When the last request of an open came.
+    pub(crate) last_open: Option<Duration>,
+    /// The last request of the batch that is closed, see `schedule`.
+    pub(crate) closed: Option<RequestId>,
+    /// In the order of reading. May name requests that wait here no longer.
+    pub(crate) plan: VecDeque<RequestId>,
+    /// Estimated seconds of the plan, and of what has joined since.
+    pub(crate) plan_secs: f64,
+    /// Requests that have joined since the plan was made.
+    pub(crate) fresh: usize,
+    /// Whether the volume has given up its drive to others, and not had one since.
+    pub(crate) has_yielded: bool,
+    /// The order that a drive has recommended for what waited then.
+    pub(crate) recommended: Vec<RequestId>,
+}
+
+impl Lane {
+    /// The most urgent kind of work that waits.
+    pub(crate) fn kind(&self) -> Kind {
+        let kinds = [Kind::Open, Kind::List];
+        let waits = |kind: &Kind| self.requests_of[kind.index()] > 0;
+        kinds.into_iter().find(waits).unwrap_or(Kind::Restore)
+    }
+
+    /// Closes the batch if its oldest request is old, and opens it when it has been read. Says
+    /// whether what may be planned has changed.
+    pub(crate) fn settle_batch(&mut self, is_old: bool) -> bool {
+        let before = self.closed;
+        if self.closed.is_some_and(|last| self.waiting.first().is_none_or(|id| *id > last)) {
+            self.closed = None;
+        }
+        if self.closed.is_none() && is_old {
+            self.closed = self.waiting.last().copied();
+        }
+        self.closed != before
+    }
+
+    /// What may be planned: all that waits, or the rest of the closed batch.
+    pub(crate) fn batch(&self) -> impl Iterator<Item = RequestId> {
+        let last = self.closed;
+        self.waiting
+            .iter()
+            .copied()
+            .take_while(move |id| last.is_none_or(|last| *id <= last))
+    }
+
+    /// The next of the plan that still waits. What waits no longer is dropped from it.
+    pub(crate) fn next_planned(&mut self) -> Option<RequestId> {
+        while let Some(first) = self.plan.front() {
+            if self.waiting.contains(first) {
+                return Some(*first);
+            }
+            self.plan.pop_front();
+        }
+        None
+    }
+
+    fn count(&mut self, request: &Request) {
+        self.requests_of[request.kind().index()] += 1;
+        self.waiters += request.waiters.len();
+    }
+
+    fn discount(&mut self, request: &Request) {
+        self.requests_of[request.kind().index()] -= 1;
+        self.waiters -= request.waiters.len();
+    }
+}
+
+/// All requests, and the queues that they wait in.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    requests: BTreeMap<RequestId, Request>,
+    by_object: BTreeMap<ObjectId, RequestId>,
+    by_waiter: BTreeMap<WaiterId, RequestId>,
+    /// Volumes that something waits for.
+    lanes: BTreeMap<VolumeId, Lane>,
+    opens_of_owner: BTreeMap<OwnerId, usize>,
+    opens_of_program: BTreeMap<ProgramId, usize>,
+    next: u64,
+}
+
+impl Queue {
+    pub(crate) fn request(&self, id: RequestId) -> &Request {
+        self.requests
+            .get(&id)
+            .expect("whoever keeps a request's number forgets it with the request")
+    }
+
+    pub(crate) fn of_object(&self, object: ObjectId) -> Option<RequestId> {
+        self.by_object.get(&object).copied()
+    }
+
+    pub(crate) fn of_waiter(&self, waiter: WaiterId) -> Option<RequestId> {
+        self.by_waiter.get(&waiter).copied()
+    }
+
+    pub(crate) fn lane(&self, volume: VolumeId) -> Option<&Lane> {
+        self.lanes.get(&volume)
+    }
+
+    pub(crate) fn lane_mut(&mut self, volume: VolumeId) -> Option<&mut Lane> {
+        self.lanes.get_mut(&volume)
+    }
+
+    /// Volumes that something waits for, with their queues.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = (VolumeId, &Lane)> {
+        self.lanes.iter().map(|(volume, lane)| (*volume, lane))
+    }
+
+    /// Opens of `owner` and of `program` that wait or are being served.
+    pub(crate) fn opens_of(&self, owner: OwnerId, program: ProgramId) -> (usize, usize) {
+        let of_owner = self.opens_of_owner.get(&owner).copied().unwrap_or(0);
+        (of_owner, self.opens_of_program.get(&program).copied().unwrap_or(0))
+    }
+
+    /// When the oldest request for `volume` arrived.
+    pub(crate) fn oldest(&self, volume: VolumeId) -> Option<Duration> {
+        let first = self.lane(volume)?.waiting.first()?;
+        Some(self.request(*first).arrived)
+    }
+
+    /// Adds a request for something that nobody else wants, to wait for the copy `source`.
+    pub(crate) fn add(&mut self, now: Duration, ask: Ask, source: Source) -> RequestId {
+        let id = RequestId(self.next);
+        self.next += 1;
+        let others = ask.sources.into_iter().filter(|other| *other != source).collect();
+        let request = Request {
+            object: ask.object,
+            arrived: now,
+            source,
+            others,
+            waiters: Vec::new(),
+            breakdowns: 0,
+            is_waiting: false,
+        };
+        assert!(self.by_object.insert(ask.object, id).is_none(), "an object has one request");
+        self.requests.insert(id, request);
+        self.join(id, ask.waiter);
+        self.put_back(id);
+        id
+    }
+
+    /// Adds a waiter to a request.
+    pub(crate) fn join(&mut self, id: RequestId, waiter: Waiter) {
+        assert!(self.by_waiter.insert(waiter.id, id).is_none(), "a waiter waits once");
+        if waiter.kind == Kind::Open {
+            *self.opens_of_owner.entry(waiter.owner).or_default() += 1;
+            *self.opens_of_program.entry(waiter.program).or_default() += 1;
+        }
+        self.change(id, |request| request.waiters.push(waiter));
+    }
+
+    /// Removes a waiter, and its request with the last one unless that is being read. Says whether
+    /// there was such a waiter.
+    pub(crate) fn cancel(&mut self, waiter: WaiterId) -> bool {
+        let Some(id) = self.by_waiter.get(&waiter).copied() else { return false };
+        let of_request = &self.request(id).waiters;
+        let gone = *of_request.iter().find(|other| other.id == waiter).expect("it waits there");
+        self.release(&gone);
+        self.change(id, |request| request.waiters.retain(|other| other.id != waiter));
+        if self.request(id).waiters.is_empty() && self.request(id).is_waiting {
+            self.remove(id);
+        }
+        true
+    }
+
+    /// Takes a request out of its volume's queue, to be read.
+    pub(crate) fn take(&mut self, id: RequestId) {
+        let request = self.requests.get_mut(&id).expect("it waits");
+        assert!(request.is_waiting, "only what waits can be taken");
+        request.is_waiting = false;
+        let volume = request.source.volume;
+        let lane = self.lanes.get_mut(&volume).expect("what waits has a queue");
+        lane.waiting.remove(&id);
+        lane.discount(request);
+        if lane.waiting.is_empty() {
+            self.lanes.remove(&volume);
+        }
+    }
+
+    /// Lets a request that is not being read wait for its volume.
+    pub(crate) fn put_back(&mut self, id: RequestId) {
+        let request = self.requests.get_mut(&id).expect("it exists");
+        assert!(!request.is_waiting, "it waits already");
+        request.is_waiting = true;
+        let lane = self.lanes.entry(request.source.volume).or_default();
+        lane.waiting.insert(id);
+        lane.fresh += 1;
+        lane.count(request);
+        if request.kind() == Kind::Open {
+            lane.last_open = lane.last_open.max(Some(request.arrived));
+        }
+    }
+
+    /// Lets a request that is not being read wait for another copy. The one that it had is
+    /// forgotten if it `failed`.
+    pub(crate) fn turn_to(&mut self, id: RequestId, source: Source, failed: bool) {
+        let request = self.requests.get_mut(&id).expect("it exists");
+        let before = std::mem::replace(&mut request.source, source);
+        request.others.retain(|other| *other != source);
+        if !failed && before != source {
+            request.others.push(before);
+        }
+        self.put_back(id);
+    }
+
+    /// Counts one more drive that broke over a request; returns how many.
+    pub(crate) fn count_breakdown(&mut self, id: RequestId) -> u32 {
+        let request = self.requests.get_mut(&id).expect("it exists");
+        request.breakdowns += 1;
+        request.breakdowns
+    }
+
+    /// Removes a request with all who wait for it.
+    pub(crate) fn remove(&mut self, id: RequestId) -> Request {
+        if self.request(id).is_waiting {
+            self.take(id);
+        }
+        let request = self.requests.remove(&id).expect("it exists");
+        self.by_object.remove(&request.object);
+        for waiter in &request.waiters {
+            self.release(waiter);
+        }
+        request
+    }
+
+    /// Changes who waits for a request, and the counts of its queue with it.
+    fn change(&mut self, id: RequestId, change: impl FnOnce(&mut Request)) {
+        let request = self.requests.get_mut(&id).expect("it exists");
+        let lane = self.lanes.get_mut(&request.source.volume).filter(|_| request.is_waiting);
+        let Some(lane) = lane else { return change(request) };
+        lane.discount(request);
+        change(request);
+        lane.count(request);
+    }
+
+    /// Takes a waiter off the books.
+    fn release(&mut self, waiter: &Waiter) {
+        self.by_waiter.remove(&waiter.id);
+        if waiter.kind == Kind::Open {
+            less_one(&mut self.opens_of_owner, waiter.owner);
+            less_one(&mut self.opens_of_program, waiter.program);
+        }
+    }
+}
+
+/// Takes one off a count; what is at nothing is not kept.
+fn less_one<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
+    let count = counts.get_mut(&key).expect("it was counted when it came");
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(1);
+
+    fn source(volume: u64) -> Source {
+        Source { volume: VolumeId(volume), stop: Stop { at: 0, bytes: 1 } }
+    }
+
+    fn waiter(id: u64, kind: Kind) -> Waiter {
+        Waiter { id: WaiterId(id), owner: OwnerId(id % 2), program: ProgramId(0), kind }
+    }
+
+    fn add(queue: &mut Queue, object: u64, waiter: Waiter) -> RequestId {
+        let sources = vec![source(1), source(2)];
+        let ask = Ask { waiter, object: ObjectId(object), sources };
+        queue.add(NOW, ask, source(1))
+    }
+
+    #[test]
+    fn a_request_goes_with_its_last_waiter() {
+        let mut queue = Queue::default();
+        let id = add(&mut queue, 7, waiter(1, Kind::List));
+        queue.join(id, waiter(2, Kind::Open));
+        assert!(queue.cancel(WaiterId(1)) && !queue.cancel(WaiterId(1)));
+        assert_eq!(queue.of_object(ObjectId(7)), Some(id));
+        assert!(queue.cancel(WaiterId(2)));
+        assert_eq!(queue.of_object(ObjectId(7)), None);
+        assert_eq!((queue.lanes().count(), queue.opens_of(OwnerId(0), ProgramId(0))), (0, (0, 0)));
+    }
+
+    #[test]
+    fn what_is_being_read_stays_without_waiters() {
+        let mut queue = Queue::default();
+        let id = add(&mut queue, 7, waiter(1, Kind::Open));
+        queue.take(id);
+        assert!(queue.cancel(WaiterId(1)));
+        assert_eq!(queue.remove(id).waiters, []);
+    }
+
+    #[test]
+    fn a_queue_is_as_urgent_as_its_most_urgent_waiter() {
+        let mut queue = Queue::default();
+        let id = add(&mut queue, 7, waiter(1, Kind::Restore));
+        let kind = |queue: &Queue| queue.lane(VolumeId(1)).map(Lane::kind);
+        assert_eq!(kind(&queue), Some(Kind::Restore));
+        queue.join(id, waiter(2, Kind::Open));
+        add(&mut queue, 8, waiter(3, Kind::List));
+        assert_eq!(kind(&queue), Some(Kind::Open));
+        queue.cancel(WaiterId(2));
+        assert_eq!(kind(&queue), Some(Kind::List));
+        assert_eq!(queue.lane(VolumeId(1)).map(|lane| lane.waiters), Some(2));
+    }
+
+    #[test]
+    fn a_copy_that_failed_is_not_offered_again() {
+        let mut queue = Queue::default();
+        let id = add(&mut queue, 7, waiter(1, Kind::Open));
+        queue.take(id);
+        queue.turn_to(id, source(2), true);
+        assert_eq!((queue.request(id).source, queue.request(id).others.len()), (source(2), 0));
+        queue.take(id);
+        queue.turn_to(id, source(1), false);
+        assert_eq!(queue.request(id).others, [source(2)]);
+    }
+
+    #[test]
+    fn opens_are_counted_and_lists_are_not() {
+        let mut queue = Queue::default();
+        add(&mut queue, 1, waiter(1, Kind::Open));
+        add(&mut queue, 2, waiter(2, Kind::Open));
+        add(&mut queue, 3, waiter(3, Kind::List));
+        assert_eq!(queue.opens_of(OwnerId(1), ProgramId(0)), (1, 2));
+    }
+}

@@ -1,0 +1,294 @@
+//! What the drives do next.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Action, DriveId, KINDS, RequestId, Schedule, State, VolumeId};
+use crate::geometry::Point;
+use crate::order::{Course, Stop};
+use crate::timing::{Reach, duration};
+
+/// Requests up to which every newcomer is planned in at the next file border. With more of them a
+/// plan is made anew when a sixteenth has come, so that planning stays in proportion.
+const REPLANNED_MAX: usize = 256;
+
+/// A volume that waits for a drive, in the order of rule 4.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Wanted {
+    pub(super) volume: VolumeId,
+    kind: usize,
+    oldest: Duration,
+    is_old: bool,
+    has_yielded: bool,
+    waiters_per_sec: f64,
+}
+
+impl Schedule {
+    /// Returns what is to be done at `now`. To be called after whatever was reported, and at
+    /// [`Self::wake_at`].
+    pub fn actions(&mut self, now: Duration) -> Vec<Action> {
+        self.wake_at = None;
+        let drives: Vec<DriveId> = self.drives.keys().copied().collect();
+        for drive in drives {
+            self.step(now, drive);
+        }
+        self.fill(now);
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Decides what a drive with a volume does at a file border.
+    fn step(&mut self, now: Duration, drive: DriveId) {
+        let State::Idle { volume, since } = self.drives[&drive].state else { return };
+        if self.queue.lane(volume).is_none() {
+            let until = since.saturating_add(self.config.retain);
+            if now >= until || self.absent.contains_key(&volume) {
+                self.dismount(now, drive);
+            } else {
+                self.wake(until);
+            }
+        } else if self.must_yield(now, drive) {
+            self.queue.lane_mut(volume).expect("something waits for it").has_yielded = true;
+            self.dismount(now, drive);
+        } else {
+            self.read_next(now, drive);
+        }
+    }
+
+    fn wake(&mut self, at: Duration) {
+        self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    /// Whether a drive has to leave its volume to others that have waited too long (rule 3).
+    fn must_yield(&self, now: Duration, drive: DriveId) -> bool {
+        let turn_ends = self.drives[&drive].mounted.saturating_add(self.config.turn_min);
+        if now < turn_ends {
+            return false;
+        }
+        let volumes = self.queue.lanes().map(|(volume, _)| volume);
+        let old = volumes.filter(|volume| self.is_mountable(*volume) && self.is_old(now, *volume));
+        let is_coming = |drive: &&super::Drive| match drive.state {
+            State::Empty | State::Dismounting { .. } => true,
+            State::Idle { volume, .. } => self.queue.lane(volume).is_none(),
+            _ => false,
+        };
+        old.count() > self.drives.values().filter(is_coming).count()
+    }
+
+    /// Whether the oldest request for `volume` is beyond the age limit.
+    fn is_old(&self, now: Duration, volume: VolumeId) -> bool {
+        let oldest = self.queue.oldest(volume);
+        oldest.is_some_and(|oldest| now.saturating_sub(oldest) > self.config.age_max)
+    }
+
+    fn is_mountable(&self, volume: VolumeId) -> bool {
+        let is_in = |drive: &super::Drive| drive.volume() == Some(volume);
+        !self.absent.contains_key(&volume) && !self.drives.values().any(is_in)
+    }
+
+    fn dismount(&mut self, now: Duration, id: DriveId) {
+        let volume = self.drives[&id].volume().expect("only what is in can be taken out");
+        let secs = self.dismount_secs(id);
+        let drive = self.drive(id);
+        drive.estimate = (secs, 0.0);
+        drive.state = State::Dismounting { volume, since: now };
+        self.actions.push(Action::Dismount { drive: id, volume });
+    }
+
+    /// Begins the next read, unless the head stays a moment (rule 7).
+    fn read_next(&mut self, now: Duration, id: DriveId) {
+        let drive = self.drives[&id];
+        let volume = drive.volume().expect("it stands at a file border");
+        self.plan(now, volume, drive.head);
+        let lane = self.queue.lane_mut(volume).expect("something waits for it");
+        let request = lane.next_planned().expect("what waits is planned");
+        let stop = self.queue.request(request).source.stop;
+        let geometry = self.geometry(volume);
+        let (head, start) = (geometry.point(drive.head), geometry.point(stop.at));
+        let (reach, secs) = self.config.timing.reach(&head, &start);
+        if reach != Reach::Here {
+            let back = self.config.timing.reach(&geometry.point(stop.end()), &head).1;
+            let until = self.held_until(id, volume, (secs + back) / 2.0);
+            if until > now {
+                return self.wake(until);
+            }
+        }
+        let reading = self.config.timing.read_secs(stop.bytes);
+        let lane = self.queue.lane_mut(volume).expect("it is still there");
+        lane.plan.pop_front();
+        lane.plan_secs = (lane.plan_secs - secs - reading).max(0.0);
+        self.queue.take(request);
+        let object = self.queue.request(request).object;
+        let drive = self.drive(id);
+        drive.estimate = (secs, reading);
+        drive.state = State::Reading { volume, request, since: now };
+        self.actions.push(Action::Read { drive: id, request, object, stop, reach });
+    }
+
+    /// Until when the head stays, if it is to stay for `secs_max` at most.
+    fn held_until(&self, drive: DriveId, volume: VolumeId, secs_max: f64) -> Duration {
+        let State::Idle { since, .. } = self.drives[&drive].state else { return Duration::ZERO };
+        let last_open = self.queue.lane(volume).and_then(|lane| lane.last_open);
+        let (Some(last_open), Some(oldest)) = (last_open, self.queue.oldest(volume)) else {
+            return Duration::ZERO;
+        };
+        let longest = self.config.hold_max.min(duration(secs_max));
+        let latest = since.max(oldest).saturating_add(longest);
+        last_open.saturating_add(self.config.quiet).min(latest)
+    }
+
+    /// Makes sure that `volume`, which something waits for, has a plan that begins at `head`.
+    pub(super) fn plan(&mut self, now: Duration, volume: VolumeId, head: u64) {
+        let is_old = self.is_old(now, volume);
+        let lane = self.queue.lane_mut(volume).expect("something waits for it");
+        let has_changed = lane.settle_batch(is_old);
+        let planned = if lane.next_planned().is_some() { lane.plan.len() } else { 0 };
+        let enough = if planned <= REPLANNED_MAX { 1 } else { planned / 16 };
+        let has_grown = lane.closed.is_none() && lane.fresh >= enough;
+        if planned == 0 || has_changed || has_grown {
+            self.plan_anew(volume, head);
+        }
+    }
+
+    fn plan_anew(&mut self, volume: VolumeId, head: u64) {
+        let lane = self.queue.lane(volume).expect("something waits for it");
+        let ids: Vec<RequestId> = lane.batch().collect();
+        let stops: Vec<Stop> = ids.iter().map(|id| self.queue.request(*id).source.stop).collect();
+        let ranks: BTreeMap<RequestId, usize> = ids.iter().copied().zip(0..).collect();
+        // A request that has come or gone since makes it no permutation, which the plan ignores.
+        let recommended: Vec<usize> =
+            lane.recommended.iter().filter_map(|id| ranks.get(id).copied()).collect();
+        let geometry = self.geometry(volume);
+        let course = Course { timing: &self.config.timing, geometry: &geometry };
+        let plan = course.plan(head, &stops, Some(&recommended));
+        let reading = stops.iter().map(|stop| self.config.timing.read_secs(stop.bytes));
+        let secs = plan.positioning_secs + reading.sum::<f64>();
+        let lane = self.queue.lane_mut(volume).expect("it is still there");
+        lane.plan = plan.order.into_iter().map(|index| ids[index]).collect();
+        lane.plan_secs = secs;
+        lane.fresh = 0;
+    }
+
+    /// Gives free drives to volumes, and frees drives whose volumes nothing waits for (rules 4-6).
+    fn fill(&mut self, now: Duration) {
+        if !self.drives.values().any(|drive| self.is_spare(&drive.state)) {
+            return;
+        }
+        let mut working = self.working();
+        let is_dismounting =
+            |drive: &&super::Drive| matches!(drive.state, State::Dismounting { .. });
+        let mut coming = self.drives.values().filter(is_dismounting).count();
+        for wanted in self.wanted(now) {
+            if working[wanted.kind] >= self.config.kind_drives_max[wanted.kind] {
+                continue;
+            }
+            if let Some(drive) = self.empty_drive() {
+                self.mount(now, drive, wanted.volume);
+            } else if coming > 0 {
+                coming -= 1;
+            } else if let Some(drive) = self.longest_idle() {
+                self.dismount(now, drive);
+            } else {
+                return;
+            }
+            working[wanted.kind] += 1;
+        }
+    }
+
+    fn is_spare(&self, state: &State) -> bool {
+        match state {
+            State::Empty => true,
+            State::Idle { volume, .. } => self.queue.lane(*volume).is_none(),
+            _ => false,
+        }
+    }
+
+    /// Drives at work for each kind.
+    fn working(&self) -> [usize; KINDS] {
+        let mut working = [0; KINDS];
+        for drive in self.drives.values() {
+            let waiting = drive.volume().and_then(|volume| self.queue.lane(volume));
+            let kind = match (drive.state, waiting) {
+                (State::Broken { .. } | State::Dismounting { .. } | State::Empty, _) => continue,
+                (_, Some(lane)) => lane.kind(),
+                (State::Reading { request, .. }, None) => self.queue.request(request).kind(),
+                (_, None) => continue,
+            };
+            working[kind.index()] += 1;
+        }
+        working
+    }
+
+    /// A drive that may take a volume.
+    fn empty_drive(&self) -> Option<DriveId> {
+        let holds = |drive: &&super::Drive| {
+            drive.volume().is_some() && !matches!(drive.state, State::Broken { .. })
+        };
+        if self.drives.values().filter(holds).count() >= self.config.drives_max {
+            return None;
+        }
+        let empty = self.drives.iter().find(|(_, drive)| drive.state == State::Empty);
+        empty.map(|(id, _)| *id)
+    }
+
+    fn mount(&mut self, now: Duration, id: DriveId, volume: VolumeId) {
+        self.queue.lane_mut(volume).expect("something waits for it").has_yielded = false;
+        self.drive(id).state = State::Mounting { volume, since: now };
+        self.actions.push(Action::Mount { drive: id, volume });
+    }
+
+    /// The drive whose volume nothing has waited for longest.
+    fn longest_idle(&self) -> Option<DriveId> {
+        let idle = self.drives.iter().filter_map(|(id, drive)| match drive.state {
+            State::Idle { volume, since } if self.queue.lane(volume).is_none() => {
+                Some((since, *id))
+            }
+            _ => None,
+        });
+        idle.min().map(|(_, id)| id)
+    }
+
+    /// Volumes that wait for a drive, the first to get one first.
+    pub(super) fn wanted(&mut self, now: Duration) -> Vec<Wanted> {
+        let volumes = self.queue.lanes().map(|(volume, _)| volume);
+        let mountable: Vec<_> = volumes.filter(|volume| self.is_mountable(*volume)).collect();
+        let mut wanted: Vec<Wanted> =
+            mountable.into_iter().map(|volume| self.weighed(now, volume)).collect();
+        let by_age = |a: &Wanted, b: &Wanted| {
+            a.has_yielded.cmp(&b.has_yielded).then(a.oldest.cmp(&b.oldest))
+        };
+        wanted.sort_by(|a, b| match (a.is_old, b.is_old) {
+            (true, true) => by_age(a, b),
+            (false, false) => b.waiters_per_sec.total_cmp(&a.waiters_per_sec).then(by_age(a, b)),
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
+        });
+        wanted
+    }
+
+    fn weighed(&mut self, now: Duration, volume: VolumeId) -> Wanted {
+        self.plan(now, volume, 0);
+        let oldest = self.queue.oldest(volume).expect("something waits for it");
+        let lane = self.queue.lane(volume).expect("something waits for it");
+        let secs = self.config.timing.mount_secs() + lane.plan_secs;
+        let waiters = u32::try_from(lane.waiters).unwrap_or(u32::MAX);
+        Wanted {
+            volume,
+            kind: lane.kind().index(),
+            oldest,
+            is_old: self.is_old(now, volume),
+            has_yielded: lane.has_yielded,
+            waiters_per_sec: f64::from(waiters) / secs.max(1.0),
+        }
+    }
+
+    /// Estimated seconds until a drive that holds a volume is empty.
+    pub(super) fn dismount_secs(&self, id: DriveId) -> f64 {
+        let drive = &self.drives[&id];
+        let Some(volume) = drive.volume() else { return 0.0 };
+        let geometry = self.geometry(volume);
+        let point: Point = geometry.point(drive.head);
+        let moved = geometry.part(drive.bytes_read);
+        self.config.timing.dismount_secs(geometry.along(&point), moved)
+    }
+}

@@ -1,0 +1,181 @@
+//! When something will be served: the estimate that a waiter is told, and by which one of several
+//! copies is chosen.
+//!
+//! An estimate supposes that nothing else comes, that no drive fails, and that every drive takes
+//! what the timing says. Caps by kind are not looked at.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::{Drive, DriveId, RequestId, Schedule, Source, State, VolumeId, WaiterId};
+use crate::timing::duration;
+
+/// When a request will be served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Forecast {
+    /// How many requests for the same volume are read before it.
+    pub ahead: usize,
+    /// Since the caller's start.
+    pub served_at: Duration,
+}
+
+impl Schedule {
+    /// Returns when `waiter` will be served; `None` where it waits for nothing, or where there is
+    /// no drive that works. Costs as much as for all.
+    pub fn forecast(&mut self, now: Duration, waiter: WaiterId) -> Option<Forecast> {
+        let request = self.queue.of_waiter(waiter)?;
+        self.forecasts(now).get(&request).copied()
+    }
+
+    /// Returns when each request will be served, whether it waits or is being read.
+    pub fn forecasts(&mut self, now: Duration) -> BTreeMap<RequestId, Forecast> {
+        let mut forecasts = BTreeMap::new();
+        let mut free: Vec<Duration> = Vec::new();
+        let drives: Vec<DriveId> = self.drives.keys().copied().collect();
+        for id in drives {
+            let Some(ready) = self.ready_at(now, id) else { continue };
+            free.push(self.follow(now, id, ready, &mut forecasts));
+        }
+        free.truncate(self.config.drives_max);
+        let mount = duration(self.config.timing.mount_secs());
+        for wanted in self.wanted(now) {
+            let Some(next) = free.iter_mut().min() else { break };
+            let (end, head) = self.pass(wanted.volume, 0, *next + mount, &mut forecasts);
+            *next = end + duration(self.out_secs(wanted.volume, head));
+        }
+        forecasts
+    }
+
+    /// Adds what a drive will serve from the volume in it; returns when it will be empty.
+    fn follow(
+        &mut self,
+        now: Duration,
+        id: DriveId,
+        ready: Duration,
+        forecasts: &mut BTreeMap<RequestId, Forecast>,
+    ) -> Duration {
+        let drive = self.drives[&id];
+        let head = match drive.state {
+            State::Reading { request, .. } => {
+                forecasts.insert(request, Forecast { ahead: 0, served_at: ready });
+                self.queue.request(request).source.stop.end()
+            }
+            State::Mounting { .. } => 0,
+            _ => drive.head,
+        };
+        match drive.state {
+            State::Empty | State::Dismounting { .. } | State::Broken { .. } => ready,
+            State::Mounting { volume, .. }
+            | State::Idle { volume, .. }
+            | State::Reading { volume, .. } => {
+                if self.queue.lane(volume).is_some() {
+                    self.plan(now, volume, head);
+                }
+                let (end, head) = self.pass(volume, head, ready, forecasts);
+                end + duration(self.out_secs(volume, head))
+            }
+        }
+    }
+
+    /// Adds what waits for `volume` as it will be read from `start` on; returns when that ends and
+    /// where.
+    fn pass(
+        &self,
+        volume: VolumeId,
+        head: u64,
+        start: Duration,
+        forecasts: &mut BTreeMap<RequestId, Forecast>,
+    ) -> (Duration, u64) {
+        let Some(lane) = self.queue.lane(volume) else { return (start, head) };
+        let planned: BTreeSet<RequestId> = lane.plan.iter().copied().collect();
+        let late = lane.waiting.iter().filter(|id| !planned.contains(id));
+        let order = lane.plan.iter().filter(|id| lane.waiting.contains(id)).chain(late);
+        let (geometry, timing) = (self.geometry(volume), &self.config.timing);
+        let (mut at, mut head) = (start, geometry.point(head));
+        for (ahead, id) in order.enumerate() {
+            let stop = self.queue.request(*id).source.stop;
+            let positioning = timing.reach(&head, &geometry.point(stop.at)).1;
+            at += duration(positioning + timing.read_secs(stop.bytes));
+            head = geometry.point(stop.end());
+            forecasts.insert(*id, Forecast { ahead, served_at: at });
+        }
+        (at, head.address)
+    }
+
+    /// Seconds to take out a volume that stands at `head`, had it been mounted for this pass.
+    fn out_secs(&self, volume: VolumeId, head: u64) -> f64 {
+        let geometry = self.geometry(volume);
+        self.config.timing.dismount_secs(geometry.along(&geometry.point(head)), 0.0)
+    }
+
+    /// When a drive will have ended what it is at; `None` for one that has failed.
+    fn ready_at(&self, now: Duration, id: DriveId) -> Option<Duration> {
+        let drive = &self.drives[&id];
+        let (since, secs) = match drive.state {
+            State::Empty | State::Idle { .. } => return Some(now),
+            State::Broken { .. } => return None,
+            State::Mounting { since, .. } => (since, self.config.timing.mount_secs()),
+            State::Reading { since, .. } | State::Dismounting { since, .. } => {
+                (since, drive.estimate.0 + drive.estimate.1)
+            }
+        };
+        Some(now.max(since + duration(secs)))
+    }
+
+    /// The copy that can be served first among those whose volumes are there.
+    pub(super) fn earliest(&self, now: Duration, sources: &[Source]) -> Option<Source> {
+        let there: Vec<&Source> = sources
+            .iter()
+            .filter(|source| !self.absent.contains_key(&source.volume))
+            .collect();
+        if let [only] = there.as_slice() {
+            return Some(**only);
+        }
+        let served = |source: &&&Source| self.served_secs(now, source);
+        there
+            .iter()
+            .min_by(|a, b| served(a).total_cmp(&served(b)))
+            .map(|source| **source)
+    }
+
+    /// Estimated seconds until `source` would be read, behind all that waits for its volume.
+    fn served_secs(&self, now: Duration, source: &Source) -> f64 {
+        let geometry = self.geometry(source.volume);
+        let start = geometry.point(source.stop.at);
+        let holder = self.drives.iter().find(|(_, drive)| is_holding(drive, source.volume));
+        let (ready, head) = match holder {
+            Some((id, drive)) => (secs_to(now, self.ready_at(now, *id)), drive.head),
+            None => (self.next_drive_secs(now) + self.config.timing.mount_secs(), 0),
+        };
+        let queued = self.lane_secs(source.volume);
+        ready + queued + self.config.timing.reach(&geometry.point(head), &start).1
+    }
+
+    /// Estimated seconds until some drive could take another volume.
+    fn next_drive_secs(&self, now: Duration) -> f64 {
+        let until_empty = |(id, drive): (&DriveId, &Drive)| {
+            let ready = secs_to(now, Some(self.ready_at(now, *id)?));
+            let volume =
+                drive.volume().filter(|_| !matches!(drive.state, State::Dismounting { .. }));
+            Some(
+                ready
+                    + volume.map_or(0.0, |volume| self.lane_secs(volume) + self.dismount_secs(*id)),
+            )
+        };
+        self.drives.iter().filter_map(until_empty).fold(f64::INFINITY, f64::min)
+    }
+
+    fn lane_secs(&self, volume: VolumeId) -> f64 {
+        self.queue.lane(volume).map_or(0.0, |lane| lane.plan_secs)
+    }
+}
+
+/// Whether a drive reads, or is about to read, from `volume`.
+fn is_holding(drive: &Drive, volume: VolumeId) -> bool {
+    let leaves = matches!(drive.state, State::Dismounting { .. } | State::Broken { .. });
+    drive.volume() == Some(volume) && !leaves
+}
+
+fn secs_to(now: Duration, at: Option<Duration>) -> f64 {
+    at.map_or(f64::INFINITY, |at| at.saturating_sub(now).as_secs_f64())
+}
