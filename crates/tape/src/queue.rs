@@ -152,7 +152,9 @@ impl Lane {
 
     /// What may be planned: all that waits, or the rest of the closed batch.
     pub(crate) fn batch(&self) -> impl Iterator<Item = RequestId> {
-        let last = self.closed;
+        // A batch can have run empty while nothing was planned, by those who gave up.
+        let is_left = |last: &RequestId| self.waiting.first().is_some_and(|id| id <= last);
+        let last = self.closed.filter(is_left);
         self.waiting
             .iter()
             .copied()

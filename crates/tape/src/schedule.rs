@@ -20,11 +20,12 @@
 //!    [`crate::order`] finds cheapest. What joins while the volume is on its way or being read is
 //!    planned in at the next file border.
 //! 2. **An object is read once**, however many wait for it. A request goes with its last waiter.
-//! 3. **Nobody waits for ever behind newcomers.** Once the oldest request of a volume is older than
-//!    `age_max`, the batch is closed: what comes later is not planned before all that waited at
-//!    that moment has been read. A volume that has had its drive for `turn_min` gives it up at the
-//!    next file border while a request for another volume is older than `age_max` and no drive is
-//!    about to be free.
+//! 3. **Nobody waits for ever behind newcomers.** While a volume is in a drive and its oldest
+//!    request is older than `age_max`, the batch is closed: what comes later is not planned before
+//!    all that waited at that moment has been read. Nor does a volume keep its drive for ever:
+//!    while one with such an old request waits and no drive is about to be free, a volume gives up
+//!    its own at a file border when it has had it for `turn_min` and none of its requests is as
+//!    old, or for `turn_max`.
 //! 4. **A free drive takes** the volume whose oldest request is the oldest of those beyond
 //!    `age_max`, but one that has given up its drive only after the others; if there is none, the
 //!    one that serves most waiters a second, the mount included. So the mean wait is short, and age
@@ -80,6 +81,7 @@ pub struct Config {
     pub kind_drives_max: [usize; KINDS],
     pub age_max: Duration,
     pub turn_min: Duration,
+    pub turn_max: Duration,
     pub retain: Duration,
     pub quiet: Duration,
     pub hold_max: Duration,
@@ -100,8 +102,9 @@ impl Config {
             timing,
             drives_max,
             kind_drives_max: [drives_max, others_max, others_max],
-            age_max: Duration::from_secs(1800),
+            age_max: Duration::from_secs(3600),
             turn_min: Duration::from_secs(600),
+            turn_max: Duration::from_secs(1800),
             retain: Duration::from_secs(300),
             quiet: Duration::from_millis(250),
             hold_max: Duration::from_secs(2),

@@ -17,6 +17,8 @@ use crate::timing::{Timing, duration};
 pub struct Served {
     pub waiter: WaiterId,
     pub asked: Duration,
+    /// The forecast when it asked, if it was told one.
+    pub told: Option<Duration>,
     pub served: Duration,
 }
 
@@ -57,8 +59,10 @@ pub struct Simulation {
     events: BTreeMap<(Duration, u64), Event>,
     events_made: u64,
     drives: BTreeMap<DriveId, Mechanism>,
-    /// Whoever waits, since when.
-    waiting: BTreeMap<WaiterId, Duration>,
+    /// Whoever waits, since when, and what it was told.
+    waiting: BTreeMap<WaiterId, (Duration, Option<Duration>)>,
+    /// Waiters whose number is a multiple of it are told when they will be served; 0 for nobody.
+    pub told_every: u64,
     pub served: Vec<Served>,
     pub failed: Vec<WaiterId>,
     pub refused: Vec<(WaiterId, Refusal)>,
@@ -80,6 +84,7 @@ impl Simulation {
             events_made: 0,
             drives: drives.map(|drive| (drive, Mechanism::default())).collect(),
             waiting: BTreeMap::new(),
+            told_every: 0,
             served: Vec::new(),
             failed: Vec::new(),
             refused: Vec::new(),
@@ -143,19 +148,25 @@ impl Simulation {
 
     fn happen(&mut self, number: u64, event: Event) {
         match event {
-            Event::Asked(ask) => {
-                let waiter = ask.waiter.id;
-                match self.schedule.request(self.now, ask) {
-                    Ok(_) => drop(self.waiting.insert(waiter, self.now)),
-                    Err(refusal) => self.refused.push((waiter, refusal)),
-                }
-            }
+            Event::Asked(ask) => self.admit(ask),
             Event::Ended(drive) => self.end(drive, number),
             Event::Broke(drive) => {
                 self.mechanism(drive).task = None;
                 self.schedule.drive_failed(self.now, drive);
             }
         }
+    }
+
+    fn admit(&mut self, ask: Ask) {
+        let waiter = ask.waiter.id;
+        if let Err(refusal) = self.schedule.request(self.now, ask) {
+            self.refused.push((waiter, refusal));
+            return;
+        }
+        let is_told = self.told_every > 0 && waiter.0.is_multiple_of(self.told_every);
+        let forecast = if is_told { self.schedule.forecast(self.now, waiter) } else { None };
+        let told = forecast.map(|forecast| forecast.served_at);
+        self.waiting.insert(waiter, (self.now, told));
     }
 
     fn end(&mut self, id: DriveId, number: u64) {
@@ -209,8 +220,8 @@ impl Simulation {
     }
 
     fn note(&mut self, waiter: WaiterId) {
-        let asked = self.waiting.remove(&waiter).expect("only who waits is served");
-        self.served.push(Served { waiter, asked, served: self.now });
+        let (asked, told) = self.waiting.remove(&waiter).expect("only who waits is served");
+        self.served.push(Served { waiter, asked, told, served: self.now });
     }
 
     fn mechanism(&mut self, drive: DriveId) -> &mut Mechanism {

@@ -47,7 +47,7 @@ impl Schedule {
             } else {
                 self.wake(until);
             }
-        } else if self.must_yield(now, drive) {
+        } else if self.must_yield(now, drive, volume) {
             self.queue.lane_mut(volume).expect("something waits for it").has_yielded = true;
             self.dismount(now, drive);
         } else {
@@ -60,13 +60,14 @@ impl Schedule {
     }
 
     /// Whether a drive has to leave its volume to others that have waited too long (rule 3).
-    fn must_yield(&self, now: Duration, drive: DriveId) -> bool {
-        let turn_ends = self.drives[&drive].mounted.saturating_add(self.config.turn_min);
-        if now < turn_ends {
+    fn must_yield(&self, now: Duration, drive: DriveId, volume: VolumeId) -> bool {
+        let turn =
+            if self.is_old(now, volume) { self.config.turn_max } else { self.config.turn_min };
+        if now.saturating_sub(self.drives[&drive].mounted) < turn {
             return false;
         }
         let volumes = self.queue.lanes().map(|(volume, _)| volume);
-        let old = volumes.filter(|volume| self.is_mountable(*volume) && self.is_old(now, *volume));
+        let old = volumes.filter(|other| self.is_mountable(*other) && self.is_old(now, *other));
         let is_coming = |drive: &&super::Drive| match drive.state {
             State::Empty | State::Dismounting { .. } => true,
             State::Idle { volume, .. } => self.queue.lane(volume).is_none(),
@@ -99,7 +100,12 @@ impl Schedule {
     fn read_next(&mut self, now: Duration, id: DriveId) {
         let drive = self.drives[&id];
         let volume = drive.volume().expect("it stands at a file border");
-        self.plan(now, volume, drive.head);
+        let is_old = self.is_old(now, volume);
+        let lane = self.queue.lane_mut(volume).expect("something waits for it");
+        if lane.settle_batch(is_old) {
+            lane.plan.clear();
+        }
+        self.plan(volume, drive.head);
         let lane = self.queue.lane_mut(volume).expect("something waits for it");
         let request = lane.next_planned().expect("what waits is planned");
         let stop = self.queue.request(request).source.stop;
@@ -138,14 +144,12 @@ impl Schedule {
     }
 
     /// Makes sure that `volume`, which something waits for, has a plan that begins at `head`.
-    pub(super) fn plan(&mut self, now: Duration, volume: VolumeId, head: u64) {
-        let is_old = self.is_old(now, volume);
+    pub(super) fn plan(&mut self, volume: VolumeId, head: u64) {
         let lane = self.queue.lane_mut(volume).expect("something waits for it");
-        let has_changed = lane.settle_batch(is_old);
         let planned = if lane.next_planned().is_some() { lane.plan.len() } else { 0 };
         let enough = if planned <= REPLANNED_MAX { 1 } else { planned / 16 };
         let has_grown = lane.closed.is_none() && lane.fresh >= enough;
-        if planned == 0 || has_changed || has_grown {
+        if planned == 0 || has_grown {
             self.plan_anew(volume, head);
         }
     }
@@ -267,7 +271,7 @@ impl Schedule {
     }
 
     fn weighed(&mut self, now: Duration, volume: VolumeId) -> Wanted {
-        self.plan(now, volume, 0);
+        self.plan(volume, 0);
         let oldest = self.queue.oldest(volume).expect("something waits for it");
         let lane = self.queue.lane(volume).expect("something waits for it");
         let secs = self.config.timing.mount_secs() + lane.plan_secs;

@@ -34,7 +34,7 @@ impl Schedule {
         let drives: Vec<DriveId> = self.drives.keys().copied().collect();
         for id in drives {
             let Some(ready) = self.ready_at(now, id) else { continue };
-            free.push(self.follow(now, id, ready, &mut forecasts));
+            free.push(self.follow(id, ready, &mut forecasts));
         }
         free.truncate(self.config.drives_max);
         let mount = duration(self.config.timing.mount_secs());
@@ -49,7 +49,6 @@ impl Schedule {
     /// Adds what a drive will serve from the volume in it; returns when it will be empty.
     fn follow(
         &mut self,
-        now: Duration,
         id: DriveId,
         ready: Duration,
         forecasts: &mut BTreeMap<RequestId, Forecast>,
@@ -69,7 +68,7 @@ impl Schedule {
             | State::Idle { volume, .. }
             | State::Reading { volume, .. } => {
                 if self.queue.lane(volume).is_some() {
-                    self.plan(now, volume, head);
+                    self.plan(volume, head);
                 }
                 let (end, head) = self.pass(volume, head, ready, forecasts);
                 end + duration(self.out_secs(volume, head))

@@ -243,7 +243,7 @@ fn a_free_drive_serves_most_waiters_a_second_and_age_goes_first() {
         schedule.request(secs(10), open(id, 2, id * GB)).unwrap();
     }
     schedule.drive_free(FIRST);
-    check(&mut schedule, 1801, &["mount 0 1"]);
+    check(&mut schedule, 3601, &["mount 0 1"]);
 }
 
 #[test]
@@ -423,7 +423,8 @@ fn a_queue_that_keeps_growing_does_not_starve_its_tail() {
 
 #[test]
 fn a_volume_in_demand_does_not_keep_the_drive_from_others() {
-    let limits = Config { age_max: secs(600), turn_min: secs(300), ..config(1) };
+    let limits =
+        Config { age_max: secs(600), turn_min: secs(300), turn_max: secs(600), ..config(1) };
     let mut simulation = simulation(limits, 1);
     simulation.ask(secs(60), open(0, 6, GB));
     for id in 1..2000 {
