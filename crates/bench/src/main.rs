@@ -27,6 +27,7 @@ mod scale;
 mod site;
 mod spent;
 mod spread;
+mod tape;
 mod tree;
 mod trouble;
 mod tuning;
@@ -88,6 +89,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "fleet", usage: fleet::USAGE, grammar: fleet::GRAMMAR, run: fleet::run },
     Subcommand { name: "link", usage: link::USAGE, grammar: link::GRAMMAR, run: link::run },
     Subcommand { name: "expiry", usage: expiry::USAGE, grammar: expiry::GRAMMAR, run: expiry::run },
+    Subcommand { name: "tape", usage: tape::USAGE, grammar: tape::GRAMMAR, run: tape::run },
     Subcommand { name: "tuning", usage: tuning::USAGE, grammar: tuning::GRAMMAR, run: tuning::run },
 ];
 

@@ -1,0 +1,175 @@
+//! The table of recalls that IBM has published, of one LTO-8 drive, a list against opened files.
+//!
+//! 1. The published table does not say where the data lay. Each row has the first file at a place
+//!    that fits its published figure for a list; all others follow it.
+//! 2. Opened files come as in IBM's test: a hundred programs begin together, 20 ms apart and out of
+//!    order by up to 47 places; when all have what they want, the next hundred begins a second
+//!    later.
+//! 3. The same arrivals served one by one as they come, with what IBM's server takes besides, give
+//!    back IBM's figures: this is how well the model is calibrated, and what the queue gains.
+
+use std::time::Duration;
+
+use tape::generation::MEDIUM_LTO8;
+use tape::geometry::Geometry;
+use tape::schedule::{Config, Kind, Schedule};
+use tape::simulation::Simulation;
+use tape::timing::Timing;
+
+use super::{ask, fraction, source};
+use crate::random::Random;
+use crate::spread::{Spread, float};
+
+/// Programs that begin together.
+const TOGETHER: u64 = 100;
+const APART: Duration = Duration::from_millis(20);
+/// Between the last file of a hundred programs and the next hundred.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Places by which a program may be late: calibrated.
+const LATE_MAX: f64 = 47.0;
+/// Seconds that IBM's server takes for each file opened besides reading it: calibrated.
+const OPEN_SECS: f64 = 0.43;
+/// Seconds that IBM's server takes for every further hundred: calibrated.
+const PAUSE_SECS: f64 = 23.0;
+
+/// A row of the published table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Published {
+    pub(super) label: &'static str,
+    files: u64,
+    bytes: u64,
+    pub(super) list_secs: u32,
+    pub(super) open_secs: u32,
+    /// Where the first file is taken to lie.
+    first_at: u64,
+}
+
+const PUBLISHED: [Published; 5] = [
+    row("100 x 4 KB", [100, 4096], [101, 142], 28_600_000_000),
+    row("1024 x 4 KB", [1024, 4096], [118, 769], 28_600_000_000),
+    row("1000 x 10 MB", [1000, 10 << 20], [150, 8893], 33_600_000_000),
+    row("100 x 1 GB", [100, 1 << 30], [343, 3400], 0),
+    row("20 x 10 GB", [20, 10 << 30], [691, 1630], 25_800_000_000),
+];
+
+const fn row(label: &'static str, of: [u64; 2], secs: [u32; 2], first_at: u64) -> Published {
+    let ([files, bytes], [list_secs, open_secs]) = (of, secs);
+    Published { label, files, bytes, list_secs, open_secs, first_at }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) published: Published,
+    /// Seconds to locate the first file from the load point.
+    pub(super) first_secs: f64,
+    pub(super) list_secs: f64,
+    pub(super) open_secs: Spread,
+    pub(super) as_they_come_secs: Spread,
+}
+
+pub(super) fn rows(seeds: u64) -> Vec<Row> {
+    PUBLISHED.iter().map(|published| simulated(published, seeds)).collect()
+}
+
+fn simulated(published: &Published, seeds: u64) -> Row {
+    let (timing, geometry) = (Timing::lto8(), Geometry::even(MEDIUM_LTO8));
+    let first = geometry.point(published.first_at);
+    Row {
+        published: *published,
+        first_secs: timing.reach(&geometry.load_point(), &first).1,
+        list_secs: list(published),
+        open_secs: Spread::of((0..seeds).map(|seed| opens(published, seed))),
+        as_they_come_secs: Spread::of((0..seeds).map(|seed| as_they_come(published, seed))),
+    }
+}
+
+/// One drive of the model that plans it.
+fn library() -> Simulation {
+    let geometry = Geometry::even(MEDIUM_LTO8);
+    let config = Config::new(Timing::lto8(), 1);
+    Simulation::new(Schedule::new(config, geometry.clone()), config.timing, geometry, 1)
+}
+
+impl Published {
+    fn at(&self, file: u64) -> u64 {
+        self.first_at + file * self.bytes
+    }
+
+    fn add(&self, library: &mut Simulation, at: Duration, kind: Kind, file: u64) {
+        library.ask(at, ask(file, kind, source(1, self.at(file), self.bytes)));
+    }
+}
+
+fn list(published: &Published) -> f64 {
+    let mut library = library();
+    for file in 0..published.files {
+        published.add(&mut library, Duration::ZERO, Kind::List, file);
+    }
+    library.run();
+    library.now().as_secs_f64()
+}
+
+fn opens(published: &Published, seed: u64) -> f64 {
+    let mut library = library();
+    let mut random = super::random(seed);
+    let mut begin = Duration::ZERO;
+    for first in (0..published.files).step_by(usize::try_from(TOGETHER).unwrap_or(usize::MAX)) {
+        let mut at = begin;
+        for file in arrivals(published, first, &mut random) {
+            published.add(&mut library, at, Kind::Open, file);
+            at += APART;
+        }
+        library.run();
+        begin = library.now() + PAUSE;
+    }
+    library.now().as_secs_f64()
+}
+
+/// The files of one hundred programs, in the order in which they are opened.
+fn arrivals(published: &Published, first: u64, random: &mut Random) -> Vec<u64> {
+    let files = first..published.files.min(first + TOGETHER);
+    let late = files.map(|file| (float(file) + fraction(random) * LATE_MAX, file));
+    let mut late: Vec<(f64, u64)> = late.collect();
+    late.sort_by(|a, b| a.0.total_cmp(&b.0));
+    late.into_iter().map(|(_, file)| file).collect()
+}
+
+/// Seconds that the same opens take one by one, in the order in which they come.
+fn as_they_come(published: &Published, seed: u64) -> f64 {
+    let (timing, geometry) = (Timing::lto8(), Geometry::even(MEDIUM_LTO8));
+    let mut random = super::random(seed);
+    let mut head = geometry.point(published.first_at);
+    let mut secs = timing.mount_secs() + timing.locate.secs(&geometry.load_point(), &head);
+    for first in (0..published.files).step_by(usize::try_from(TOGETHER).unwrap_or(usize::MAX)) {
+        secs += if first == 0 { 0.0 } else { PAUSE_SECS };
+        for file in arrivals(published, first, &mut random) {
+            let start = geometry.point(published.at(file));
+            secs += timing.locate.secs(&head, &start) + OPEN_SECS;
+            secs += timing.transfer_secs(published.bytes);
+            head = geometry.point(published.at(file) + published.bytes);
+        }
+    }
+    secs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_take_no_longer_than_published_and_opened_files_little_more_than_lists() {
+        for row in rows(2) {
+            let label = row.published.label;
+            assert!(row.list_secs.round() <= f64::from(row.published.list_secs), "{label}");
+            assert!(row.open_secs.most <= 1.2 * row.list_secs, "{label}");
+        }
+    }
+
+    #[test]
+    fn the_model_gives_back_what_opened_files_took_one_by_one() {
+        for row in rows(8) {
+            let ratio = row.as_they_come_secs.median / f64::from(row.published.open_secs);
+            assert!((0.9..1.1).contains(&ratio), "{}: {ratio}", row.published.label);
+        }
+    }
+}
