@@ -340,8 +340,11 @@ impl Schedule {
     }
 
     /// A drive is empty and ready: when it joins, when a mount has come to nothing, and when it has
-    /// been repaired.
+    /// been repaired. What it was reading, if anything, waits again.
     pub fn drive_free(&mut self, drive: DriveId) {
+        if let Some(State::Reading { request, .. }) = self.drives.get(&drive).map(|d| d.state) {
+            self.queue.put_back(request);
+        }
         let fresh = Drive {
             state: State::Empty,
             head: 0,

@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Action, DriveId, KINDS, RequestId, Schedule, State, VolumeId};
+use super::{Action, DriveId, KINDS, Kind, RequestId, Schedule, State, VolumeId};
 use crate::geometry::Point;
 use crate::order::{Course, Stop};
+use crate::queue::Lane;
 use crate::timing::{Reach, duration};
 
 /// Requests up to which every newcomer is planned in at the next file border. With more of them a
@@ -66,14 +67,21 @@ impl Schedule {
         if now.saturating_sub(self.drives[&drive].mounted) < turn {
             return false;
         }
-        let volumes = self.queue.lanes().map(|(volume, _)| volume);
-        let old = volumes.filter(|other| self.is_mountable(*other) && self.is_old(now, *other));
+        let own = self.queue.lane(volume).map(Lane::kind);
+        let working = self.working();
+        // Leaving would help nobody whose kind of work has all the drives that it may have.
+        let may_come = |kind: Kind| {
+            own == Some(kind) || working[kind.index()] < self.config.kind_drives_max[kind.index()]
+        };
+        let others = self.queue.lanes().filter(|(other, lane)| {
+            may_come(lane.kind()) && self.is_mountable(*other) && self.is_old(now, *other)
+        });
         let is_coming = |drive: &&super::Drive| match drive.state {
             State::Empty | State::Dismounting { .. } => true,
             State::Idle { volume, .. } => self.queue.lane(volume).is_none(),
             _ => false,
         };
-        old.count() > self.drives.values().filter(is_coming).count()
+        others.count() > self.drives.values().filter(is_coming).count()
     }
 
     /// Whether the oldest request for `volume` is beyond the age limit.

@@ -439,6 +439,33 @@ fn a_volume_in_demand_does_not_keep_the_drive_from_others() {
 }
 
 #[test]
+fn a_drive_is_not_given_up_to_work_that_may_not_have_it() {
+    let limits = Config { age_max: secs(600), turn_min: secs(300), ..config(2) };
+    let mut simulation = simulation(limits, 2);
+    for id in 0..1000 {
+        let at = id * 7919 % 4000 * 10 * MB;
+        simulation.ask(Duration::from_millis(id * 4000), open(id, 5, at));
+    }
+    for id in 1000..1200 {
+        let list = of_kind(Kind::List, open(id, 6 + id % 2, id * 7919 % 11_000 * GB));
+        simulation.ask(secs(0), list);
+    }
+    simulation.run();
+    assert_eq!(simulation.mounts, 3);
+}
+
+#[test]
+fn a_drive_that_starts_anew_leaves_what_it_was_reading_to_wait() {
+    let mut schedule = schedule(config(1), 1);
+    schedule.request(secs(0), open(1, 5, GB)).unwrap();
+    schedule.actions(secs(0));
+    schedule.mounted(secs(43), FIRST);
+    check(&mut schedule, 43, &["read 0 1"]);
+    schedule.drive_free(FIRST);
+    check(&mut schedule, 50, &["mount 0 5"]);
+}
+
+#[test]
 fn drives_that_differ_from_their_model_correct_it() {
     let (config, geometry) = (config(1), Geometry::even(MEDIUM_LTO8));
     let slower = Correction { positioning: 1.4, reading: 1.2 };
