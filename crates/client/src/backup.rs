@@ -44,7 +44,7 @@ use chunk::SealKey;
 
 use model::{DirPath, archive_filespace, mount_point};
 pub use space::{BATCH_FILES_MAX, Copied, Migrant};
-pub(crate) use space::{backed_up, content, migrate, release};
+pub(crate) use space::{backed_up, content, migrate, path_of, release};
 
 use policy::Operation;
 

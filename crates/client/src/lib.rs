@@ -35,7 +35,7 @@ pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
 pub use home::{Commands, Enrolled, commands, enroll};
 pub use link::{Class, FilespaceSummary, Hello};
-pub use list::ListedVersion;
+pub use list::{ListedCopy, ListedVersion};
 pub use preview::{PreviewOptions, Previewed, RuleShown, Ruled};
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
@@ -317,9 +317,14 @@ impl Client {
         restore::recall(&self.link, mount_point, copies, range, filling)
     }
 
-    /// The copies that the server has of what was migrated off `mount_point`, and since when.
-    pub fn copies(&self, mount_point: &[u8]) -> Result<Vec<(CopyId, ServerTime)>, ClientError> {
-        list::copies(&self.link, mount_point)
+    /// The copies that the server has of what was migrated off `mount_point`; with `released` also
+    /// those that were let go of and are kept for a time only.
+    pub fn copies(
+        &self,
+        mount_point: &[u8],
+        released: bool,
+    ) -> Result<Vec<ListedCopy>, ClientError> {
+        list::copies(&self.link, mount_point, released)
     }
 
     /// Lets go of copies, sorted: they are kept as their class keeps what is gone.

@@ -1,6 +1,6 @@
 //! Listing versions.
 
-use model::{BatchId, CopyId, DirPath, Kind, Object, ServerTime, space_filespace};
+use model::{BatchId, CopyId, DirPath, Kind, Object, ServerTime, Stat, space_filespace};
 use wire::proto;
 
 use crate::link::Link;
@@ -91,16 +91,36 @@ fn list_place(
     Ok(seen.entries + below.entries > 0)
 }
 
-/// The copies that the server has of what was migrated off `mount_point`, and since when.
+/// What the server has of a file that was migrated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedCopy {
+    pub id: CopyId,
+    /// Since when.
+    pub since: ServerTime,
+    /// Whether it was let go of, and is kept for a time.
+    pub is_released: bool,
+    /// What the file was.
+    pub stat: Stat,
+    /// Where it was then.
+    pub path: Vec<u8>,
+}
+
+/// The copies that the server has of what was migrated off `mount_point`; with `released` also
+/// those that it keeps for a time only.
 pub(crate) fn copies(
     link: &Link,
     mount_point: &[u8],
-) -> Result<Vec<(CopyId, ServerTime)>, ClientError> {
+    released: bool,
+) -> Result<Vec<ListedCopy>, ClientError> {
     let filespace = space_filespace(mount_point);
     if !link.filespaces(true)?.iter().any(|known| known.name == filespace) {
         return Ok(Vec::new());
     }
-    let selection = proto::Selection { filespace: filespace.into(), ..Default::default() };
+    let selection = proto::Selection {
+        filespace: filespace.into(),
+        inactive: released,
+        ..proto::Selection::default()
+    };
     let mut client = link.client();
     let request = proto::ListRequest { selection: Some(selection) };
     let mut stream = link.runtime.block_on(client.list(request))?.into_inner();
@@ -110,7 +130,13 @@ pub(crate) fn copies(
             copies.extend(entry.iter().filter_map(|entry| {
                 let batch = BatchId::of_directory(&entry.directory)?;
                 let index = CopyId::index_of(&entry.object.name)?;
-                Some((CopyId { batch, index }, entry.object.inserted))
+                Some(ListedCopy {
+                    id: CopyId { batch, index },
+                    since: entry.object.inserted,
+                    is_released: entry.deactivated.is_some(),
+                    stat: entry.object.stat,
+                    path: crate::backup::path_of(&entry.object)?.to_vec(),
+                })
             }));
         }
     }

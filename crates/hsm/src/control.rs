@@ -36,6 +36,10 @@ pub enum Request {
         mount_point: PathText,
         dry_run: bool,
     },
+    /// Makes stubs again for copies that no file names any more.
+    Undelete {
+        mount_point: PathText,
+    },
     Status,
     Cancel {
         number: u64,

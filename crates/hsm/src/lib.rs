@@ -31,6 +31,7 @@ mod recall;
 mod record;
 mod relay;
 mod settings;
+mod stub;
 mod tree;
 mod worker;
 

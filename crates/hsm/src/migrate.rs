@@ -153,11 +153,10 @@ impl Migrator<'_> {
                     let done = copied.and_then(|copied| {
                         self.finish(candidate, stub_of(copy, &copied), Some(&copied.found.stat))
                     });
-                    match (&done, &looked.stub) {
-                        (Ok(_), Some(old)) => released.push(old.copy),
-                        (Ok(_), None) => {}
-                        (Err(_), _) if copy.index != u16::MAX => released.push(copy),
-                        (Err(_), _) => {}
+                    // Nobody names this one. What the record named before stays until a
+                    // reconciliation: a copied record may name it too.
+                    if done.is_err() && copy.index != u16::MAX {
+                        released.push(copy);
                     }
                     report(looked.index, done);
                 }

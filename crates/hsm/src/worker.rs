@@ -23,7 +23,7 @@ use crate::recall::{Mount, Recaller, Shown, Who};
 use crate::record::{FileState, state_of};
 use crate::relay::Relay;
 use crate::settings::Settings;
-use crate::{SOCKET, tree};
+use crate::{SOCKET, stub, tree};
 
 /// Files that are recalled at once.
 const RECALLS_AT_ONCE: usize = 4;
@@ -208,6 +208,9 @@ fn perform(recaller: &Recaller, caller: &Caller, request: Request) -> Result<(),
             let mount = managed(recaller, &mount_point.0)?;
             caller.tell(&reconcile(recaller, mount, dry_run)?);
         }
+        Request::Undelete { mount_point } => {
+            undelete(recaller, caller, managed(recaller, &mount_point.0)?)?;
+        }
         Request::Status => {
             let is_shown = |shown: &Shown| caller.who.uid == 0 || shown.who.uid == caller.who.uid;
             for shown in recaller.shown().into_iter().filter(is_shown) {
@@ -387,6 +390,64 @@ fn forget(recaller: &Recaller, asked: &Asked) -> std::io::Result<()> {
     file.remove_attribute(format::stub::STUB_ATTRIBUTE)
 }
 
+/// Makes stubs again for copies that no file names any more, where their files were.
+fn undelete(recaller: &Recaller, caller: &Caller, mount: &Mount) -> Result<(), String> {
+    let mount_point = &mount.settings.mount_point;
+    let client = recaller.client().map_err(|error| error.to_string())?;
+    let mut copies = client.copies(mount_point, true).map_err(|error| error.to_string())?;
+    let named = Named::collect(recaller, mount)?;
+    // Of several states of one file the last.
+    copies.sort_by(|a, b| (&a.path, b.since).cmp(&(&b.path, a.since)));
+    copies.dedup_by(|later, first| later.path == first.path);
+    for copy in copies.iter().filter(|copy| !named.copies.contains(&copy.id)) {
+        let made = stub::make(mount, copy);
+        match made {
+            // Something is there: it is no deleted file.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => caller.tell_file(&copy.path, Err(error.to_string())),
+            Ok(()) => caller.tell_file(&copy.path, Ok((FileState::Migrated, 0))),
+        }
+        if !caller.listens() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What the records of a file system name.
+struct Named {
+    copies: HashSet<CopyId>,
+    migrated: Vec<(CopyId, Vec<u8>)>,
+}
+
+impl Named {
+    /// Fails if not everything can be read: what could not be may name any copy.
+    fn collect(recaller: &Recaller, mount: &Mount) -> Result<Self, String> {
+        recaller.catch_up();
+        let mut named = Self { copies: HashSet::new(), migrated: Vec::new() };
+        let mut failure = None;
+        let mut visit = |visited: tree::Visited<'_>| {
+            if let Some(stub) = &visited.stub {
+                named.copies.insert(stub.copy);
+                if state_of(&visited.found.stat, Some(stub)) == FileState::Migrated {
+                    let path = absolute(mount, &visited.path.join(visited.name));
+                    named.migrated.push((stub.copy, path));
+                }
+            }
+            true
+        };
+        let mut fail = |path: &[u8], error: &std::io::Error| {
+            failure = Some(format!("{}: {error}", model::escaped(&absolute(mount, path))));
+        };
+        tree::walk(&mount.settings.mount_point, b"/", &mut visit, &mut fail)
+            .map_err(|error| error.to_string())?;
+        match failure {
+            None => Ok(named),
+            Some(failure) => Err(format!("not everything could be read: {failure}")),
+        }
+    }
+}
+
 fn reconcile(recaller: &Recaller, mount: &Mount, dry_run: bool) -> Result<Reply, String> {
     let mount_point = &mount.settings.mount_point;
     let client = recaller.client().map_err(|error| error.to_string())?;
@@ -398,42 +459,13 @@ fn reconcile(recaller: &Recaller, mount: &Mount, dry_run: bool) -> Result<Reply,
     };
     // By the server's clock, as the copies' ages are; when it was last asked is early enough.
     let before = client.hello().now.0 - ORPHAN_AGE_MICROS;
-    let copies = client.copies(mount_point).map_err(disconnect)?;
-    recaller.catch_up();
-    let mut named: HashSet<CopyId> = HashSet::new();
-    let mut with_record: Vec<(CopyId, Vec<u8>, FileState)> = Vec::new();
-    let mut failure = None;
-    let mut visit = |visited: tree::Visited<'_>| {
-        if let Some(stub) = &visited.stub {
-            let state = state_of(&visited.found.stat, Some(stub));
-            named.insert(stub.copy);
-            let path = absolute(mount, &visited.path.join(visited.name));
-            with_record.push((stub.copy, path, state));
-        }
-        true
-    };
-    let mut fail = |path: &[u8], error: &std::io::Error| {
-        failure = Some(format!("{}: {error}", model::escaped(&absolute(mount, path))));
-    };
-    tree::walk(mount_point, b"/", &mut visit, &mut fail).map_err(|error| error.to_string())?;
-    if let Some(failure) = failure {
-        // What could not be looked at may name any copy.
-        return Err(format!(
-            "nothing is let go of, because not everything could be read: {failure}"
-        ));
-    }
-    let at_server: HashSet<CopyId> = copies.iter().map(|(copy, _)| *copy).collect();
-    let is_lost = |(copy, _, state): &(CopyId, Vec<u8>, FileState)| {
-        *state == FileState::Migrated && !at_server.contains(copy)
-    };
-    let lost: Vec<PathText> = with_record
-        .into_iter()
-        .filter(is_lost)
-        .map(|(_, path, _)| PathText(path))
-        .collect();
-    let is_orphan =
-        |(copy, since): &&(CopyId, model::ServerTime)| !named.contains(copy) && since.0 < before;
-    let mut orphans: Vec<CopyId> = copies.iter().filter(is_orphan).map(|(copy, _)| *copy).collect();
+    let copies = client.copies(mount_point, false).map_err(disconnect)?;
+    let Named { copies: named, migrated } = Named::collect(recaller, mount)?;
+    let at_server: HashSet<CopyId> = copies.iter().map(|copy| copy.id).collect();
+    let is_lost = |(copy, _): &(CopyId, Vec<u8>)| !at_server.contains(copy);
+    let lost = migrated.into_iter().filter(is_lost).map(|(_, path)| PathText(path)).collect();
+    let is_orphan = |copy: &&client::ListedCopy| !named.contains(&copy.id) && copy.since.0 < before;
+    let mut orphans: Vec<CopyId> = copies.iter().filter(is_orphan).map(|copy| copy.id).collect();
     orphans.sort();
     if !dry_run && !orphans.is_empty() {
         client.release(mount_point, &orphans).map_err(disconnect)?;

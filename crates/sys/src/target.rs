@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use model::{Attributes, Kind, Stat};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 use crate::apply::{self, Applied, FLAGS_OF_EMPTY, FLAGS_SEALING, Part};
@@ -93,6 +93,11 @@ impl NewFile {
     /// Writes all of `bytes` at `offset`. What is never written is a hole.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
+    }
+
+    /// Sets one extended attribute.
+    pub fn set_attribute(&self, name: &str, value: &[u8]) -> io::Result<()> {
+        Ok(rustix::fs::fsetxattr(&self.file, name, value, XattrFlags::empty())?)
     }
 
     /// Makes the file `bytes` long, by a hole at its end if need be.
@@ -216,7 +221,7 @@ impl Dir {
     /// Marks a directory that is being made, so that a later run knows it for unfinished. Applying
     /// attributes takes the mark off. Without effect where there are no user attributes.
     pub fn mark_unfinished(&self) {
-        let flags = rustix::fs::XattrFlags::empty();
+        let flags = XattrFlags::empty();
         // A file system without attributes is no reason to fail: the mark only helps a rerun.
         let _unmarked = rustix::fs::fsetxattr(self, UNFINISHED, &[], flags);
     }

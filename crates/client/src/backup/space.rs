@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chunk::{ContentHasher, Sealer};
-use model::{Attributes, BatchId, CopyId, DirPath, Kind, Name, space_filespace};
+use model::{Attributes, BatchId, CopyId, DirPath, Kind, Name, Object, Xattr, space_filespace};
 use sys::{Dir, Found};
 use wire::proto;
 
@@ -21,6 +21,19 @@ use crate::link::Link;
 use crate::progress::Progress;
 use crate::rules::{FileTreatment, Rules};
 use crate::{BackupOptions, ClientError, ErrorKind, Tuning};
+
+/// What a copy says of where its file was, so that a stub that was deleted can be made again.
+const PATH_ATTRIBUTE: &[u8] = b"holdfast.path";
+
+fn path_attribute(path: &[u8]) -> Xattr {
+    Xattr { name: PATH_ATTRIBUTE.to_vec(), value: path.to_vec() }
+}
+
+/// Where the file of a copy was when it was migrated.
+pub(crate) fn path_of(copy: &Object) -> Option<&[u8]> {
+    let is_path = |xattr: &&Xattr| xattr.name == PATH_ATTRIBUTE;
+    copy.attributes.xattrs.iter().find(is_path).map(|xattr| &xattr.value[..])
+}
 
 /// Files in a batch at most: as many as a page holds.
 pub const BATCH_FILES_MAX: usize = model::PAGE_OBJECTS_MAX;
@@ -278,7 +291,7 @@ impl Examiner<'_> {
         let mount_point = model::mount_point(filespace);
         let path = absolute(mount_point, &migrant.path.join(migrant.name));
         let class = rules.ruling(|| path.clone(), Kind::File).class;
-        let attributes = Attributes::default();
+        let attributes = Attributes { xattrs: vec![path_attribute(&path)], flags: 0 };
         if let Some((found, content)) = migrant.backed_up.filter(|_| self.assembler.trusts_grants) {
             let known = DraftContent::Known(proto::KnownContent {
                 name: Bytes::copy_from_slice(name.as_bytes()),

@@ -2,6 +2,7 @@
 
 mod files;
 mod filesystem;
+mod policy;
 mod run;
 mod show;
 
@@ -39,6 +40,8 @@ enum HsmCommand {
     Recall(files::RecallArgs),
     Relieve(files::RelieveArgs),
     Reconcile(files::ReconcileArgs),
+    Undelete(files::UndeleteArgs),
+    Policy(policy::PolicyArgs),
     Ls(show::LsArgs),
     Du(show::DuArgs),
     Df(show::DfArgs),
@@ -58,6 +61,8 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         HsmCommand::Recall(args) => files::recall(&args, context),
         HsmCommand::Relieve(args) => files::relieve(&args, context),
         HsmCommand::Reconcile(args) => files::reconcile(&args, context),
+        HsmCommand::Undelete(args) => files::undelete(&args, context),
+        HsmCommand::Policy(args) => policy::policy(&args, context),
         HsmCommand::Ls(args) => show::ls(&args, context),
         HsmCommand::Du(args) => show::du(&args, context),
         HsmCommand::Df(args) => show::df(&args, context),

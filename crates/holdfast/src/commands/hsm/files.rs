@@ -296,6 +296,28 @@ pub(super) fn reconcile(args: &ReconcileArgs, context: &mut Context) -> Result<u
     Ok(code)
 }
 
+/// Make stubs again that were deleted, while the server still has what they stand for
+///
+/// They come back where their files were when they were migrated, unless something else is there
+/// by now; missing directories are made.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast hsm undelete /data")]
+pub(super) struct UndeleteArgs {
+    /// Its mount point
+    #[arg(value_name = "FS")]
+    mount_point: PathBuf,
+    /// Name each file
+    #[arg(long)]
+    detail: bool,
+}
+
+pub(super) fn undelete(args: &UndeleteArgs, context: &mut Context) -> Result<u8, CommandError> {
+    let mount_point = PathText(path::absolute(&args.mount_point)?);
+    run_files(context, &Request::Undelete { mount_point }, args.detail, "freed:")
+}
+
 /// Give up a recall; whoever waits for it gets an error
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
