@@ -25,6 +25,7 @@ mod random;
 mod relay;
 mod scale;
 mod site;
+mod space;
 mod spent;
 mod spread;
 mod tape;
@@ -89,6 +90,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "fleet", usage: fleet::USAGE, grammar: fleet::GRAMMAR, run: fleet::run },
     Subcommand { name: "link", usage: link::USAGE, grammar: link::GRAMMAR, run: link::run },
     Subcommand { name: "expiry", usage: expiry::USAGE, grammar: expiry::GRAMMAR, run: expiry::run },
+    Subcommand { name: "space", usage: space::USAGE, grammar: space::GRAMMAR, run: space::run },
     Subcommand { name: "tape", usage: tape::USAGE, grammar: tape::GRAMMAR, run: tape::run },
     Subcommand { name: "tuning", usage: tuning::USAGE, grammar: tuning::GRAMMAR, run: tuning::run },
 ];

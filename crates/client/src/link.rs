@@ -135,6 +135,8 @@ pub(crate) struct Link {
     /// The node's own, oldest first.
     pub(crate) seal_keys: Vec<chunk::SealKey>,
     pub(crate) digest_key: [u8; 32],
+    /// What recalls have brought lately.
+    pub(crate) kept: crate::restore::Kept,
 }
 
 /// A runtime for the network edge.
@@ -199,7 +201,8 @@ impl Link {
             damaged_packs: reply.damaged_packs.into_iter().map(PackNumber).collect(),
         };
         let domain_key = chunk::DomainKey::new(domain_key);
-        Ok(Self { runtime, client, hello, domain_key, seal_keys, digest_key })
+        let kept = crate::restore::Kept::default();
+        Ok(Self { runtime, client, hello, domain_key, seal_keys, digest_key, kept })
     }
 
     pub(crate) fn hello(&self) -> &Hello {

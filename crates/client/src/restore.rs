@@ -10,6 +10,7 @@
 //! 2. A chunk is written only after its digest has been checked.
 //! 3. A directory gets its attributes after everything in it has been made.
 
+mod kept;
 mod links;
 mod make;
 mod recall;
@@ -34,6 +35,8 @@ use crate::link::Link;
 use crate::progress::{Phase, Progress};
 use crate::report::{Failure, RestoreReport};
 use crate::{ArchiveSummary, ClientError, ErrorKind, FilespaceSummary, Origin, RestoreOptions};
+pub(crate) use kept::Kept;
+use kept::KeptQuantum;
 pub use recall::Filling;
 pub(crate) use recall::recall;
 pub(crate) use selection::{Place, normalise, places};
@@ -65,6 +68,11 @@ pub(crate) trait Destination: Sync {
 
     /// All entries of a window have been taken: time to answer.
     fn end_of_entries(&mut self) {}
+
+    /// Whether what comes may be wanted again soon; then where it is kept.
+    fn kept(&self) -> Option<&Kept> {
+        None
+    }
 
     /// What of each file was asked for.
     fn range(&self) -> Range<u64> {
@@ -378,6 +386,49 @@ impl Incoming<'_> {
         send(&self.answers, proto::restore_request::Message::Wanted(wanted))
     }
 
+    /// As [`Self::data`], on this thread alone: for so little, starting others takes longer.
+    fn little_data<D: Destination>(
+        &mut self,
+        destination: &mut D,
+        first: Work<D::File>,
+        builder: &mut WindowBuilder<D::File>,
+        ready: &mut std::collections::VecDeque<Arc<Window<D::File>>>,
+    ) -> Result<bool, ClientError> {
+        let window = Arc::clone(&first.window);
+        let mut opener = Opener::new(self.link).map_err(|error| {
+            ClientError::new(ErrorKind::Bug, format!("no room to decompress: {error}"))
+        })?;
+        let mut next = Some(first);
+        let last = loop {
+            if let Some(work) = next.take() {
+                let bytes = work.quantum.record.len() as u64;
+                self.tally.progress.bytes_transferred.fetch_add(bytes, Relaxed);
+                if let Err(reason) = opener.open(&work, destination) {
+                    lose(&window, destination, &work.quantum, &reason);
+                }
+            }
+            match self.message()? {
+                proto::restore_reply::Message::Quantum(quantum) => {
+                    next = Some(Work { window: Arc::clone(&window), quantum });
+                }
+                proto::restore_reply::Message::Damaged(damaged) => {
+                    let proto::DamagedQuantum { first_place, chunk_count, reason } = damaged;
+                    window.lose(destination, first_place, chunk_count, &reason);
+                }
+                proto::restore_reply::Message::Entries(entries) => {
+                    self.take_entries(entries, destination, builder)?;
+                }
+                proto::restore_reply::Message::EntriesEnd(end) => {
+                    self.answer(end.window, destination, builder, ready)?;
+                }
+                proto::restore_reply::Message::DataEnd(end) => break end.last,
+            }
+        };
+        window.lose_rest(destination);
+        ready.pop_front();
+        Ok(last)
+    }
+
     /// Handles the data of one window by `threads` threads; whether it was the last window.
     ///
     /// Entries that come in between wait until the data is done: their destination is busy.
@@ -389,6 +440,9 @@ impl Incoming<'_> {
         builder: &mut WindowBuilder<D::File>,
         ready: &mut std::collections::VecDeque<Arc<Window<D::File>>>,
     ) -> Result<bool, ClientError> {
+        if first.window.is_small() {
+            return self.little_data(destination, first, builder, ready);
+        }
         let mut early = Vec::new();
         let link = self.link;
         let window = Arc::clone(&first.window);
@@ -472,6 +526,10 @@ impl<'a> Opener<'a> {
         for (index, (chunk, digest)) in (0..).zip(raw.chunks().zip(digests)) {
             let mut sent = Sent { key: self.key, digest, unsealer: &mut self.unsealer };
             window.put(destination, quantum.first_place + index, chunk, &mut sent);
+        }
+        if let Some(kept) = destination.kept() {
+            let (first_place, digests) = (quantum.first_place, quantum.digests.to_vec());
+            kept.put(KeptQuantum { first_place, raw, digests });
         }
         Ok(())
     }

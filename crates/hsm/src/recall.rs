@@ -41,8 +41,9 @@ const PAGE_BYTES: u64 = 4096;
 /// What is filled at once, at most, unless a grain is larger: others who want less of the file may
 /// go before the rest.
 const PART_BYTES_MAX: u64 = 64 << 20;
-/// Files whose records are behind at most; then they are written.
-const BEHIND_MAX: usize = 256;
+/// Files whose records are behind at most, each of them open; then they are written before further
+/// ones are recalled.
+const BEHIND_MAX: usize = 8192;
 /// A server that does not answer is tried so often.
 const TRIES: u32 = 3;
 const TRY_PAUSE: Duration = Duration::from_secs(2);
@@ -177,6 +178,8 @@ pub(crate) struct Recaller {
     client: Mutex<Option<Arc<Client>>>,
     book: Mutex<Book>,
     has_work: Condvar,
+    /// Held by who brings records up to date: syncing twice at once helps nobody.
+    catching_up: Mutex<()>,
 }
 
 /// A request as it is shown.
@@ -211,6 +214,7 @@ impl Recaller {
             client: Mutex::default(),
             book: Mutex::default(),
             has_work: Condvar::new(),
+            catching_up: Mutex::default(),
         }
     }
 
@@ -623,6 +627,7 @@ impl Recaller {
 
     /// Writes the records that are behind, once what they tell is on the disk.
     pub(crate) fn catch_up(&self) {
+        let _held = self.catching_up.lock().unwrap_or_else(PoisonError::into_inner);
         let behind: Vec<(FileId, Arc<SpaceFile>, Stub)> = self
             .book()
             .behind

@@ -10,8 +10,8 @@ use sys::{Dir, NewFile};
 
 use crate::recall::{Mount, emptied};
 
-/// Makes a stub of `copy` where its file was; missing directories above it are made. `AlreadyExists`
-/// if something is there.
+/// Makes a stub of `copy` where its file was; missing directories above it are made.
+/// `AlreadyExists` if something is there.
 ///
 /// Only the worker may do this: it has its record before it has a name, and nobody puts a mark on
 /// what the worker uses.

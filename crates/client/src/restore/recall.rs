@@ -7,8 +7,8 @@ use bytes::Bytes;
 use model::{BatchId, CopyId, space_filespace};
 use wire::proto;
 
-use super::window::Entry;
-use super::{Destination, Tally, stream};
+use super::window::{Entry, Piece};
+use super::{Destination, Kept, Tally, stream};
 use crate::ClientError;
 use crate::link::Link;
 use crate::progress::Progress;
@@ -51,13 +51,31 @@ pub(crate) fn recall(
         ..proto::Selection::default()
     };
     let tally = Tally::new(Arc::new(Progress::default()));
-    let mut files = Files { filling, range };
+    let mut files = Files { link, filling, range };
     stream(link, selection, &mut files, &tally).map(drop)
 }
 
 struct Files<'a> {
+    link: &'a Link,
     filling: &'a dyn Filling,
     range: Range<u64>,
+}
+
+impl Files<'_> {
+    /// The contents of all the pieces, if all of them came lately.
+    fn contents(&self, pieces: &[Piece]) -> Option<Vec<Vec<u8>>> {
+        let keys = (&self.link.domain_key, &self.link.seal_keys[..]);
+        pieces.iter().map(|piece| self.link.kept.content(piece, keys)).collect()
+    }
+
+    fn fill(&self, index: u16, pieces: &[Piece], contents: &[Vec<u8>]) {
+        for (piece, content) in pieces.iter().zip(contents) {
+            if let Err(reason) = self.write(&index, content, piece.offset) {
+                return self.filling.lose(index, &reason);
+            }
+        }
+        self.filling.complete(index);
+    }
 }
 
 impl Destination for Files<'_> {
@@ -73,7 +91,10 @@ impl Destination for Files<'_> {
             None => self.filling.lose(index, "its data is lost or damaged at the server"),
             // Nothing but holes.
             Some(pieces) if pieces.is_empty() => self.filling.complete(index),
-            Some(_) => return Some(index),
+            Some(pieces) => match self.contents(&pieces) {
+                Some(contents) => self.fill(index, &pieces, &contents),
+                None => return Some(index),
+            },
         }
         None
     }
@@ -91,6 +112,10 @@ impl Destination for Files<'_> {
 
     fn lose(&self, index: &u16, reason: &str) {
         self.filling.lose(*index, reason);
+    }
+
+    fn kept(&self) -> Option<&Kept> {
+        Some(&self.link.kept)
     }
 
     fn range(&self) -> Range<u64> {

@@ -141,7 +141,15 @@ pub(crate) struct Window<F> {
     files: Vec<Wanted<F>>,
 }
 
+/// Pieces up to which a window is small.
+const SMALL_PIECES_MAX: usize = 4;
+
 impl<F> Window<F> {
+    /// Whether there is little in it.
+    pub(crate) fn is_small(&self) -> bool {
+        self.needs.len() <= SMALL_PIECES_MAX
+    }
+
     fn needs_at(&self, place: u64) -> &[Need] {
         let from = self.needs.partition_point(|need| need.piece.place < place);
         let to = from + self.needs[from..].partition_point(|need| need.piece.place == place);

@@ -1,9 +1,9 @@
 //! `holdfast hsm policy`: what Spectrum Scale runs for an external pool (`RULE EXTERNAL POOL 'hsm'
 //! EXEC ...`).
 //!
-//! A line of its list is `inode generation snapshot [SHOW text] -- path`; the text may hold anything,
-//! so the first ` -- ` divides. In a path `\n` stands for a newline and `\\` for a backslash; with
-//! ESCAPE '%' in the rule, `%` and two digits stand for a byte.
+//! A line of its list is `inode generation snapshot [SHOW text] -- path`; the text may hold
+//! anything, so the first ` -- ` divides. In a path `\n` stands for a newline and `\\` for a
+//! backslash; with ESCAPE '%' in the rule, `%` and two digits stand for a byte.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

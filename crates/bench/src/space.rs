@@ -1,0 +1,265 @@
+//! `bench space`: what space management costs those who use files, and how fast it brings them
+//! back.
+//!
+//! ```text
+//!   one server, one node, one file system in an image
+//!   reading and opening a file: not managed, and managed
+//!   small files are migrated, and read by several threads
+//!   one large file is migrated, and read; beside it a copy of the same bytes by cp
+//! ```
+//!
+//! Server, node and file system share the machine, and the same disk.
+
+mod text;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use e2e::clock;
+use e2e::harness::Image;
+
+use crate::arguments::{Grammar, Line};
+use crate::process::{self, Runner};
+use crate::random::Random;
+use crate::site::Site;
+use crate::spread::{Spread, float};
+use crate::trouble::{Trouble, While as _};
+use crate::workplace::Workplace;
+use crate::{output, page};
+
+pub(crate) const USAGE: &str = "\
+bench space [--files N] [--json] [--out DIR] [--work DIR]
+  Measures space management on an ext4 file system in an image: what a question of the kernel costs,
+  recalls of small files, and of a large one against a copy of it. Needs root.
+
+  --files N   So many small files [default: 20000]
+  --json      Write one JSON document
+  --out DIR   Where space.md goes [default: docs/performance]
+  --work DIR  Where the image and the server go [default: TMPDIR]
+";
+
+pub(crate) const GRAMMAR: Grammar =
+    Grammar { flags: &["--json"], options: &["--files", "--out", "--work"] };
+
+const FILES_DEFAULT: usize = 20_000;
+const FILES_MAX: usize = 1_000_000;
+const SMALL_BYTES: usize = 4096;
+const LARGE_BYTES: usize = 512 << 20;
+const IMAGE_BYTES: u64 = 4 << 30;
+const MKFS: [&str; 4] = ["mkfs.ext4", "-q", "-i", "4096"];
+const ROUNDS: usize = 5;
+const CALLS: u32 = 20_000;
+const READERS: usize = 4;
+const READY_MAX: Duration = Duration::from_secs(30);
+
+/// Microseconds of a call, before and after the file system is managed.
+#[derive(Clone, Copy, Debug)]
+struct Calls {
+    read: Spread,
+    open: Spread,
+}
+
+#[derive(Debug)]
+struct Results {
+    alone: Calls,
+    managed: Calls,
+    files: usize,
+    migrating: Duration,
+    /// Files a second, by several readers.
+    small: f64,
+    /// MiB a second, a value a round.
+    recall: Spread,
+    copy: Spread,
+    /// Recall against the copy of the same round.
+    ratio: Spread,
+}
+
+pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
+    let [] = line.paths([])?;
+    let files = line.number("--files", FILES_DEFAULT, 100..=FILES_MAX)?;
+    let work = line.path("--work").unwrap_or_else(std::env::temp_dir);
+    let out = line.path("--out").unwrap_or_else(|| page::FOLDER.into());
+    let results = measure(&work, files)?;
+    let text = text::page(&results);
+    page::write(&out, "space.md", &text)?;
+    let document = || text::document(&results).to_string();
+    output::result(&if line.flag("--json") { document() } else { text })
+}
+
+fn measure(work: &Path, files: usize) -> Result<Results, Trouble> {
+    let workplace = Workplace::below(work, Path::new("/nonexistent"))?;
+    let runner = Runner::new(process::find_program()?, workplace.folder("outputs")?);
+    let site = Site::new(&runner, workplace.folder("site")?);
+    let server = site.enrolled()?;
+    let (file, folder) = (workplace.path().join("image"), workplace.path().join("fs"));
+    let image = Image::mount(&file, IMAGE_BYTES, &MKFS, &folder)
+        .ok_or_else(|| Trouble::new("no loop mount here: space management needs root"))?;
+    let fs = image.path().to_owned();
+    output::step("writing files");
+    let mut random = Random::new(7);
+    let small = write_small(&fs.join("small"), files, &mut random)?;
+    let large = fs.join("large");
+    write(&large, LARGE_BYTES, &mut random)?;
+    let resident = fs.join("resident");
+    write(&resident, 1 << 20, &mut random)?;
+    let alone = calls(&resident)?;
+    let add = ["hsm".as_ref(), "add".as_ref(), fs.as_os_str()];
+    let settings = ["--min-size", "1", "--high", "100", "--low", "100"].map(OsStr::new);
+    site.client(&[&add[..], &settings[..]].concat())?;
+    let keeper = Keeper::start(&site, image)?;
+    let managed = calls(&resident)?;
+    output::step("migrating small files");
+    let (migrated, migrating) = clock::timed(|| migrate(&site, &fs.join("small")));
+    migrated?;
+    output::step("recalling small files");
+    let small = recall_small(&small)?;
+    let (mut recall, mut copy) = (Vec::new(), Vec::new());
+    let copied = workplace.path().join("copied");
+    for round in 0..ROUNDS {
+        output::step(&format!("recalling a large file, round {} of {ROUNDS}", round + 1));
+        migrate(&site, &large)?;
+        recall.push(mebibytes_per_second(&large)?);
+        copy.push(copy_speed(&large, &copied, &fs.join("copy"))?);
+    }
+    let ratio = recall.iter().zip(&copy).map(|(recall, copy)| recall / copy);
+    let results = Results {
+        alone,
+        managed,
+        files,
+        migrating,
+        small,
+        ratio: Spread::of(ratio),
+        recall: Spread::of(recall),
+        copy: Spread::of(copy),
+    };
+    drop(keeper);
+    server.stop()?;
+    Ok(results)
+}
+
+/// What stands between readers and stubs, and the file system: unmounted first.
+struct Keeper {
+    child: Child,
+    image: Option<Image>,
+}
+
+impl Keeper {
+    fn start(site: &Site<'_>, image: Image) -> Result<Self, Trouble> {
+        let child = Command::new(process::find_program()?)
+            .args(["hsm", "run", "--home"])
+            .arg(site.home())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .while_doing(|| "start space management".to_owned())?;
+        let keeper = Self { child, image: Some(image) };
+        let begun = clock::now();
+        while site.client(&["hsm".as_ref(), "status".as_ref()]).is_err() {
+            if begun.elapsed() > READY_MAX {
+                return Err(Trouble::new("space management does not come up"));
+            }
+            clock::pause(Duration::from_millis(100));
+        }
+        Ok(keeper)
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.image.take());
+        // Told once it refuses whoever uses stubs, told again it ends.
+        for _ in 0..2 {
+            drop(sys::process::terminate(self.child.id()));
+            clock::pause(Duration::from_millis(500));
+        }
+        drop(self.child.wait());
+    }
+}
+
+fn write(path: &Path, bytes: usize, random: &mut Random) -> Result<(), Trouble> {
+    let mut content = vec![0; bytes];
+    random.fill(&mut content);
+    std::fs::write(path, content).while_doing(|| format!("write {}", path.display()))
+}
+
+fn write_small(folder: &Path, files: usize, random: &mut Random) -> Result<Vec<PathBuf>, Trouble> {
+    let mut paths = Vec::with_capacity(files);
+    for number in 0..files {
+        let sub = folder.join(format!("d{:03}", number / 200));
+        std::fs::create_dir_all(&sub).while_doing(|| format!("make {}", sub.display()))?;
+        let path = sub.join(format!("f{number}"));
+        write(&path, SMALL_BYTES, random)?;
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+fn migrate(site: &Site<'_>, path: &Path) -> Result<(), Trouble> {
+    // What it writes is a line a file.
+    let status = Command::new(process::find_program()?)
+        .args(["hsm", "migrate", "--quiet", "--home"])
+        .args([&site.home(), path])
+        .stdout(Stdio::null())
+        .status()
+        .while_doing(|| format!("migrate {}", path.display()))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Trouble::new(format!("{} cannot be migrated: {status}", path.display())))
+    }
+}
+
+/// What reading 4 KiB that are cached takes, and opening a file and closing it.
+fn calls(path: &Path) -> Result<Calls, Trouble> {
+    let what = || format!("read {}", path.display());
+    let (mut read, mut open) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let file = File::open(path).while_doing(what)?;
+        let mut buffer = [0; SMALL_BYTES];
+        file.read_exact_at(&mut buffer, 65_536).while_doing(what)?;
+        let (done, wall) =
+            clock::timed(|| (0..CALLS).try_for_each(|_| file.read_exact_at(&mut buffer, 65_536)));
+        done.while_doing(what)?;
+        read.push(wall.as_secs_f64() * 1e6 / f64::from(CALLS));
+        let (done, wall) = clock::timed(|| (0..CALLS).try_for_each(|_| File::open(path).map(drop)));
+        done.while_doing(what)?;
+        open.push(wall.as_secs_f64() * 1e6 / f64::from(CALLS));
+    }
+    Ok(Calls { read: Spread::of(read), open: Spread::of(open) })
+}
+
+/// Files a second that several readers get.
+fn recall_small(paths: &[PathBuf]) -> Result<f64, Trouble> {
+    let read = |paths: &[PathBuf]| paths.iter().try_for_each(|path| std::fs::read(path).map(drop));
+    let (done, wall) = clock::timed(|| {
+        std::thread::scope(|threads| {
+            let shares = paths.chunks(paths.len().div_ceil(READERS));
+            let readers: Vec<_> = shares.map(|share| threads.spawn(move || read(share))).collect();
+            readers
+                .into_iter()
+                .try_for_each(|reader| reader.join().expect("reading does not panic"))
+        })
+    });
+    done.while_doing(|| "recall small files".to_owned())?;
+    Ok(float(paths.len() as u64) / wall.as_secs_f64())
+}
+
+fn mebibytes_per_second(path: &Path) -> Result<f64, Trouble> {
+    let (read, wall) = clock::timed(|| std::io::copy(&mut File::open(path)?, &mut std::io::sink()));
+    let bytes = read.while_doing(|| format!("recall {}", path.display()))?;
+    Ok(float(bytes) / f64::from(1 << 20) / wall.as_secs_f64())
+}
+
+/// The speed of copying the bytes of `large`, lying outside, into the file system.
+fn copy_speed(large: &Path, outside: &Path, inside: &Path) -> Result<f64, Trouble> {
+    let what = || format!("copy {}", large.display());
+    std::fs::copy(large, outside).while_doing(what)?;
+    let (copied, wall) = clock::timed(|| std::fs::copy(outside, inside));
+    let bytes = copied.while_doing(what)?;
+    std::fs::remove_file(inside).while_doing(what)?;
+    Ok(float(bytes) / f64::from(1 << 20) / wall.as_secs_f64())
+}
