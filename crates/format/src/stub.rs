@@ -4,7 +4,8 @@
 //! offset  bytes  field
 //!      0      4  magic "HFS1"
 //!      4      1  state: 0 premigrated, 1 migrated
-//!      5      1  1 if content was recalled since the file was migrated
+//!      5      1  1 if content was recalled since the file was migrated; 2 if some of that may
+//!                not be on the disk yet
 //!      6      2  index of the copy in its batch
 //!      8      8  batch
 //!     16      8  size of the file, bytes
@@ -12,6 +13,8 @@
 //!     32      4  mtime, nanoseconds
 //!     36     16  digest of the content, as server and client make it
 //!     52      -  of a migrated file: a bit a grain, lowest first, set where content is resident
+//!      -      8  with 2 above: which start of the machine that holds for
+//!      -      -  with 2 above: the bits that hold after any other start
 //!      -      8  xxh3-64 of the bytes before
 //! ```
 //!
@@ -35,7 +38,9 @@ const GRAIN_BYTES_MIN: u64 = 1 << 20;
 /// Grains of a file at most.
 pub const GRAINS_MAX: u64 = 4096;
 /// No record is longer.
-pub const STUB_BYTES_MAX: usize = FIXED_BYTES + (GRAINS_MAX / 8) as usize + CHECK_BYTES;
+pub const STUB_BYTES_MAX: usize = FIXED_BYTES + 2 * (GRAINS_MAX / 8) as usize + 8 + CHECK_BYTES;
+const RECALLED: u8 = 1;
+const UNSYNCED: u8 = 2;
 
 /// Where the content is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,6 +62,16 @@ pub struct Stub {
     pub size: u64,
     pub mtime: Timestamp,
     pub content: [u8; 16],
+    /// Of a migrated file, where some of its grains may not be on the disk yet.
+    pub unsynced: Option<Unsynced>,
+}
+
+/// What is certain of a file some of whose content may not be on the disk yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unsynced {
+    /// Which start of the machine the rest holds for.
+    pub boot: u64,
+    pub synced: Grains,
 }
 
 /// Which grains of a file are resident.
@@ -78,6 +93,13 @@ impl Grains {
         let count = file_bytes.div_ceil(grain_bytes(file_bytes));
         let bytes = usize::try_from(count.div_ceil(8)).expect("at most GRAINS_MAX bits");
         Self { file_bytes, bits: vec![0; bytes] }
+    }
+
+    fn read(reader: &mut Reader<'_>, file_bytes: u64) -> Result<Self, Damaged> {
+        let mut grains = Self::none(file_bytes);
+        let bits = reader.raw(grains.bits.len())?;
+        grains.bits.copy_from_slice(bits);
+        Ok(grains)
     }
 
     fn count(&self) -> u64 {
@@ -130,9 +152,12 @@ impl Stub {
             State::Premigrated => (0, &[][..]),
             State::Migrated(grains) => (1, &grains.bits[..]),
         };
-        let mut record = Vec::with_capacity(FIXED_BYTES + bits.len() + CHECK_BYTES);
+        let unsynced = self.unsynced.as_ref().filter(|_| state == 1);
+        let recalled = if self.was_recalled { RECALLED } else { 0 };
+        let flags = recalled | if unsynced.is_some() { UNSYNCED } else { 0 };
+        let mut record = Vec::with_capacity(STUB_BYTES_MAX);
         record.extend_from_slice(&MAGIC);
-        record.extend_from_slice(&[state, u8::from(self.was_recalled)]);
+        record.extend_from_slice(&[state, flags]);
         record.extend_from_slice(&self.copy.index.to_le_bytes());
         record.extend_from_slice(&self.copy.batch.0.to_le_bytes());
         record.extend_from_slice(&self.size.to_le_bytes());
@@ -140,6 +165,10 @@ impl Stub {
         record.extend_from_slice(&self.mtime.nanos.to_le_bytes());
         record.extend_from_slice(&self.content);
         record.extend_from_slice(bits);
+        if let Some(Unsynced { boot, synced }) = unsynced {
+            record.extend_from_slice(&boot.to_le_bytes());
+            record.extend_from_slice(&synced.bits);
+        }
         let check = xxhash_rust::xxh3::xxh3_64(&record);
         record.extend_from_slice(&check.to_le_bytes());
         record
@@ -157,27 +186,44 @@ impl Stub {
         if reader.array()? != MAGIC {
             return Err(damaged("no magic number"));
         }
-        let (state, recalled) = (reader.u8()?, reader.u8()?);
+        let (state, flags) = (reader.u8()?, reader.u8()?);
         let index = u16::from_le_bytes(reader.array()?);
         let batch = BatchId(reader.u64()?);
         let size = reader.u64()?;
         let secs = i64::from_le_bytes(reader.array()?);
         let mtime = Timestamp { secs, nanos: reader.u32()? };
         let content = reader.array()?;
+        if flags & !(RECALLED | UNSYNCED) != 0 {
+            return Err(damaged("unknown flags"));
+        }
+        let mut unsynced = None;
         let state = match state {
-            0 if reader.rest().is_empty() => State::Premigrated,
+            0 => State::Premigrated,
             1 => {
-                let mut grains = Grains::none(size);
-                if grains.bits.len() != reader.rest().len() {
-                    return Err(damaged("another number of grains"));
+                let grains = Grains::read(&mut reader, size)?;
+                if flags & UNSYNCED != 0 {
+                    let boot = reader.u64()?;
+                    unsynced = Some(Unsynced { boot, synced: Grains::read(&mut reader, size)? });
                 }
-                grains.bits.copy_from_slice(reader.rest());
                 State::Migrated(grains)
             }
             _ => return Err(damaged("unknown state")),
         };
+        reader.end()?;
+        let was_recalled = flags & RECALLED != 0;
         let copy = CopyId { batch, index };
-        Ok(Self { state, was_recalled: recalled == 1, copy, size, mtime, content })
+        Ok(Self { state, was_recalled, copy, size, mtime, content, unsynced })
+    }
+
+    /// The record as it holds in the start `boot` of the machine: what may not have been on the
+    /// disk when it went down is not counted.
+    pub fn as_of(self, boot: u64) -> Self {
+        match (self.unsynced, self.state) {
+            (Some(unsynced), State::Migrated(_)) if unsynced.boot != boot => {
+                Self { state: State::Migrated(unsynced.synced), unsynced: None, ..self }
+            }
+            (unsynced, state) => Self { state, unsynced, ..self },
+        }
     }
 
     /// Whether all of the content is here.
@@ -202,7 +248,23 @@ mod tests {
             size,
             mtime: Timestamp { secs: -5, nanos: 999_999_999 },
             content: [7; 16],
+            unsynced: None,
         }
+    }
+
+    #[test]
+    fn what_was_not_synced_holds_in_one_start_of_the_machine_only() {
+        let mut synced = Grains::none(9 << 20);
+        synced.set(&(0..1 << 20));
+        let mut grains = synced.clone();
+        grains.set(&(4 << 20..6 << 20));
+        let unsynced = Some(Unsynced { boot: 77, synced: synced.clone() });
+        let stub = Stub { unsynced, ..stub(State::Migrated(grains.clone()), 9 << 20) };
+        let read = Stub::decode(&stub.encode()).expect("just encoded");
+        assert_eq!(read, stub);
+        assert_eq!(read.clone().as_of(77), stub);
+        let after = read.as_of(78);
+        assert_eq!((after.state, after.unsynced), (State::Migrated(synced), None));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(crate) fn start(level: Level) -> Result<(), CommandError> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // Nobody could be told that standard error is gone, and it must not end the program.
+        .log_internal_errors(false)
         .with_ansi(output::stderr_is_terminal())
         .with_target(level == Level::Verbose)
         .init();

@@ -120,11 +120,18 @@ impl OneFile<'_> {
         if from >= to {
             return Ok(());
         }
+        // The file may have been cut meanwhile: it must not grow again.
+        let before = self.file.stat()?.stat;
+        let to = to.min(before.size);
+        if from >= to {
+            return Ok(());
+        }
         let written = self.file.write_at(&content[within(offset, from)..within(offset, to)], from);
+        self.file.set_times(None, before.mtime)?;
         if written.is_err() {
             // A write that fails half way leaves blocks of zeros in a hole. Blocks are whole here,
             // but for the last one of the file.
-            let is_end = to == self.range.end;
+            let is_end = to == before.size;
             let end = if is_end { to.next_multiple_of(UNIT_BYTES) } else { to };
             self.file.punch_part(&(from..end))?;
         }
@@ -194,8 +201,9 @@ pub(crate) fn fill(
         outcome: Mutex::new(Outcome::Unknown),
     };
     let copies = (stub.copy.batch, Some(stub.copy.index));
-    let fetched = client.recall(mount_point, copies, range, &filling);
-    file.set_times(None, before.mtime).map_err(failed)?;
+    let fetched = file
+        .keeping_capabilities(|| Ok(client.recall(mount_point, copies, range, &filling)))
+        .map_err(failed)?;
     let failure = *filling.failure.lock().unwrap_or_else(PoisonError::into_inner);
     fetched.map_err(|error| {
         let errno = if error.kind == ErrorKind::Retry { Errno::AGAIN } else { Errno::IO };

@@ -4,7 +4,7 @@
 //! It does as little as possible, because nothing takes its place but a worker: it opens no file,
 //! talks to no server, and knows of stubs only that they have a record.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
 use std::process::Child;
@@ -22,11 +22,13 @@ use crate::relay::{Asked, Relay};
 const HELD_MAX: usize = 100_000;
 /// A worker that cannot be started again is waited for so long before who waits is refused.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause before a worker is started again that did not live longer.
+/// Pause before a worker is started again where several have not lived longer.
 const RESTART_PAUSE: Duration = Duration::from_secs(2);
+/// Workers that may die sooner than that, one behind the other.
+const SHORT_LIVES_MAX: u32 = 5;
 const TICK_MILLIS: i64 = 250;
 /// Numbers of questions that a keeper that died may have read and not handed over are at most this.
-const NUMBERS_MAX: RawFd = 1 << 16;
+const NUMBERS_MAX: RawFd = 1 << 20;
 
 /// What the keeper works with.
 pub struct Keeping<'a> {
@@ -61,6 +63,8 @@ impl Adopted {
 struct Held {
     asked: Asked,
     file: OwnedFd,
+    /// Whether the worker that there is has it.
+    is_sent: bool,
     /// Keeps the question's number from being given to another one.
     _reserved: Option<OwnedFd>,
 }
@@ -74,24 +78,30 @@ struct Worker {
 struct Keeper<'a> {
     keeping: Keeping<'a>,
     held: HashMap<RawFd, Held>,
+    /// Of those held, what the worker does not have yet, oldest first.
+    unsent: VecDeque<RawFd>,
     worker: Option<Worker>,
     /// Since when there is no worker.
     alone_since: Instant,
     start_at: Instant,
+    /// Workers, one behind the other, that died soon.
+    short_lives: u32,
     is_guard: bool,
 }
 
 /// Keeps the questions of the group until the process is told to end and no managed file system is
 /// mounted any more, or until it is told again.
-pub fn keep(mut keeping: Keeping<'_>) -> io::Result<()> {
+pub fn keep(mut keeping: Keeping<'_>) {
     let adopted = keeping.adopted.take();
     let now = sys::clock::monotonic();
     let mut keeper = Keeper {
         keeping,
         held: HashMap::new(),
+        unsent: VecDeque::new(),
         worker: None,
         alone_since: now,
         start_at: now,
+        short_lives: 0,
         is_guard: false,
     };
     if let Some(adopted) = adopted {
@@ -99,9 +109,13 @@ pub fn keep(mut keeping: Keeping<'_>) -> io::Result<()> {
     }
     while keeper.goes_on() {
         keeper.see_to_worker();
-        keeper.wait_and_handle()?;
+        if let Err(error) = keeper.wait_and_handle() {
+            // To end is the one thing that it must not do.
+            (keeper.keeping.say)(&format!("cannot read the kernel's questions: {error}"));
+            sys::clock::sleep(RESTART_PAUSE);
+        }
     }
-    Ok(())
+    keeper.end_worker();
 }
 
 impl Keeper<'_> {
@@ -109,7 +123,13 @@ impl Keeper<'_> {
     fn adopt(&mut self, adopted: Adopted) {
         for (asked, file) in adopted.questions {
             let reserved = reserved(&file, asked.number);
-            self.held.insert(asked.number, Held { asked, file, _reserved: reserved });
+            self.held
+                .insert(asked.number, Held { asked, file, is_sent: false, _reserved: reserved });
+        }
+        self.unsent = self.held.keys().copied().collect();
+        // Who died may have been taking a file's content away.
+        if let Err(error) = self.keeping.group.watch_all_again() {
+            (self.keeping.say)(&format!("cannot have the kernel ask about all files: {error}"));
         }
         let unknown = (0..NUMBERS_MAX).filter(|number| !self.held.contains_key(number));
         for number in unknown {
@@ -134,12 +154,7 @@ impl Keeper<'_> {
     /// Ends the worker; from now on stubs cannot be used.
     fn begin_to_guard(&mut self) {
         self.is_guard = true;
-        if let Some(Worker { mut child, relay, .. }) = self.worker.take() {
-            // Before its relay ends: a worker takes the end for that of the keeper.
-            drop(child.kill());
-            drop(child.wait());
-            drop(relay);
-        }
+        self.end_worker();
         self.refuse_all();
         (self.keeping.guards)();
         if (self.keeping.is_mounted)() {
@@ -150,7 +165,24 @@ impl Keeper<'_> {
         }
     }
 
+    /// Ends the worker, if there is one: before its relay, whose end it takes for the keeper's.
+    fn end_worker(&mut self) -> Option<(String, Instant)> {
+        let Worker { mut child, relay, started } = self.worker.take()?;
+        drop(child.kill());
+        let status = child.wait();
+        drop(relay);
+        // It may have died while a file that was losing its content was not asked about.
+        if let Err(error) = self.keeping.group.watch_all_again() {
+            (self.keeping.say)(&format!("cannot have the kernel ask about all files: {error}"));
+        }
+        self.held.values_mut().for_each(|held| held.is_sent = false);
+        self.unsent = self.held.keys().copied().collect();
+        let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        Some((status, started))
+    }
+
     fn refuse_all(&mut self) {
+        self.unsent.clear();
         for (number, _) in self.held.drain() {
             drop(self.keeping.group.answer(number, Answer::Fail(Errno::AGAIN)));
         }
@@ -173,13 +205,8 @@ impl Keeper<'_> {
         }
         match self.start_worker() {
             Ok(worker) => {
-                let waits = self.held.values();
-                let sent = waits.map(|held| worker.relay.ask(held.file.as_fd(), &held.asked));
-                let sent: io::Result<()> = sent.collect();
                 self.worker = Some(worker);
-                if sent.is_err() {
-                    self.lose_worker();
-                }
+                self.hand_over();
             }
             Err(error) => {
                 (self.keeping.say)(&format!("cannot start the worker: {error}"));
@@ -196,52 +223,80 @@ impl Keeper<'_> {
     }
 
     fn lose_worker(&mut self) {
-        let Some(mut worker) = self.worker.take() else { return };
+        let Some((status, started)) = self.end_worker() else { return };
         let now = sys::clock::monotonic();
-        drop(worker.child.kill());
-        let status = worker.child.wait();
-        let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         (self.keeping.say)(&format!("the worker has ended ({status}); starting another"));
         self.alone_since = now;
-        let was_short = now - worker.started < RESTART_PAUSE;
-        self.start_at = if was_short { now + RESTART_PAUSE } else { now };
+        self.short_lives = if now - started < RESTART_PAUSE { self.short_lives + 1 } else { 0 };
+        // At once, unless they keep dying: without a worker, nobody takes this one's place.
+        let pauses = self.short_lives > SHORT_LIVES_MAX;
+        self.start_at = if pauses { now + RESTART_PAUSE } else { now };
     }
 
-    fn wait_and_handle(&mut self) -> io::Result<()> {
-        let (asks, answers) = self.wait()?;
-        if asks {
-            for question in self.keeping.group.read()? {
-                self.take(question);
+    /// Gives the worker what it does not have, as far as it takes it.
+    fn hand_over(&mut self) {
+        while let Some(&number) = self.unsent.front() {
+            let (Some(worker), Some(held)) = (&self.worker, self.held.get_mut(&number)) else {
+                if self.worker.is_none() {
+                    return;
+                }
+                self.unsent.pop_front();
+                continue;
+            };
+            match worker.relay.ask(held.file.as_fd(), &held.asked) {
+                Ok(()) => {
+                    held.is_sent = true;
+                    self.unsent.pop_front();
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => return self.lose_worker(),
             }
         }
-        if answers && let Some(worker) = &self.worker {
+    }
+
+    /// Takes all answers that there are.
+    fn take_answers(&mut self) {
+        while let Some(worker) = &self.worker {
             match worker.relay.next_answer() {
                 Ok(Some((number, answer))) => {
                     if self.held.remove(&number).is_some() {
                         drop(self.keeping.group.answer(number, answer));
                     }
                 }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Ok(None) | Err(_) => self.lose_worker(),
             }
         }
+    }
+
+    fn wait_and_handle(&mut self) -> io::Result<()> {
+        let asks = self.wait()?;
+        self.take_answers();
+        if asks {
+            for question in self.keeping.group.read()? {
+                self.take(question);
+            }
+        }
+        self.hand_over();
         Ok(())
     }
 
-    /// Whether there are questions, and answers.
-    fn wait(&self) -> io::Result<(bool, bool)> {
+    /// Waits for questions, answers, or room for what was not handed over; whether there are
+    /// questions.
+    fn wait(&self) -> io::Result<bool> {
         let none = PollFlags::empty();
         let asks = if self.held.len() < HELD_MAX { PollFlags::IN } else { none };
         let mut polled = vec![PollFd::new(&self.keeping.group, asks)];
         if let Some(worker) = &self.worker {
-            polled.push(PollFd::new(&worker.relay, PollFlags::IN));
+            let out = if self.unsent.is_empty() { none } else { PollFlags::OUT };
+            polled.push(PollFd::new(&worker.relay, PollFlags::IN | out));
         }
         let tick = rustix::time::Timespec { tv_sec: 0, tv_nsec: TICK_MILLIS * 1_000_000 };
         match poll(&mut polled, Some(&tick)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let is_ready = |at: usize| polled.get(at).is_some_and(|fd| fd.revents() != none);
-        Ok((is_ready(0), is_ready(1)))
+        Ok(polled[0].revents() != none)
     }
 
     fn take(&mut self, question: Question) {
@@ -257,7 +312,7 @@ impl Keeper<'_> {
             }
             Ok(Some(_)) => {
                 let asked = Asked { number, pid, access };
-                self.hold(Held { asked, file, _reserved: None });
+                self.hold(Held { asked, file, is_sent: false, _reserved: None });
             }
             Err(_) => self.answer(file, number, Answer::Fail(Errno::IO)),
         }
@@ -291,14 +346,8 @@ impl Keeper<'_> {
             drop(self.keeping.group.answer(number, Answer::Fail(Errno::AGAIN)));
             return;
         }
-        let sent = match &self.worker {
-            Some(worker) => worker.relay.ask(held.file.as_fd(), &held.asked),
-            None => Ok(()),
-        };
         self.held.insert(number, held);
-        if sent.is_err() {
-            self.lose_worker();
-        }
+        self.unsent.push_back(number);
     }
 }
 

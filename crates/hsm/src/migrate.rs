@@ -21,6 +21,7 @@ use sys::{Dir, Found};
 use crate::recall::{Mount, Recaller, emptied};
 use crate::record::{self, FileState, is_unchanged, state_of};
 
+const IN_USE: &str = "somebody has it open";
 /// Bytes in a batch after which it is sent, so that none takes long.
 const BATCH_BYTES: u64 = 256 << 20;
 
@@ -56,6 +57,7 @@ pub(crate) struct Migrator<'a> {
 }
 
 /// A candidate that has been looked at.
+#[derive(Clone)]
 struct Looked {
     index: usize,
     found: Found,
@@ -71,6 +73,7 @@ impl Migrator<'_> {
         report: &mut dyn FnMut(usize, Migrated),
         goes_on: &dyn Fn() -> bool,
     ) {
+        let _alone = self.mount.migrating();
         // A file whose record is behind cannot be locked.
         self.recaller.catch_up();
         let mut batch: Vec<Looked> = Vec::new();
@@ -112,6 +115,12 @@ impl Migrator<'_> {
             return Err(Err(reason));
         }
         let file = SpaceFile::open(&candidate.directory, name).map_err(failed)?;
+        // Who has it mapped can change it without moving its times: so not even reading begins.
+        if !file.lock_alone().map_err(failed)? {
+            return Err(Err(IN_USE.to_owned()));
+        }
+        file.unlock().map_err(failed)?;
+        let found = file.stat().map_err(failed)?;
         let stub = record::read(&file).map_err(failed)?;
         match state_of(&found.stat, stub.as_ref()) {
             FileState::Migrated => Err(Ok((FileState::Migrated, 0))),
@@ -142,8 +151,8 @@ impl Migrator<'_> {
             .partition(|looked| self.is_copied(&client, candidates, looked));
         let mut released = Vec::new();
         for looked in kept {
-            let stub = looked.stub.expect("a file that is copied has a record");
-            report(looked.index, self.finish(&candidates[looked.index], stub, None));
+            let stub = looked.stub.clone().expect("a file that is copied has a record");
+            report(looked.index, self.finish(&candidates[looked.index], stub, &looked));
         }
         let number = BatchId(u64::from_le_bytes(sys::entropy::bytes()));
         match self.copy(&client, candidates, &to_copy, number) {
@@ -151,7 +160,8 @@ impl Migrator<'_> {
                 for (looked, (copy, copied)) in to_copy.iter().zip(copies) {
                     let candidate = &candidates[looked.index];
                     let done = copied.and_then(|copied| {
-                        self.finish(candidate, stub_of(copy, &copied), Some(&copied.found.stat))
+                        let looked = Looked { found: copied.found, ..looked.clone() };
+                        self.finish(candidate, stub_of(copy, &copied), &looked)
                     });
                     // Nobody names this one. What the record named before stays until a
                     // reconciliation: a copied record may name it too.
@@ -176,15 +186,12 @@ impl Migrator<'_> {
         }
     }
 
-    /// Whether the server's copy is that of the file as it is now. Where content was recalled the
-    /// times alone do not prove it.
+    /// Whether the server's copy is that of the file as it is now. Times do not prove it: they can
+    /// be put back.
     fn is_copied(&self, client: &Client, candidates: &[Candidate], looked: &Looked) -> bool {
         let Some(stub) = &looked.stub else { return false };
         if !is_unchanged(&looked.found.stat, stub) {
             return false;
-        }
-        if !stub.was_recalled {
-            return true;
         }
         let Candidate { directory, path, name } = &candidates[looked.index];
         let path = self.absolute(&path.join(name));
@@ -265,8 +272,9 @@ impl Migrator<'_> {
     }
 
     /// Writes the record, and unless the content is to stay takes it away.
-    fn finish(&self, candidate: &Candidate, stub: Stub, copied: Option<&Stat>) -> Migrated {
-        let finished = self.try_finish(candidate, stub, copied);
+    /// `looked` is what the file was when its content was copied, or compared with the copy.
+    fn finish(&self, candidate: &Candidate, stub: Stub, looked: &Looked) -> Migrated {
+        let finished = self.try_finish(candidate, stub, looked);
         finished.unwrap_or_else(|error| Err(error.to_string()))
     }
 
@@ -274,55 +282,54 @@ impl Migrator<'_> {
         &self,
         candidate: &Candidate,
         stub: Stub,
-        copied: Option<&Stat>,
+        looked: &Looked,
     ) -> io::Result<Migrated> {
         let file = SpaceFile::open(&candidate.directory, candidate.name.as_bytes())?;
         let found = file.stat()?;
         if self.recaller.is_busy((found.device_id, found.stat.inode)) {
             return Ok(Err("it is being recalled".to_owned()));
         }
-        if !file.lock_alone()? {
-            return Ok(Err("somebody has it open".to_owned()));
-        }
-        let now = file.stat()?.stat;
-        let is_same =
-            is_unchanged(&now, &stub) && copied.is_none_or(|then| then.inode == now.inode);
-        let done = match is_same {
-            false => Ok(Err("it has changed since it was copied".to_owned())),
-            true if self.how.only_copies => premigrate(&file, &stub).map(Ok),
-            true => self.take_away(&file, &stub, &now).map(Ok),
-        };
-        let unlocked = file.unlock();
-        let done = done?;
-        unlocked?;
-        Ok(done)
+        let group = self.recaller.group();
+        // Before it is locked: the kernel cannot hand us a locked file, and refuses who asks.
+        group.ignore(&file, false)?;
+        let done = self.finish_locked(&file, stub, looked);
+        // Whatever has happened: a file without a mark that is a stub reads as zeros.
+        group.watch_again(&file)?;
+        file.unlock()?;
+        done
     }
 
-    fn take_away(
-        &self,
-        file: &SpaceFile,
-        stub: &Stub,
-        stat: &Stat,
-    ) -> io::Result<(FileState, u64)> {
-        let group = self.recaller.group();
-        group.ignore(file, false)?;
-        let punched = (|| {
-            let freed = file.stat()?.allocated_bytes;
-            file.set_attribute(STUB_ATTRIBUTE, &emptied(stub.clone()).encode())?;
-            file.sync()?;
-            file.punch(stat.size)?;
-            file.set_times(None, stat.mtime)?;
-            let left = file.stat()?.allocated_bytes;
-            Ok((FileState::Migrated, freed.saturating_sub(left)))
-        })();
-        // Whatever has happened: a file without a mark that is a stub reads as zeros.
-        group.watch_again(file)?;
-        punched
+    fn finish_locked(&self, file: &SpaceFile, stub: Stub, looked: &Looked) -> io::Result<Migrated> {
+        if !file.lock_alone()? {
+            return Ok(Err(IN_USE.to_owned()));
+        }
+        let now = file.stat()?.stat;
+        let then = &looked.found.stat;
+        let told = |stat: &Stat| (stat.inode, stat.size, stat.mtime, stat.ctime);
+        // Nothing of ours has moved its change time meanwhile, nor written its record.
+        if told(&now) != told(then) || record::read(file)? != looked.stub {
+            return Ok(Err("it has changed since it was copied".to_owned()));
+        }
+        if self.how.only_copies {
+            return premigrate(file, &stub).map(Ok);
+        }
+        take_away(file, &stub, &now).map(Ok)
     }
 }
 
+fn take_away(file: &SpaceFile, stub: &Stub, stat: &Stat) -> io::Result<(FileState, u64)> {
+    let taken = file.stat()?.allocated_bytes;
+    file.set_attribute(STUB_ATTRIBUTE, &emptied(stub.clone()).encode())?;
+    file.sync()?;
+    file.keeping_capabilities(|| file.punch(stat.size))?;
+    file.set_times(None, stat.mtime)?;
+    let left = file.stat()?.allocated_bytes;
+    Ok((FileState::Migrated, taken.saturating_sub(left)))
+}
+
 fn premigrate(file: &SpaceFile, stub: &Stub) -> io::Result<(FileState, u64)> {
-    let stub = Stub { state: State::Premigrated, was_recalled: false, ..stub.clone() };
+    let stub =
+        Stub { state: State::Premigrated, was_recalled: false, unsynced: None, ..stub.clone() };
     file.set_attribute(STUB_ATTRIBUTE, &stub.encode())?;
     file.sync()?;
     Ok((FileState::Premigrated, stub.size))
@@ -337,5 +344,6 @@ fn stub_of(copy: CopyId, copied: &Copied) -> Stub {
         size,
         mtime,
         content: copied.content,
+        unsynced: None,
     }
 }

@@ -6,8 +6,9 @@
 //!                                              whoever has what he waits for, until none is left
 //! ```
 //!
-//! What has been recalled is noted in memory, and in the files' records once it is on the disk: a
-//! machine that stops before has holes there still, and they are filled again.
+//! What has been recalled is noted in the files' records at once, for this start of the machine,
+//! and for good once it is on the disk: a machine that stops before has holes there still, and they
+//! are filled again.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use client::Client;
 use crossbeam_channel::Sender;
-use format::stub::{Grains, STUB_ATTRIBUTE, State, Stub};
+use format::stub::{Grains, STUB_ATTRIBUTE, State, Stub, Unsynced};
 use model::ServerTime;
 use rustix::io::Errno;
 use sys::fanotify::{Access, Answer, Asks, Group, Question};
@@ -52,11 +53,22 @@ const TRY_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) type FileId = (u64, u64);
 
 /// A managed file system.
-#[derive(Clone)]
 pub(crate) struct Mount {
     pub(crate) settings: FilesystemSettings,
     pub(crate) root: Arc<Dir>,
     pub(crate) device_id: u64,
+    migrating: Mutex<()>,
+}
+
+impl Mount {
+    pub(crate) fn new(settings: FilesystemSettings, root: Arc<Dir>, device_id: u64) -> Self {
+        Self { settings, root, device_id, migrating: Mutex::default() }
+    }
+
+    /// Held by who takes records or contents away: two at once would read what the other has left.
+    pub(crate) fn migrating(&self) -> MutexGuard<'_, ()> {
+        self.migrating.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Who wants something.
@@ -149,7 +161,7 @@ struct Wanted {
     done_bytes: Arc<AtomicU64>,
 }
 
-/// A record that is newer than the one in the file.
+/// A record that tells of content which may not be on the disk yet.
 struct Behind {
     stub: Stub,
     file: Arc<SpaceFile>,
@@ -352,16 +364,27 @@ impl Recaller {
             let grain = format::stub::grain_bytes(stub.size);
             let cut = size.next_multiple_of(grain)..stub.size;
             if !grains.missing(&cut).is_empty() {
+                let synced = grains.clone();
                 grains.set(&cut);
-                self.note(id, file, &stub);
+                self.note(id, file, &mut stub, synced)?;
             }
         }
         Ok(Some(stub))
     }
 
-    /// Keeps a record until it is written.
-    fn note(&self, id: FileId, file: &Arc<SpaceFile>, stub: &Stub) {
+    /// Writes a record that tells of content which may not be on the disk yet; `synced` are the
+    /// grains before it. Until all of it is there, it holds for this start of the machine.
+    fn note(
+        &self,
+        id: FileId,
+        file: &Arc<SpaceFile>,
+        stub: &mut Stub,
+        synced: Grains,
+    ) -> std::io::Result<()> {
+        stub.unsynced.get_or_insert(Unsynced { boot: record::boot(), synced });
+        // Under the lock, as where it is written for good: the last word is the newest.
         let mut book = self.book();
+        file.set_attribute(STUB_ATTRIBUTE, &stub.encode())?;
         match book.behind.get_mut(&id) {
             Some(behind) => behind.stub = stub.clone(),
             None => {
@@ -370,6 +393,7 @@ impl Recaller {
                 book.behind.insert(id, behind);
             }
         }
+        Ok(())
     }
 
     /// Recalls the file as a whole for a request; `done` is told once.
@@ -520,15 +544,11 @@ impl Recaller {
             reason: "its file system is not managed any more".to_owned(),
         })?;
         self.fill_patiently(mount, (file, &stub), part, done_bytes)?;
-        if let State::Migrated(grains) = &mut stub.state {
-            grains.set(part);
-            stub.was_recalled = true;
-            if grains.is_whole() {
-                stub.state = State::Premigrated;
-            }
-        }
-        self.note(id, file, &stub);
-        Ok(())
+        let State::Migrated(grains) = &mut stub.state else { return Ok(()) };
+        let synced = grains.clone();
+        grains.set(part);
+        stub.was_recalled = true;
+        self.note(id, file, &mut stub, synced).map_err(failed)
     }
 
     /// Fills; again where the server could not be reached.
@@ -651,14 +671,14 @@ impl Recaller {
     }
 
     fn write_record(&self, id: FileId, file: &SpaceFile, stub: &Stub) {
-        if let Err(error) = file.set_attribute(STUB_ATTRIBUTE, &stub.encode()) {
-            tracing::error!(%error, "a record cannot be written");
+        let mut book = self.book();
+        if book.behind.get(&id).is_none_or(|behind| behind.stub != *stub) {
+            // More has come since; the next time.
             return;
         }
-        let mut book = self.book();
-        let is_done = !book.wanted.contains_key(&id)
-            && book.behind.get(&id).is_some_and(|behind| behind.stub == *stub);
-        if is_done {
+        if let Err(error) = file.set_attribute(STUB_ATTRIBUTE, &record::synced(stub).encode()) {
+            tracing::error!(%error, "a record cannot be written");
+        } else if !book.wanted.contains_key(&id) {
             book.behind.remove(&id);
         }
     }
@@ -720,5 +740,5 @@ fn path_of(file: &SpaceFile) -> Vec<u8> {
 /// A migrated file's record, of which nothing is here.
 pub(crate) fn emptied(stub: Stub) -> Stub {
     let grains = Grains::none(stub.size);
-    Stub { state: State::Migrated(grains), was_recalled: false, ..stub }
+    Stub { state: State::Migrated(grains), was_recalled: false, unsynced: None, ..stub }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::LazyLock;
 
 use format::stub::{STUB_ATTRIBUTE, STUB_BYTES_MAX, State, Stub};
 use model::{Name, Stat};
@@ -48,15 +49,34 @@ pub(crate) fn is_unchanged(stat: &Stat, stub: &Stub) -> bool {
 /// The record of `file`; `None` if it has none. A damaged one is an error: the file may be a stub.
 pub(crate) fn read(file: &impl AsFd) -> io::Result<Option<Stub>> {
     let record = sys::space::attribute::<STUB_BYTES_MAX>(file, STUB_ATTRIBUTE)?;
-    let decode = |record: Vec<u8>| Stub::decode(&record).map_err(io::Error::other);
-    record.map(decode).transpose()
+    record.map(|record| decode(&record)).transpose()
 }
 
 /// As [`read`], of the file `name` of `directory`, which is not opened for it.
 pub(crate) fn read_of(directory: &Dir, name: &Name) -> io::Result<Option<Stub>> {
     let name = name.as_bytes();
     let record = sys::space::attribute_of::<STUB_BYTES_MAX>(directory, name, STUB_ATTRIBUTE)?;
-    record.map(|record| Stub::decode(&record).map_err(io::Error::other)).transpose()
+    record.map(|record| decode(&record)).transpose()
+}
+
+fn decode(record: &[u8]) -> io::Result<Stub> {
+    let stub = Stub::decode(record).map_err(io::Error::other)?;
+    Ok(stub.as_of(boot()))
+}
+
+/// Which start of the machine this is.
+pub(crate) fn boot() -> u64 {
+    static BOOT: LazyLock<u64> = LazyLock::new(sys::process::boot_tag);
+    *BOOT
+}
+
+/// The record once all that it tells is on the disk.
+pub(crate) fn synced(stub: &Stub) -> Stub {
+    let state = match &stub.state {
+        State::Migrated(grains) if grains.is_whole() => State::Premigrated,
+        state => state.clone(),
+    };
+    Stub { state, unsynced: None, ..stub.clone() }
 }
 
 #[cfg(test)]
@@ -89,6 +109,7 @@ mod tests {
             size: stat.size,
             mtime,
             content: [0; 16],
+            unsynced: None,
         };
         let mut grains = Grains::none(stat.size);
         grains.set(&(0..2 << 20));

@@ -25,15 +25,16 @@ impl Relay {
         Self { socket }
     }
 
-    /// Hands over a question about `file`.
+    /// Hands over a question about `file`; fails with `WouldBlock` while the worker has too many.
     pub(crate) fn ask(&self, file: BorrowedFd<'_>, asked: &Asked) -> io::Result<()> {
-        sys::net::send_packet(&self.socket, &asked.encode(), Some(file))
+        sys::net::send_packet(&self.socket, &asked.encode(), Some(file), false)
     }
 
     /// Waits for the next question; `None` once the other end is gone.
     pub(crate) fn next_question(&self) -> io::Result<Option<Question>> {
         let mut buffer = [0; QUESTION_BYTES];
-        let Some((bytes, file)) = sys::net::receive_packet(&self.socket, &mut buffer)? else {
+        let received = sys::net::receive_packet(&self.socket, &mut buffer, true)?;
+        let Some((bytes, file)) = received else {
             return Ok(None);
         };
         let asked = Asked::decode(&buffer[..bytes]);
@@ -51,13 +52,15 @@ impl Relay {
             .concat()
             .try_into()
             .expect("two numbers");
-        sys::net::send_packet(&self.socket, &message, None)
+        sys::net::send_packet(&self.socket, &message, None, true)
     }
 
-    /// The next answer; `None` once the other end is gone.
+    /// The next answer; `None` once the other end is gone. Fails with `WouldBlock` while there is
+    /// none.
     pub(crate) fn next_answer(&self) -> io::Result<Option<(RawFd, Answer)>> {
         let mut buffer = [0; ANSWER_BYTES];
-        let Some((bytes, _)) = sys::net::receive_packet(&self.socket, &mut buffer)? else {
+        let received = sys::net::receive_packet(&self.socket, &mut buffer, false)?;
+        let Some((bytes, _)) = received else {
             return Ok(None);
         };
         if bytes != ANSWER_BYTES {

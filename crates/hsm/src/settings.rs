@@ -35,7 +35,7 @@ pub struct FilesystemSettings {
     /// Only files migrate whose current state is backed up (MIGREQUIRESBKUP).
     pub backup_first: bool,
     /// Files up to so many bytes are recalled as a whole when they are opened; larger ones range by
-    /// range as they are read.
+    /// range as they are read, which programs that look for holes take for an empty file.
     pub whole_bytes_max: u64,
     /// Recalls of one user that may wait at once; further ones fail until some are done.
     pub user_recalls_max: u32,
@@ -56,7 +56,7 @@ impl FilesystemSettings {
             file_bytes_min: 64 << 10,
             unused_days_min: 30,
             backup_first: false,
-            whole_bytes_max: 256 << 20,
+            whole_bytes_max: i64::MAX.unsigned_abs(),
             user_recalls_max: 10_000,
             program_recalls_max: 10_000,
             requests_only: false,

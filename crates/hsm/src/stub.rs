@@ -42,6 +42,7 @@ pub(crate) fn make(mount: &Mount, copy: &ListedCopy) -> io::Result<()> {
         mtime: copy.stat.mtime,
         // Not known: it is found to differ when the file is migrated again, and sent once more.
         content: [0; 16],
+        unsynced: None,
     };
     file.set_attribute(STUB_ATTRIBUTE, &emptied(stub).encode())?;
     let applied = file.apply(&copy.stat, &Attributes::default(), true);

@@ -2,12 +2,12 @@
 //! file systems are.
 
 use std::collections::HashSet;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use client::ErrorKind;
@@ -20,19 +20,28 @@ use crate::control::{FileOutcome, PathText, Reply, Request, RequestState};
 use crate::migrate::{Candidate, How, Migrated, Migrator};
 use crate::monitor::relieve;
 use crate::recall::{Mount, Recaller, Shown, Who};
-use crate::record::{FileState, state_of};
+use crate::record::{self, FileState, state_of};
 use crate::relay::Relay;
 use crate::settings::Settings;
 use crate::{SOCKET, stub, tree};
 
 /// Files that are recalled at once.
-const RECALLS_AT_ONCE: usize = 4;
+const RECALLS_AT_ONCE: usize = 16;
 /// Records are brought up to date so often.
 const CATCH_UP: Duration = Duration::from_secs(2);
 /// File systems are looked at so often.
 const LOOK: Duration = Duration::from_secs(10);
 /// Files that a request takes from a tree at once: each holds its directory.
 const TAKEN_AT_ONCE: usize = 2048;
+/// Questions that go on a command line at most; the others are refused.
+const QUESTIONS_HANDED_ON_MAX: usize = 10_000;
+/// Bytes of a request at most, of root's and of others'.
+const REQUEST_BYTES_MAX: u64 = 1 << 30;
+const REQUEST_BYTES_OF_OTHERS_MAX: u64 = 1 << 20;
+/// Requests that are served at once.
+const CONNECTIONS_MAX: usize = 256;
+/// Who has not said what he wants by then is not listened to.
+const REQUEST_WAIT: Duration = Duration::from_secs(30);
 /// A copy that no file names is let go of once it is so old: the file may be about to.
 const ORPHAN_AGE_MICROS: i64 = 3600 * 1_000_000;
 
@@ -56,7 +65,6 @@ pub fn work(
 ) -> std::io::Result<()> {
     sys::space::ignore_lease_signals();
     sys::process::raise_open_files();
-    let keeper = sys::process::parent();
     let group = Arc::new(Group::inherited(inherited.group, inherited.asks));
     let relay = Arc::new(Relay::inherited(inherited.relay));
     let recaller = Recaller::new(Arc::clone(&group), Arc::clone(&relay), mounts(settings)?, home);
@@ -73,24 +81,41 @@ pub fn work(
     })?;
     start("monitor", move || watch(recaller))?;
     start("control", move || {
+        static SERVED: AtomicUsize = AtomicUsize::new(0);
         for connection in socket.incoming().flatten() {
+            if SERVED.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {
+                SERVED.fetch_sub(1, Relaxed);
+                continue;
+            }
+            let started = start("request", move || {
+                serve(recaller, connection);
+                SERVED.fetch_sub(1, Relaxed);
+            });
             // A thread that cannot be had costs the one who asked his answer, and nothing else.
-            drop(start("request", move || serve(recaller, connection)));
+            if started.is_err() {
+                SERVED.fetch_sub(1, Relaxed);
+            }
         }
     })?;
     while let Some(question) = relay.next_question()? {
         recaller.take(question);
     }
-    if sys::process::parent() == keeper {
-        return Ok(());
-    }
+    // The keeper kills its worker before it lets go of the relay: so it has died itself.
     tracing::warn!("the keeper has died; taking its place");
+    recaller.catch_up();
     let waiting = recaller.waiting();
-    let waiting: Vec<(String, RawFd)> = waiting
+    let mut waiting: Vec<(String, RawFd)> = waiting
         .iter()
         .map(|(asked, file)| (asked.written(), file.as_fd().as_raw_fd()))
+        .take(QUESTIONS_HANDED_ON_MAX)
         .collect();
-    Err(become_keeper(group.as_fd().as_raw_fd(), &waiting))
+    loop {
+        let error = become_keeper(group.as_fd().as_raw_fd(), &waiting);
+        // To end would let everybody read stubs. What waits is refused by whoever comes.
+        tracing::error!(%error, "cannot become the keeper; trying again");
+        waiting.clear();
+        sys::clock::sleep(CATCH_UP);
+    }
 }
 
 fn start(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
@@ -102,7 +127,7 @@ fn mounts(settings: &Settings) -> std::io::Result<Vec<Mount>> {
     for filesystem in &settings.filesystems {
         let root = Dir::open(&filesystem.mount_point)?;
         let device_id = root.stat_self()?.device_id;
-        mounts.push(Mount { settings: filesystem.clone(), root: Arc::new(root), device_id });
+        mounts.push(Mount::new(filesystem.clone(), Arc::new(root), device_id));
     }
     Ok(mounts)
 }
@@ -169,8 +194,11 @@ impl Caller {
 fn serve(recaller: &Recaller, socket: UnixStream) {
     let Ok((pid, uid)) = sys::net::peer(&socket) else { return };
     let Ok(reading) = socket.try_clone() else { return };
+    let bytes_max = if uid == 0 { REQUEST_BYTES_MAX } else { REQUEST_BYTES_OF_OTHERS_MAX };
     let mut line = String::new();
-    if BufReader::new(reading).read_line(&mut line).is_err() {
+    let timed = reading.set_read_timeout(Some(REQUEST_WAIT));
+    let read = timed.and_then(|()| BufReader::new(reading.take(bytes_max)).read_line(&mut line));
+    if read.is_err() {
         return;
     }
     let who = Who { uid, ..Who::of(pid) };
@@ -298,38 +326,56 @@ fn migrate(recaller: &Recaller, caller: &Caller, path: &[u8], only_copies: bool)
 }
 
 /// A file that a request wants back.
-struct Asked {
-    path: Vec<u8>,
-    directory: Arc<Dir>,
+struct Asked<'a> {
+    mount: &'a Mount,
+    directory: model::DirPath,
     name: model::Name,
     copy: Option<CopyId>,
     bytes: u64,
 }
 
+impl Asked<'_> {
+    fn path(&self) -> Vec<u8> {
+        absolute(self.mount, &self.directory.join(&self.name))
+    }
+
+    fn open(&self) -> std::io::Result<SpaceFile> {
+        let mut directory = Arc::clone(&self.mount.root);
+        let parts = self.directory.as_bytes().split(|&byte| byte == b'/');
+        for part in parts.filter(|part| !part.is_empty()) {
+            directory = Arc::new(directory.open_dir(part)?);
+        }
+        SpaceFile::open(&directory, self.name.as_bytes())
+    }
+}
+
 fn recall(recaller: &Recaller, caller: &Caller, paths: &[PathText], resident: bool) {
-    let mut asked: Vec<Asked> = Vec::new();
+    let mut asked: Vec<Asked<'_>> = Vec::new();
     for path in paths {
         let (mount, within) = match place(recaller, &path.0) {
             Ok(place) => place,
             Err(reason) => {
-                caller.tell_file(&path.0, Err(reason));
+                let told = if caller.who.uid == 0 { &reason } else { "there is nothing of yours" };
+                caller.tell_file(&path.0, Err(told.to_owned()));
                 continue;
             }
         };
+        let mut has_own = false;
         let mut visit = |visited: tree::Visited<'_>| {
             let path = absolute(mount, &visited.path.join(visited.name));
+            // What others have is nobody's affair, not even that it is there.
             if caller.who.uid != 0 && visited.found.stat.uid != caller.who.uid {
-                caller.tell_file(&path, Err("it is another user's".to_owned()));
                 return caller.listens();
             }
+            has_own = true;
             let state = state_of(&visited.found.stat, visited.stub.as_ref());
             if state != FileState::Migrated && !(resident && visited.stub.is_some()) {
                 caller.tell_file(&path, Ok((state, 0)));
                 return caller.listens();
             }
             asked.push(Asked {
-                path,
-                directory: Arc::clone(visited.directory),
+                mount,
+                directory: visited.path.clone(),
                 name: visited.name.clone(),
                 copy: visited.stub.map(|stub| stub.copy),
                 bytes: visited.found.stat.size,
@@ -337,10 +383,14 @@ fn recall(recaller: &Recaller, caller: &Caller, paths: &[PathText], resident: bo
             caller.listens()
         };
         let mut fail = |failed: &[u8], error: &std::io::Error| {
-            caller.tell_file(&absolute(mount, failed), Err(error.to_string()));
+            if caller.who.uid == 0 {
+                caller.tell_file(&absolute(mount, failed), Err(error.to_string()));
+            }
         };
         let walked = tree::walk(&mount.settings.mount_point, &within, &mut visit, &mut fail);
-        if let Err(error) = walked {
+        if caller.who.uid != 0 && !has_own {
+            caller.tell_file(&path.0, Err("there is nothing of yours".to_owned()));
+        } else if let Err(error) = walked {
             caller.tell_file(&path.0, Err(error.to_string()));
         }
     }
@@ -356,16 +406,15 @@ fn recall(recaller: &Recaller, caller: &Caller, paths: &[PathText], resident: bo
     }
 }
 
-fn recall_some(recaller: &Recaller, caller: &Caller, asked: &[Asked], resident: bool) {
+fn recall_some(recaller: &Recaller, caller: &Caller, asked: &[Asked<'_>], resident: bool) {
     let (done, outcomes) = crossbeam_channel::unbounded();
     for (index, asked) in asked.iter().enumerate() {
-        let opened = SpaceFile::open(&asked.directory, asked.name.as_bytes())
-            .and_then(|file| Ok((file.stat()?, file)));
+        let opened = asked.open().and_then(|file| Ok((file.stat()?, file)));
         match opened {
             Ok((found, file)) => {
                 recaller.request(file, &found, caller.who.clone(), (index, done.clone()));
             }
-            Err(error) => caller.tell_file(&asked.path, Err(error.to_string())),
+            Err(error) => caller.tell_file(&asked.path(), Err(error.to_string())),
         }
     }
     drop(done);
@@ -378,16 +427,27 @@ fn recall_some(recaller: &Recaller, caller: &Caller, asked: &[Asked], resident: 
             }
             Ok((FileState::Premigrated, bytes))
         });
-        caller.tell_file(&asked.path, outcome);
+        caller.tell_file(&asked.path(), outcome);
     }
 }
 
-/// Takes the record off a file whose content is here.
-fn forget(recaller: &Recaller, asked: &Asked) -> std::io::Result<()> {
+/// Takes the record off a file whose content is here, if it is still the one that was recalled.
+fn forget(recaller: &Recaller, asked: &Asked<'_>) -> std::io::Result<()> {
     recaller.catch_up();
-    let file = SpaceFile::open(&asked.directory, asked.name.as_bytes())?;
-    file.sync()?;
-    file.remove_attribute(format::stub::STUB_ATTRIBUTE)
+    let _alone = asked.mount.migrating();
+    let file = asked.open()?;
+    if !file.lock_alone()? {
+        return Err(std::io::Error::other("it is here, but somebody has it open"));
+    }
+    let forgotten = match record::read(&file)? {
+        Some(stub) if stub.is_resident() && Some(stub.copy) == asked.copy => {
+            file.sync().and_then(|()| file.remove_attribute(format::stub::STUB_ATTRIBUTE))
+        }
+        Some(_) => Err(std::io::Error::other("it was migrated again meanwhile")),
+        None => Ok(()),
+    };
+    file.unlock()?;
+    forgotten
 }
 
 /// Makes stubs again for copies that no file names any more, where their files were.

@@ -160,6 +160,12 @@ impl Group {
         }
     }
 
+    /// Undoes [`Self::ignore`] for all files.
+    pub fn watch_all_again(&self) -> io::Result<()> {
+        let root = File::open("/")?;
+        self.change(libc::FAN_MARK_FLUSH, 0, &root)
+    }
+
     fn change(&self, flags: libc::c_uint, mask: u64, at: &impl AsFd) -> io::Result<()> {
         let path = CString::new(format!("/proc/self/fd/{}", at.as_fd().as_raw_fd()))
             .expect("digits have no NUL");

@@ -66,11 +66,13 @@ pub fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends a message, and with it a descriptor, if any.
+/// Sends a message, and with it a descriptor, if any. Unless it `waits`, it fails with `WouldBlock`
+/// while the other end has too many to read.
 pub fn send_packet(
     socket: &impl AsFd,
     message: &[u8],
     descriptor: Option<BorrowedFd<'_>>,
+    waits: bool,
 ) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -79,21 +81,31 @@ pub fn send_packet(
         assert!(ancillary.push(SendAncillaryMessage::ScmRights(descriptors)), "there is room");
     }
     let parts = [IoSlice::new(message)];
-    let sent = rustix::net::sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)?;
+    let now = if waits { SendFlags::empty() } else { SendFlags::DONTWAIT };
+    let sent = loop {
+        let flags = SendFlags::NOSIGNAL | now;
+        match rustix::net::sendmsg(socket, &parts, &mut ancillary, flags) {
+            Err(Errno::INTR) => {}
+            other => break other?,
+        }
+    };
     assert_eq!(sent, message.len(), "a message goes whole or not at all");
     Ok(())
 }
 
 /// Receives a message into `buffer`, and the descriptor that came with it; `None` once the other
-/// end is closed. A message that is longer than the buffer is cut.
+/// end is closed. A message that is longer than the buffer is cut. Unless it `waits`, it fails with
+/// `WouldBlock` while there is none.
 pub fn receive_packet(
     socket: &impl AsFd,
     buffer: &mut [u8],
+    waits: bool,
 ) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(buffer)];
-    let flags = RecvFlags::CMSG_CLOEXEC;
+    let now = if waits { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+    let flags = RecvFlags::CMSG_CLOEXEC | now;
     let received = loop {
         match rustix::net::recvmsg(socket, &mut parts, &mut ancillary, flags) {
             Err(Errno::INTR) => {}
@@ -144,19 +156,20 @@ mod tests {
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(b"content").expect("written");
         file.rewind().expect("at the start");
-        send_packet(&one, b"with", Some(file.as_fd())).expect("sent");
-        send_packet(&one, b"without", None).expect("sent");
+        send_packet(&one, b"with", Some(file.as_fd()), true).expect("sent");
+        send_packet(&one, b"without", None, false).expect("sent");
         drop(one);
         let mut buffer = [0; 16];
-        let (bytes, descriptor) = receive_packet(&other, &mut buffer).expect("read").expect("one");
+        let (bytes, descriptor) =
+            receive_packet(&other, &mut buffer, true).expect("read").expect("one");
         assert_eq!(&buffer[..bytes], b"with");
         let mut content = String::new();
         File::from(descriptor.expect("came along"))
             .read_to_string(&mut content)
             .expect("read");
         assert_eq!(content, "content");
-        let (bytes, none) = receive_packet(&other, &mut buffer).expect("read").expect("one");
+        let (bytes, none) = receive_packet(&other, &mut buffer, true).expect("read").expect("one");
         assert_eq!((&buffer[..bytes], none.is_none()), (&b"without"[..], true));
-        assert!(receive_packet(&other, &mut buffer).expect("read").is_none());
+        assert!(receive_packet(&other, &mut buffer, true).expect("read").is_none());
     }
 }

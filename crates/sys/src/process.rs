@@ -63,17 +63,19 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
     Ok(rustix::process::kill_process_group(leader, rustix::process::Signal::KILL)?)
 }
 
+/// A number that is another one each time the machine has been started. 0 where that cannot be
+/// told.
+pub fn boot_tag() -> u64 {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    u64::from_str_radix(&digits, 16).unwrap_or(0)
+}
+
 /// Asks a process to end.
 pub fn terminate(pid: u32) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     let pid = pid.ok_or(io::ErrorKind::NotFound)?;
     Ok(rustix::process::kill_process(pid, rustix::process::Signal::TERM)?)
-}
-
-/// The process that started this one, or that took its place.
-pub fn parent() -> u32 {
-    let parent = rustix::process::getppid();
-    parent.map_or(0, |parent| parent.as_raw_pid().unsigned_abs())
 }
 
 /// Takes over a descriptor that another program has left open for this one, by its number. Call it

@@ -14,6 +14,10 @@ use rustix::io::Errno;
 
 use crate::dir::{Dir, Found, stat_open};
 
+const CAPABILITY_ATTRIBUTE: &str = "security.capability";
+/// `XATTR_CAPS_SZ_3` is 24.
+const CAPABILITY_BYTES_MAX: usize = 64;
+
 /// No file system has larger blocks.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
 
@@ -61,6 +65,20 @@ impl SpaceFile {
             Err(Errno::NODATA) => Ok(()),
             other => Ok(other?),
         }
+    }
+
+    /// Runs `change`, which writes to the file or takes of it, and gives the file its capabilities
+    /// back, which the kernel takes off whatever is written to.
+    pub fn keeping_capabilities<T, E: From<io::Error>>(
+        &self,
+        change: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let before = self.attribute::<CAPABILITY_BYTES_MAX>(CAPABILITY_ATTRIBUTE)?;
+        let changed = change();
+        if let Some(capabilities) = before {
+            self.set_attribute(CAPABILITY_ATTRIBUTE, &capabilities)?;
+        }
+        changed
     }
 
     /// Whether nobody else has the file open or mapped; then nobody can open it before

@@ -20,6 +20,7 @@ pub(super) fn of(directory: &Dir, name: &Name, found: &Found) -> io::Result<Opti
         sys::space::attribute_of::<STUB_BYTES_MAX>(directory, name.as_bytes(), STUB_ATTRIBUTE)?;
     let Some(record) = record else { return Ok(None) };
     let stub = Stub::decode(&record).map_err(io::Error::other)?;
+    let stub = stub.as_of(sys::process::boot_tag());
     if stub.is_resident() {
         return Ok(None);
     }

@@ -110,6 +110,14 @@ impl Running {
         }
     }
 
+    /// Lets the process go on by itself; a thread waits for its end.
+    pub fn detach(self) {
+        std::thread::spawn(move || {
+            let mut running = self;
+            drop(running.child.wait());
+        });
+    }
+
     /// Kills the process, whatever it is doing, and returns what it had done until then.
     pub fn kill9(self) -> Outcome {
         self.signal(Signal::KILL);

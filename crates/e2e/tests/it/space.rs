@@ -1,6 +1,9 @@
 //! Space management on real file systems: whoever uses a stub gets its content or an error, and
 //! never zeros.
 
+#[cfg(test)]
+mod deaths;
+
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
@@ -78,6 +81,16 @@ impl Space {
             pause(Duration::from_millis(100));
         }
         panic!("{what} did not come");
+    }
+
+    /// The process that keeps, whichever it is by now.
+    fn keeper_now(&self) -> Option<u32> {
+        let home = self.node().home().to_str().unwrap();
+        let is_keeper = |pid: &u32| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.contains("\0run\0") && line.contains("\0hsm\0") && line.contains(home)
+        };
+        processes().into_iter().find(is_keeper)
     }
 
     fn keeper_pid(&self) -> u32 {
@@ -353,63 +366,61 @@ fn a_loop_device_over_a_stub_reads_its_content() {
 }
 
 #[test]
-fn a_worker_that_is_killed_is_started_again_and_readers_get_their_content() {
+fn two_migrations_at_once_take_each_file_once() {
     let Some(space) = Space::new(KINDS[0], &[]) else { return };
-    for round in 0..6 {
-        let content = noise(10 + round, 30 * MIB);
-        let path = space.stub(&format!("file-{round}"), &content);
-        let reader = std::thread::spawn(move || fs::read(path));
-        pause(Duration::from_millis(15 * round));
-        if let Some(pid) = space.worker_pid() {
-            kill(pid, Signal::KILL);
-        }
-        let got = reader.join().unwrap().expect("the reader is served by the next worker");
-        assert!(got == content, "round {round}");
-        space.wait_for("the next worker", || space.try_status().code() == 0);
+    for number in 0..300 {
+        space.write(&format!("file-{number}"), &noise(number, 100_000));
     }
-}
-
-#[test]
-fn a_keeper_that_is_killed_is_replaced_and_readers_get_content_or_an_error() {
-    let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
-    let content = noise(20, 30 * MIB);
-    let paths: Vec<PathBuf> =
-        (0..4).map(|number| space.stub(&format!("file-{number}"), &content)).collect();
-    let read = |path: &PathBuf| {
-        let path = path.clone();
-        std::thread::spawn(move || fs::read(path))
+    let fs_path = space.fs();
+    let start = |words: &[&str]| {
+        pause(Duration::from_millis(20));
+        space
+            .node()
+            .spawn(&[&["hsm"], words, &[fs_path.to_str().unwrap(), "--json"]].concat())
     };
-    let readers: Vec<_> = paths[..3].iter().map(read).collect();
-    pause(Duration::from_millis(20));
-    kill(space.keeper_pid(), Signal::KILL);
-    for reader in readers {
-        // Whoever asked in the very moment may be refused.
-        if let Ok(got) = reader.join().unwrap() {
-            assert!(got == content);
-        }
+    let migrate = ["migrate"];
+    let running: Vec<Running> =
+        [&migrate[..], &migrate, &["recall", "--resident"], &migrate].map(start).into();
+    for running in running {
+        // Files that another one has just taken are named.
+        running.wait().expect(&[0, 4]);
     }
-    drop(space.keeper.take());
-    space.wait_for("the next worker", || space.try_status().code() == 0);
-    paths.iter().for_each(|path| assert!(fs::read(path).unwrap() == content));
+    for number in 0..300 {
+        let content = fs::read(space.fs().join(format!("file-{number}"))).unwrap();
+        assert!(content == noise(number, 100_000), "{number}");
+    }
 }
 
 #[test]
-fn told_to_end_it_refuses_until_another_one_takes_over() {
-    let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
-    let content = noise(21, MIB);
-    let path = space.stub("file", &content);
-    let plain = space.write("plain", b"resident");
-    let first = space.keeper.take().unwrap();
-    first.signal(Signal::TERM);
-    space.wait_for("the guard", || {
-        fs::read(&path).is_err_and(|error| error.raw_os_error() == Some(libc::EAGAIN))
+fn very_many_readers_at_once_are_all_served() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let content = noise(24, 200_000);
+    let paths: Vec<PathBuf> =
+        (0..20).map(|number| space.stub(&format!("file-{number}"), &content)).collect();
+    std::thread::scope(|threads| {
+        for number in 0..1200 {
+            let (path, content) = (&paths[number % paths.len()], &content);
+            threads.spawn(move || {
+                for _ in 0..3 {
+                    assert!(fs::read(path).unwrap() == *content);
+                }
+            });
+        }
     });
-    assert_eq!(fs::read(&plain).unwrap(), b"resident");
-    space.node().run(&["hsm", "status"]).expect(&[12]).says("hsm run");
-    space.start(&[]);
-    assert!(first.ends_within(Duration::from_secs(10)), "the guard stays");
+}
+
+#[test]
+fn a_change_whose_time_was_put_back_is_migrated() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let path = space.write("file", &noise(25, MIB));
+    space.hsm(&["premigrate"], &path).expect(&[0]);
+    let before = fs::metadata(&path).unwrap().modified().unwrap();
+    let mut content = noise(25, MIB);
+    content[5000..5007].copy_from_slice(b"changed");
+    writable(&path).write_all_at(b"changed", 5000).unwrap();
+    writable(&path).set_modified(before).unwrap();
+    space.migrate(&path);
     assert!(fs::read(&path).unwrap() == content);
-    space.node().run(&["hsm", "run"]).expect(&[12]).says("runs already");
 }
 
 #[test]
@@ -604,7 +615,7 @@ fn another_user_recalls_his_own_files_only() {
     let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |name: &str| rows.iter().find(|row| row["path"].as_str().unwrap().ends_with(name));
     assert_eq!(of("own").unwrap()["state"], "p", "{text}");
-    assert!(of("other").unwrap()["error"].as_str().unwrap().contains("another user"), "{text}");
+    assert!(of("other").unwrap()["error"].as_str().unwrap().contains("nothing of yours"), "{text}");
     assert_eq!(space.state(&other), "m");
 }
 

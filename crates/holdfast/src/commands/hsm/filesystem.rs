@@ -49,8 +49,8 @@ struct SettingsArgs {
     /// Whether only files migrate whose current state is backed up [default: no]
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
     backup_first: Option<bool>,
-    /// Recall files up to this size as a whole when they are opened, larger ones as they are read
-    /// [default: 256M]
+    /// Recall larger files than this where they are read, and not as a whole when they are opened;
+    /// programs that look for holes may take them for empty [default: none]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     whole: Option<u64>,
     /// Recalls that may wait for one user at once [default: 10000]

@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{OwnedFd, RawFd};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use ::hsm::{Adopted, Inherited, Keeping, Settings, keep};
 use model::escaped;
@@ -57,54 +58,147 @@ pub(super) struct WorkerArgs {
     opening_only: bool,
 }
 
+/// A keeper that has died lets go of its lock in a moment.
+const LOCK_TRIES: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
+
 fn failed(what: &str) -> impl Fn(io::Error) -> CommandError + '_ {
     move |error| CommandError::new(format!("{what}: {error}"))
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
     let home = context.home()?;
-    let settings = Settings::load(&home).map_err(|error| CommandError::chain(&error))?;
-    if settings.filesystems.is_empty() {
-        return Err(CommandError::new("no file system is managed; 'holdfast hsm add' adds one"));
-    }
     if !sys::process::is_root() {
         return Err(CommandError::new("only root can stand between readers and files"));
     }
     sys::process::raise_open_files();
     let told_to_end = Arc::new(AtomicU32::new(0));
+    if let Some(number) = args.adopt {
+        return adopt(args, number, &home, &told_to_end);
+    }
+    let settings = Settings::load(&home).map_err(|error| CommandError::chain(&error))?;
+    if settings.filesystems.is_empty() {
+        return Err(CommandError::new("no file system is managed; 'holdfast hsm add' adds one"));
+    }
     count_signals(&told_to_end)?;
     let guard = Guard::lock(&home)?;
-    let group = group(args)?;
-    let mut roots = Vec::new();
-    for filesystem in &settings.filesystems {
-        let mount_point = &filesystem.mount_point;
-        let what = format!("cannot watch {}", escaped(mount_point));
-        let root = Dir::open(mount_point).map_err(failed(&what))?;
-        group.mark_filesystem(&root).map_err(failed(&what))?;
-        let device_id = root.stat_self().map_err(failed(&what))?.device_id;
-        roots.push((mount_point.clone(), device_id));
-    }
+    let group =
+        Group::open(args.asks()).map_err(failed("cannot have the kernel ask about files"))?;
+    let roots = watch(&settings, &group, &home)?;
     guard.take_over().map_err(failed("cannot end what has run before"))?;
-    let asks = group.asks();
-    if asks == Asks::Opening {
+    if group.asks() == Asks::Opening {
         output::say(
             "this kernel asks at opening only (before 6.14): every file is recalled as a whole, \
              and truncate(2) by path loses the rest of the last page of a stub",
         );
     }
-    let mut start = |group, relay| start_worker(&home, asks, group, relay);
-    let is_mounted = || roots.iter().any(|(path, device_id)| is_mounted(path, *device_id));
+    stay(group, &home, &told_to_end, (roots, Some(guard)), None);
+    Ok(DONE)
+}
+
+/// Mount points and device ids of the file systems that are watched.
+type Roots = Vec<(Vec<u8>, u64)>;
+
+/// Has the kernel ask about all managed file systems. None of them may hold what this program needs
+/// to go on: it would wait for itself.
+fn watch(settings: &Settings, group: &Group, home: &Path) -> Result<Roots, CommandError> {
+    let device = |path: &Path| {
+        std::fs::metadata(path)
+            .map(|told| told.dev())
+            .map_err(failed(&format!("cannot look at {}", path.display())))
+    };
+    let own = [device(Path::new("/proc/self/exe"))?, device(home)?];
+    let mut roots = Vec::new();
+    for filesystem in &settings.filesystems {
+        let mount_point = &filesystem.mount_point;
+        let what = format!("cannot watch {}", escaped(mount_point));
+        let root = Dir::open(mount_point).map_err(failed(&what))?;
+        let device_id = root.stat_self().map_err(failed(&what))?.device_id;
+        if own.contains(&device_id) {
+            let message = format!("{what}: this program or its folder {} is on it", home.display());
+            return Err(CommandError::new(message));
+        }
+        group.mark_filesystem(&root).map_err(failed(&what))?;
+        roots.push((mount_point.clone(), device_id));
+    }
+    Ok(roots)
+}
+
+/// Keeps the questions until it is time to end.
+fn stay(
+    group: Group,
+    home: &Path,
+    told_to_end: &AtomicU32,
+    (roots, guard): (Roots, Option<Guard>),
+    adopted: Option<Adopted>,
+) {
+    let asks = group.asks();
+    let mut start = |group, relay| start_worker(home, asks, group, relay);
+    let is_there = |(path, device_id): &(Vec<u8>, u64)| is_mounted(path, *device_id);
+    // Where it is not known what is watched, something may be.
+    let is_mounted = || roots.is_empty() || roots.iter().any(is_there);
     keep(Keeping {
-        adopted: adopted(args)?,
+        adopted,
         group,
         start: &mut start,
-        told_to_end: &told_to_end,
+        told_to_end,
         is_mounted: &is_mounted,
-        guards: &|| guard.unlock(),
+        guards: &|| guard.iter().for_each(Guard::unlock),
         say: &|text| output::say(text),
-    })
-    .map_err(failed("space management has failed"))?;
+    });
+}
+
+/// Takes the place of a keeper that has died. Whatever is wrong, it goes on as far as it can: if it
+/// ended, stubs would read as zeros.
+fn adopt(
+    args: &Args,
+    number: RawFd,
+    home: &Path,
+    told_to_end: &Arc<AtomicU32>,
+) -> Result<u8, CommandError> {
+    let fd = sys::process::inherited(number).map_err(failed("cannot take over"))?;
+    let group = Group::inherited(fd, args.asks());
+    if let Err(error) = count_signals(told_to_end) {
+        output::say_error(&error);
+    }
+    let settings = Settings::load(home).unwrap_or_else(|error| {
+        output::say_error(&CommandError::chain(&error));
+        Settings::default()
+    });
+    let mut roots = Vec::new();
+    for filesystem in &settings.filesystems {
+        let mount_point = &filesystem.mount_point;
+        // One that cannot be opened is not mounted, as far as can be told.
+        if let Ok(found) = Dir::open(mount_point).and_then(|root| root.stat_self()) {
+            roots.push((mount_point.clone(), found.device_id));
+        }
+    }
+    let guard = (0..LOCK_TRIES).find_map(|_| match Guard::lock(home) {
+        Ok(guard) => Some(guard),
+        Err(_) => {
+            sys::clock::sleep(LOCK_PAUSE);
+            None
+        }
+    });
+    let adopted = Adopted::parse(questions(args)).unwrap_or_default();
+    stay(group, home, told_to_end, (roots, guard), Some(adopted));
     Ok(DONE)
+}
+
+/// What another keeper has left; what cannot be read of it is refused later.
+fn questions(args: &Args) -> Vec<(String, OwnedFd)> {
+    let take = |question: &String| {
+        let (word, number) = question.split_once('@')?;
+        let file = sys::process::inherited(number.parse().ok()?).ok()?;
+        Some((word.to_owned(), file))
+    };
+    args.questions.iter().filter_map(take).collect()
+}
+
+impl Args {
+    fn asks(&self) -> Asks {
+        if self.opening_only { Asks::Opening } else { Asks::Ranges }
+    }
 }
 
 /// The file by which a keeper knows that another one works, and which process has only stayed to
@@ -149,32 +243,6 @@ impl Guard {
     }
 }
 
-fn group(args: &Args) -> Result<Group, CommandError> {
-    let asks = if args.opening_only { Asks::Opening } else { Asks::Ranges };
-    match args.adopt {
-        Some(number) => {
-            let fd = sys::process::inherited(number).map_err(failed("cannot take over"))?;
-            Ok(Group::inherited(fd, asks))
-        }
-        None => Group::open(asks).map_err(failed("cannot have the kernel ask about files")),
-    }
-}
-
-fn adopted(args: &Args) -> Result<Option<Adopted>, CommandError> {
-    if args.adopt.is_none() {
-        return Ok(None);
-    }
-    let invalid = || CommandError::new("what another keeper has left cannot be read");
-    let mut words: Vec<(String, OwnedFd)> = Vec::new();
-    for question in &args.questions {
-        let (word, number) = question.split_once('@').ok_or_else(invalid)?;
-        let number = number.parse().map_err(|_| invalid())?;
-        let file = sys::process::inherited(number).map_err(failed("cannot take over"))?;
-        words.push((word.to_owned(), file));
-    }
-    Adopted::parse(words).map(Some).ok_or_else(invalid)
-}
-
 /// Whether what was there at first is there still, under this name.
 fn is_mounted(mount_point: &[u8], device_id: u64) -> bool {
     let device = || Dir::open(mount_point)?.stat_self().map(|found| found.device_id);
@@ -204,12 +272,15 @@ fn count_signals(told: &Arc<AtomicU32>) -> Result<(), CommandError> {
     thread.spawn(count).map(drop).map_err(failed("cannot wait for signals"))
 }
 
-fn program() -> io::Result<PathBuf> {
-    std::env::current_exe()
+/// This very program, also when another one has been put in its place.
+fn program() -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("holdfast");
+    command
 }
 
 fn start_worker(home: &Path, asks: Asks, group: RawFd, relay: RawFd) -> io::Result<Child> {
-    let mut command = Command::new(program()?);
+    let mut command = program();
     command.args(["hsm", "worker", "--home"]).arg(home);
     command.args(["--group", &group.to_string(), "--relay", &relay.to_string()]);
     if asks == Asks::Opening {
@@ -246,7 +317,7 @@ fn become_keeper(
     group: RawFd,
     questions: &[(String, RawFd)],
 ) -> io::Result<io::Error> {
-    let mut command = Command::new(program()?);
+    let mut command = program();
     command.args(["hsm", "run", "--home"]).arg(home);
     command.args(["--adopt", &group.to_string()]);
     if asks == Asks::Opening {
