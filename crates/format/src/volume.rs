@@ -8,7 +8,8 @@
 //!                    0      8  magic "HFBLK001"
 //!                    8      1  kind: 1 label, 2 object, 3 index
 //!                    9      1  flags: 1 for the last block of the object or index
-//!                   10      2  zero
+//!                   10      2  bytes of the object's name, in front of its bytes in the payload of
+//!                              the first block that a volume has of it; zero if it has none
 //!                   12      4  payload bytes
 //!                   16     16  identity of the volume
 //!                   32      8  position on the volume
@@ -27,9 +28,10 @@
 //! medium returns behind the payload is not looked at: there are drives that do not tell the length
 //! of a short block.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use model::ServerTime;
+use model::{Name, ServerTime};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{Damaged, Reader, Writer};
@@ -46,6 +48,8 @@ pub const BLOCK_BYTES_DEFAULT: u32 = 512 << 10;
 pub const BLOCK_BYTES_MAX: u32 = (16 << 20) - 1;
 const MAGIC: [u8; 8] = *b"HFBLK001";
 const FLAG_LAST: u8 = 1;
+const PART_FLAG_LAST: u8 = 1;
+const PART_FLAG_NAMED: u8 = 2;
 const LABEL_VERSION: u8 = 1;
 const INDEX_VERSION: u8 = 1;
 const NAME_BYTES_MAX: usize = 32;
@@ -117,6 +121,11 @@ impl BlockKind {
     }
 }
 
+/// An object has any name that a file can have.
+fn object_name(bytes: &[u8]) -> Option<Name> {
+    Name::new(bytes).ok().filter(|name| *name != Name::root())
+}
+
 /// What is in front of every block's payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockHeader {
@@ -128,6 +137,8 @@ pub struct BlockHeader {
     pub sequence: u64,
     pub offset: u64,
     pub object_sequence: u32,
+    /// Bytes of the payload that are the object's name; the object's own follow.
+    pub name_bytes: u16,
 }
 
 impl BlockHeader {
@@ -139,7 +150,7 @@ impl BlockHeader {
         head[..8].copy_from_slice(&MAGIC);
         head[8] = self.kind.code();
         head[9] = if self.is_last { FLAG_LAST } else { 0 };
-        head[10..12].fill(0);
+        head[10..12].copy_from_slice(&self.name_bytes.to_le_bytes());
         head[12..16].copy_from_slice(&payload_bytes.to_le_bytes());
         head[16..32].copy_from_slice(&self.volume.0);
         head[32..40].copy_from_slice(&self.position.to_le_bytes());
@@ -163,7 +174,7 @@ impl BlockHeader {
         }
         let kind = BlockKind::from_code(reader.u8()?);
         let flags = reader.u8()?;
-        reader.raw(2)?;
+        let name_bytes = u16::from_le_bytes(reader.array()?);
         let payload_bytes = reader.u32()? as usize;
         let volume = VolumeId(reader.array()?);
         let position = reader.u64()?;
@@ -181,10 +192,29 @@ impl BlockHeader {
             return Err(reader.damaged("the checksum differs"));
         }
         let kind = kind.ok_or(reader.damaged("unknown kind"))?;
+        if usize::from(name_bytes) > payload.len() {
+            return Err(reader.damaged("the name is longer than the payload"));
+        }
         let is_last = flags & FLAG_LAST != 0;
-        let header =
-            Self { kind, is_last, volume, position, object, sequence, offset, object_sequence };
+        let header = Self {
+            kind,
+            is_last,
+            volume,
+            position,
+            object,
+            sequence,
+            offset,
+            object_sequence,
+            name_bytes,
+        };
         Ok((header, payload))
+    }
+
+    /// Splits the payload of this header's block into the object's name and its bytes.
+    pub fn split<'a>(&self, payload: &'a [u8]) -> (Option<Name>, &'a [u8]) {
+        let (name, content) = payload.split_at(usize::from(self.name_bytes));
+        // What cannot be a name is none: the object has its number still.
+        (object_name(name), content)
     }
 }
 
@@ -223,6 +253,7 @@ impl Label {
             sequence: 0,
             offset: 0,
             object_sequence: 0,
+            name_bytes: 0,
         };
         header.seal(&mut block);
         assert_eq!(Self::decode(&block).as_ref(), Ok(self));
@@ -329,6 +360,8 @@ pub struct Index {
     pub previous: Option<u64>,
     /// In the order in which they lie.
     pub parts: Vec<Part>,
+    /// Of the objects that have one, by their sequence on the volume.
+    pub names: BTreeMap<u32, Name>,
 }
 
 impl Index {
@@ -349,7 +382,12 @@ impl Index {
             writer.varint(part.first_sequence);
             writer.varint(part.offset);
             writer.varint(part.bytes);
-            writer.u8(u8::from(part.is_last));
+            let name = self.names.get(&part.object_sequence);
+            let last = if part.is_last { PART_FLAG_LAST } else { 0 };
+            writer.u8(last | if name.is_some() { PART_FLAG_NAMED } else { 0 });
+            if let Some(name) = name {
+                writer.string(name.as_bytes());
+            }
             before = part.position;
         }
         let bytes = writer.finish();
@@ -365,7 +403,7 @@ impl Index {
         let session = reader.number()?;
         let previous = reader.varint()?.checked_sub(1);
         let count = reader.count()?;
-        let mut parts = Vec::new();
+        let (mut parts, mut names) = (Vec::new(), BTreeMap::new());
         let mut before = 0_u64;
         for _ in 0..count {
             let object = ObjectId(reader.array()?);
@@ -373,7 +411,7 @@ impl Index {
             let position = before.checked_add(reader.varint()?);
             let position = position.ok_or(reader.damaged("a position is out of range"))?;
             before = position;
-            parts.push(Part {
+            let mut part = Part {
                 object,
                 object_sequence,
                 position,
@@ -381,11 +419,19 @@ impl Index {
                 first_sequence: reader.varint()?,
                 offset: reader.varint()?,
                 bytes: reader.varint()?,
-                is_last: reader.u8()? != 0,
-            });
+                is_last: false,
+            };
+            let flags = reader.u8()?;
+            part.is_last = flags & PART_FLAG_LAST != 0;
+            parts.push(part);
+            if flags & PART_FLAG_NAMED != 0 {
+                let name = object_name(reader.string()?);
+                let name = name.ok_or(reader.damaged("an object's name cannot be one"))?;
+                names.insert(object_sequence, name);
+            }
         }
         reader.end()?;
-        Ok(Self { session, previous, parts })
+        Ok(Self { session, previous, parts, names })
     }
 }
 
@@ -403,6 +449,7 @@ mod tests {
             sequence: 3,
             offset: 1 << 40,
             object_sequence: 4,
+            name_bytes: 2,
         }
     }
 
@@ -460,7 +507,8 @@ mod tests {
             is_last: true,
         };
         let later = Part { position: 40, object_sequence: 2, is_last: false, ..part };
-        let index = Index { session: 2, previous: Some(0), parts: vec![part, later] };
+        let names = BTreeMap::from([(2, Name::new(b"a\xff").expect("a name"))]);
+        let index = Index { session: 2, previous: Some(0), parts: vec![part, later], names };
         let bytes = index.encode();
         assert_eq!(Index::decode(&bytes), Ok(index));
         for end in 0..bytes.len() {

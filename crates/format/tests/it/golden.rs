@@ -1,6 +1,7 @@
 //! Golden files: bytes that an earlier release wrote must decode for ever, and encoding the same
 //! values must give the same bytes for as long as the version stays.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -149,9 +150,14 @@ fn volumes() {
         sequence: 3,
         offset: 1_500_000,
         object_sequence: 12,
+        name_bytes: 0,
     };
     header.seal(&mut block);
     check("volume-block", &block);
+    let mut named = block[..HEADER_BYTES].to_vec();
+    named.extend(b"pay\xffload");
+    BlockHeader { name_bytes: 4, ..header }.seal(&mut named);
+    check("volume-block-named", &named);
     let part = Part {
         object: header.object,
         object_sequence: 12,
@@ -163,7 +169,11 @@ fn volumes() {
         is_last: true,
     };
     let rest = Part { position: 79, object_sequence: 13, is_last: false, ..part };
-    let index = Index { session: 2, previous: Some(40), parts: vec![part, rest] };
+    let (parts, names) = (vec![part, rest], BTreeMap::new());
+    let mut index = Index { session: 2, previous: Some(40), parts, names };
     check("volume-index", &index.encode());
+    assert_eq!(Index::decode(&index.encode()).as_ref(), Ok(&index));
+    index.names.insert(13, Name::new(b"pay\xff").expect("a name"));
+    check("volume-index-named", &index.encode());
     assert_eq!(Index::decode(&index.encode()), Ok(index));
 }

@@ -1,9 +1,11 @@
 //! Reading a volume: its objects, and what it holds at all.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use format::Damaged;
 use format::volume::{BlockHeader, BlockKind, HEADER_BYTES, Index, Label, Part, VolumeId};
+use model::Name;
 
 use super::{VolumeError, read_label};
 use crate::medium::{Found, Medium, MediumError};
@@ -13,6 +15,8 @@ use crate::medium::{Found, Medium, MediumError};
 pub struct Listing {
     /// In the order in which they lie.
     pub parts: Vec<Part>,
+    /// Of the objects that have one, by their sequence on the volume.
+    pub names: BTreeMap<u32, Name>,
     /// Positions that could not be read; only where there was no index to go by.
     pub damaged: Vec<u64>,
 }
@@ -26,6 +30,8 @@ pub(crate) struct Tail {
     pub(crate) object_sequence: u32,
     /// Whole parts behind the last index.
     pub(crate) unindexed: Vec<Part>,
+    /// Those of the unindexed parts, by their sequence on the volume.
+    pub(crate) names: BTreeMap<u32, Name>,
 }
 
 /// What lies at a place.
@@ -129,9 +135,9 @@ impl<M: Medium> VolumeReader<M> {
             if !belongs {
                 return Err(self.wrong_place(position));
             }
-            let payload = self.payload();
-            offset += payload.len() as u64;
-            sink.write_all(payload).map_err(VolumeError::Handover)?;
+            let (_, content) = header.split(self.payload());
+            offset += content.len() as u64;
+            sink.write_all(content).map_err(VolumeError::Handover)?;
         }
         if offset == part.offset + part.bytes {
             Ok(())
@@ -156,10 +162,11 @@ impl<M: Medium> VolumeReader<M> {
 
     fn list_by_index(&mut self) -> Result<Option<Listing>, VolumeError> {
         let Some(mut first) = self.last_index()? else { return Ok(None) };
-        let mut parts = Vec::new();
+        let (mut parts, mut names) = (Vec::new(), BTreeMap::new());
         loop {
             let (index, _) = self.read_index(first)?;
             parts.extend(index.parts.into_iter().rev());
+            names.extend(index.names);
             match index.previous {
                 // An index that names a later one would lead in circles.
                 Some(previous) if previous < first => first = previous,
@@ -168,7 +175,7 @@ impl<M: Medium> VolumeReader<M> {
             }
         }
         parts.reverse();
-        Ok(Some(Listing { parts, damaged: Vec::new() }))
+        Ok(Some(Listing { parts, names, damaged: Vec::new() }))
     }
 
     /// The position of the first block of the index that the volume ends with, if it does.
@@ -223,6 +230,7 @@ impl<M: Medium> VolumeReader<M> {
             last_index: Some(first),
             object_sequence,
             unindexed: Vec::new(),
+            names: BTreeMap::new(),
         })
     }
 
@@ -238,9 +246,10 @@ impl<M: Medium> VolumeReader<M> {
             let position = self.medium.position()?;
             match self.next() {
                 Ok(Next::Block(header)) => {
-                    let payload_bytes = self.payload().len() as u64;
+                    let (name, content) = header.split(self.payload());
+                    let content_bytes = content.len() as u64;
                     let is_first_of_index = header.kind == BlockKind::Index && header.sequence == 0;
-                    walk.take(&header, payload_bytes);
+                    walk.take(&header, content_bytes, name);
                     if is_first_of_index {
                         walk.index_begins(position, self.index_session());
                     }
@@ -278,7 +287,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn take(&mut self, header: &BlockHeader, payload_bytes: u64) {
+    fn take(&mut self, header: &BlockHeader, content_bytes: u64, name: Option<Name>) {
         self.tail.object_sequence = self.tail.object_sequence.max(header.object_sequence);
         let goes_on = self.open.is_some_and(|part| {
             (part.object, part.object_sequence) == (header.object, header.object_sequence)
@@ -289,6 +298,10 @@ impl Walk {
         }
         if header.kind != BlockKind::Object {
             return;
+        }
+        if let Some(name) = name {
+            self.tail.names.insert(header.object_sequence, name.clone());
+            self.listing.names.insert(header.object_sequence, name);
         }
         let part = self.open.get_or_insert(Part {
             object: header.object,
@@ -301,7 +314,7 @@ impl Walk {
             is_last: false,
         });
         part.block_count += 1;
-        part.bytes += payload_bytes;
+        part.bytes += content_bytes;
         if header.is_last {
             self.end_part(true);
         }
@@ -319,6 +332,7 @@ impl Walk {
         self.tail.last_index = Some(position);
         self.tail.session = session.unwrap_or(self.tail.session + 1);
         self.tail.unindexed.clear();
+        self.tail.names.clear();
     }
 
     fn damaged(&mut self, position: u64) {

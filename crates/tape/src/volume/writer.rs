@@ -7,12 +7,15 @@
 //!                    close   filemark, index, filemark; says what is durable and what goes on
 //! ```
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::mem;
 
 use format::volume::{
     BlockHeader, BlockKind, HEADER_BYTES, Index, Label, ObjectId, Part, VolumeId,
 };
+
+use model::Name;
 
 use super::reader::{Tail, VolumeReader};
 use super::{MediumError, VolumeError};
@@ -90,8 +93,12 @@ pub struct VolumeWriter<M: Medium> {
     pending: Vec<Part>,
     /// All durable parts of the session.
     indexed: Vec<Part>,
+    /// Names of the objects of the session, by their sequence on the volume.
+    names: BTreeMap<u32, Name>,
     open: Option<Part>,
     block: Vec<u8>,
+    /// Of the name in `block`.
+    name_bytes: u16,
     group_bytes: u64,
     is_full: bool,
     /// The medium has ended in front of blocks that it had taken, or may have.
@@ -113,7 +120,7 @@ impl<M: Medium> VolumeWriter<M> {
         }
         let mut reader = VolumeReader::open(medium, Some(expected))?;
         let tail = reader.tail()?;
-        let Tail { session, last_index, object_sequence, unindexed } = tail;
+        let Tail { session, last_index, object_sequence, unindexed, names } = tail;
         let (mut medium, label) = reader.into_parts();
         medium.locate_end()?;
         Ok(Self {
@@ -126,8 +133,10 @@ impl<M: Medium> VolumeWriter<M> {
             durable: Vec::new(),
             pending: Vec::new(),
             indexed: unindexed,
+            names,
             open: None,
             block: Vec::new(),
+            name_bytes: 0,
             group_bytes: 0,
             is_full: false,
             is_short: false,
@@ -157,7 +166,17 @@ impl<M: Medium> VolumeWriter<M> {
         Ok(())
     }
 
+    /// Begins an object that has a name, by which it is found without a catalogue.
+    pub fn begin_named(&mut self, from: Continuation, name: &Name) -> Result<(), VolumeError> {
+        self.begin(from)?;
+        self.name_bytes = u16::try_from(name.as_bytes().len()).expect("names are short");
+        self.block.extend_from_slice(name.as_bytes());
+        self.names.insert(self.object_sequence, name.clone());
+        Ok(())
+    }
+
     fn clear_block(&mut self) {
+        self.name_bytes = 0;
         self.block.clear();
         self.block.resize(HEADER_BYTES, 0);
     }
@@ -237,8 +256,9 @@ impl<M: Medium> VolumeWriter<M> {
             sequence: part.first_sequence + part.block_count,
             offset: part.offset + part.bytes,
             object_sequence: part.object_sequence,
+            name_bytes: self.name_bytes,
         };
-        let payload_bytes = self.block.len() - HEADER_BYTES;
+        let content_bytes = self.block.len() - HEADER_BYTES - usize::from(self.name_bytes);
         header.seal(&mut self.block);
         match self.medium.write(&self.block) {
             Ok(Written::Whole) => {}
@@ -252,7 +272,7 @@ impl<M: Medium> VolumeWriter<M> {
             Err(error) => return Err(error.into()),
         }
         part.block_count += 1;
-        part.bytes += payload_bytes as u64;
+        part.bytes += content_bytes as u64;
         self.group_bytes += self.block.len() as u64;
         self.clear_block();
         Ok(true)
@@ -310,6 +330,12 @@ impl<M: Medium> VolumeWriter<M> {
         if self.pending.is_empty() || self.is_short { Ok(()) } else { self.mark() }
     }
 
+    /// Objects that were given up, or of which no block found room, need no name.
+    fn names_of_indexed(&mut self) -> BTreeMap<u32, Name> {
+        let named = |part: &Part| self.names.remove_entry(&part.object_sequence);
+        self.indexed.iter().filter_map(named).collect()
+    }
+
     /// Returns whether the index found room. A session that wrote nothing needs none.
     fn write_index(&mut self) -> Result<bool, VolumeError> {
         if self.indexed.is_empty() {
@@ -318,6 +344,7 @@ impl<M: Medium> VolumeWriter<M> {
         let index = Index {
             session: self.session,
             previous: self.previous_index,
+            names: self.names_of_indexed(),
             parts: mem::take(&mut self.indexed),
         };
         match self.put_index(&index.encode()) {
@@ -346,6 +373,7 @@ impl<M: Medium> VolumeWriter<M> {
                 sequence,
                 offset: 0,
                 object_sequence: self.object_sequence,
+                name_bytes: 0,
             };
             header.seal(&mut block);
             let _near_end = self.medium.write(&block)?;

@@ -1,7 +1,7 @@
 //! What must hold of volumes on every medium: one suite, run against each of them.
 
 use format::volume::{Foreign, Label, ObjectId, Part, VolumeId, VolumeName};
-use model::ServerTime;
+use model::{Name, ServerTime};
 use tape::medium::{Medium, MediumError};
 use tape::volume::{
     self, Closed, Continuation, Identified, Overwrite, Progress, VolumeError, VolumeReader,
@@ -35,6 +35,7 @@ pub(crate) fn run_all(site: &mut dyn Site) {
     objects_come_back_in_any_order(site);
     sessions_follow_each_other(site);
     a_writer_that_died_is_got_over(site);
+    names_are_found_with_and_without_an_index(site);
     if site.ends() {
         objects_go_on_on_the_next_tape(site);
     }
@@ -192,6 +193,39 @@ fn a_writer_that_died_is_got_over(site: &mut dyn Site) {
     assert_eq!(listing.parts, [synced, closed.parts].concat());
     expect_content(&mut reader, &listing.parts[0], &content(1, 150_000));
     expect_content(&mut reader, &listing.parts[1], &content(3, 1000));
+}
+
+/// Names take room in the first block of an object, and bytes at any offset stay what they are.
+fn names_are_found_with_and_without_an_index(site: &mut dyn Site) {
+    const NAMED_BYTES: usize = 65_440 - 3;
+    labelled(site, 0, 11);
+    let name = Name::new(b"a\xff\n").expect("a name");
+    let mut writer = open_writer(site.tape(0), 11);
+    for (number, bytes) in [(1, NAMED_BYTES), (2, 2 * NAMED_BYTES), (3, 0)] {
+        writer
+            .begin_named(Continuation::start(object(number)), &name)
+            .expect("it goes on");
+        let mut content = &content(number, bytes)[..];
+        assert_eq!(writer.write_all_of(&mut content).expect("room"), Progress::Going);
+        assert_eq!(writer.end().expect("room"), Progress::Going);
+    }
+    assert_eq!(put(&mut writer, 4, 100_000), Progress::Going);
+    let _synced = writer.sync().expect("room");
+    drop(writer);
+    let names = [1, 2, 3].map(|number| (number, name.clone())).into();
+    let mut reader = VolumeReader::open(site.tape(0), None).expect("ours");
+    let scanned = reader.list().expect("readable");
+    assert_eq!((scanned.parts.len(), &scanned.names), (4, &names));
+    let mut writer = open_writer(site.tape(0), 11);
+    assert_eq!(put(&mut writer, 5, 10), Progress::Going);
+    let _closed = close(writer);
+    let mut reader = VolumeReader::open(site.tape(0), None).expect("ours");
+    let listed = reader.list().expect("indexed");
+    assert_eq!((listed.parts.len(), &listed.names), (5, &names));
+    assert_eq!(listed.parts[..4], scanned.parts);
+    for (part, bytes) in listed.parts.iter().zip([NAMED_BYTES, 2 * NAMED_BYTES, 0, 100_000, 10]) {
+        expect_content(&mut reader, part, &content(part.object.0[0], bytes));
+    }
 }
 
 /// Fills the first tape with objects of 3 MB, and goes on on the second one.
