@@ -8,6 +8,7 @@
 //!    READ POSITION long, short, counting).
 //! 3. Residuals are never believed where bytes would be missing for it.
 
+mod abilities;
 mod motion;
 mod talk;
 
@@ -20,6 +21,8 @@ use crate::scsi::{
     opcode, without_compression,
 };
 use crate::transport::{ScsiTransport, Transfer};
+
+pub use abilities::Abilities;
 
 /// How long to wait between looks at a drive that is loading.
 const READY_WAIT: Duration = Duration::from_millis(500);

@@ -5,6 +5,8 @@
 //!    and renamed.
 //! 2. What was written before [`Medium::mark`] returned survives a power cut.
 //! 3. A torn end, left by a crash, is neither read nor appended to: the next write cuts it off.
+//! 4. A file that is not empty and does not begin with a record is somebody else's: it reads as one
+//!    block, so that it can be told what it is, and is never blank.
 //!
 //! The bytes are in `docs/format/volume.md`.
 
@@ -37,10 +39,16 @@ fn head(offset: u64, block_bytes: u32) -> [u8; HEAD_BYTES] {
     head
 }
 
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
 /// A file that stands for a tape.
 #[derive(Debug)]
 pub struct FileMedium {
     file: File,
+    /// Whether the file could be opened for reading only.
+    is_read_only: bool,
     capacity_bytes: u64,
     position: u64,
     /// Behind the last whole record.
@@ -48,14 +56,21 @@ pub struct FileMedium {
 }
 
 impl FileMedium {
-    /// Opens the file at `path`, which takes `capacity_bytes` at most.
+    /// Opens the file at `path`, which takes `capacity_bytes` at most. One that may only be read is
+    /// write-protected.
     pub fn open(path: &Path, capacity_bytes: u64) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Self::over(file, capacity_bytes)
+        let opened = OpenOptions::new().read(true).write(true).open(path);
+        match opened {
+            Err(error) if is_forbidden(&error) => {
+                let medium = Self::over(File::open(path)?, capacity_bytes)?;
+                Ok(Self { is_read_only: true, ..medium })
+            }
+            opened => Self::over(opened?, capacity_bytes),
+        }
     }
 
     fn over(file: File, capacity_bytes: u64) -> io::Result<Self> {
-        let mut medium = Self { file, capacity_bytes, position: 0, end: 0 };
+        let mut medium = Self { file, is_read_only: false, capacity_bytes, position: 0, end: 0 };
         medium.end = medium.find_end()?;
         Ok(medium)
     }
@@ -102,6 +117,15 @@ impl FileMedium {
         Ok(offset
             .filter(|&offset| found == head(offset, block_bytes))
             .map(|offset| (offset, block_bytes)))
+    }
+
+    /// What the file begins with, when that is no record.
+    fn read_foreign(&self, buffer: &mut [u8]) -> Result<Found, MediumError> {
+        match self.file.read_at(buffer, 0) {
+            Ok(0) => Ok(Found::EndOfData),
+            Ok(bytes) => Ok(Found::Block { bytes }),
+            Err(_) => Err(MediumError::Damaged { position: 0 }),
+        }
     }
 
     /// How far in front of the end the early warning comes.
@@ -183,7 +207,7 @@ impl Medium for FileMedium {
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<Found, MediumError> {
         if self.position >= self.end {
-            return Ok(Found::EndOfData);
+            return if self.end == 0 { self.read_foreign(buffer) } else { Ok(Found::EndOfData) };
         }
         let position = self.position;
         let record = self.record_at(position).map_err(MediumError::failed)?;
@@ -215,7 +239,7 @@ impl Medium for FileMedium {
 
     fn is_write_protected(&mut self) -> Result<bool, MediumError> {
         let mode = self.file.metadata().map_err(MediumError::failed)?.permissions().mode();
-        Ok(mode & 0o222 == 0)
+        Ok(self.is_read_only || mode & 0o222 == 0)
     }
 
     fn block_bytes_max(&self) -> u32 {
@@ -232,16 +256,20 @@ impl Medium for FileMedium {
 pub struct FileVolumes {
     folder: PathBuf,
     capacity_bytes: u64,
-    _lock: durable::Lock,
+    /// Without it volumes are read and not written.
+    lock: Option<durable::Lock>,
 }
 
 impl FileVolumes {
     /// Opens `folder`, whose volumes take `capacity_bytes` each. `WouldBlock` means that another
-    /// process has it.
+    /// process has it. Where this one may not write, all volumes are write-protected.
     pub fn open(folder: &Path, capacity_bytes: u64) -> io::Result<Self> {
-        let lock = durable::Lock::try_exclusive(&folder.join("lock"))?;
-        let lock = lock.ok_or(io::ErrorKind::WouldBlock)?;
-        Ok(Self { folder: folder.to_owned(), capacity_bytes, _lock: lock })
+        let lock = match durable::Lock::try_exclusive(&folder.join("lock")) {
+            Ok(lock) => Some(lock.ok_or(io::ErrorKind::WouldBlock)?),
+            Err(error) if is_forbidden(&error) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { folder: folder.to_owned(), capacity_bytes, lock })
     }
 
     fn path(&self, name: &VolumeName) -> PathBuf {
@@ -263,7 +291,10 @@ impl FileVolumes {
     /// The medium of a volume, to be read or written.
     pub fn medium(&self, name: &VolumeName) -> Result<FileMedium, VolumeError> {
         match FileMedium::open(&self.path(name), self.capacity_bytes) {
-            Ok(medium) => Ok(medium),
+            Ok(medium) => {
+                let is_read_only = medium.is_read_only || self.lock.is_none();
+                Ok(FileMedium { is_read_only, ..medium })
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(MediumError::NoMedium.into())
             }
@@ -273,6 +304,9 @@ impl FileVolumes {
 
     /// Makes a volume, or one in place of another as far as `overwrite` allows it: atomically.
     pub fn label(&self, label: &Label, overwrite: Overwrite) -> Result<(), VolumeError> {
+        if self.lock.is_none() {
+            return Err(MediumError::WriteProtected.into());
+        }
         let path = self.path(&label.name);
         match FileMedium::open(&path, self.capacity_bytes) {
             Ok(mut medium) => volume::check_overwrite(&mut medium, overwrite)?,
@@ -294,6 +328,9 @@ impl FileVolumes {
 
     /// Removes a volume and all that is on it.
     pub fn remove(&self, name: &VolumeName) -> io::Result<()> {
+        if self.lock.is_none() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         std::fs::remove_file(self.path(name))?;
         durable::sync_dir(&self.folder)
     }

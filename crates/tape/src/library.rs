@@ -333,6 +333,18 @@ impl Library {
         self.put_away(address, home)
     }
 
+    /// Leaves the volume in its drive, which others may use from now on: then it goes home.
+    pub fn leave(&mut self, mut mounted: Mounted) {
+        self.note_alerts(&mut mounted);
+        self.give_back(mounted, DriveState::Free);
+    }
+
+    /// The drive with this element address, if nobody has it; to be asked what it can.
+    pub fn free_drive(&mut self, address: u16) -> Option<&mut Drive> {
+        let bay = self.bays.iter_mut().find(|bay| bay.address == address)?;
+        bay.drive.as_mut()
+    }
+
     /// Takes a drive out of service that has failed; the volume is put back if the drive lets go
     /// of it.
     pub fn retire(&mut self, mut mounted: Mounted, reason: &str) -> Result<(), LibraryError> {

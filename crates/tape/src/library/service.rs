@@ -71,12 +71,27 @@ impl Library {
         let waiting: Vec<Element> = self.elements.iter().filter(is_waiting).cloned().collect();
         let mut names = Vec::new();
         for element in waiting {
-            let slot = self.free_element(ElementKind::Slot)?;
-            self.changer.move_medium(element.address, slot)?;
-            self.refresh()?;
+            self.take_in(element.address)?;
             names.extend(element.barcode.and_then(|barcode| VolumeName::new(&barcode).ok()));
         }
         Ok(names)
+    }
+
+    /// Moves one volume from an import/export element into a slot; returns whether it was in one.
+    pub fn check_in_volume(&mut self, name: &VolumeName) -> Result<bool, LibraryError> {
+        self.refresh()?;
+        let element = self.find(name)?;
+        let (kind, address) = (element.kind, element.address);
+        if kind == ElementKind::ImportExport {
+            self.take_in(address)?;
+        }
+        Ok(kind == ElementKind::ImportExport)
+    }
+
+    fn take_in(&mut self, portal: u16) -> Result<(), LibraryError> {
+        let slot = self.free_element(ElementKind::Slot)?;
+        self.changer.move_medium(portal, slot)?;
+        self.refresh()
     }
 
     /// Moves a volume to an import/export element, for a person to take; returns the element.

@@ -272,3 +272,20 @@ fn a_folder_of_volumes_has_whole_labels_only() {
     let missing = volumes.medium(&label(1).name);
     assert!(matches!(missing, Err(VolumeError::Medium(MediumError::NoMedium))));
 }
+
+/// A file that somebody put there looked blank, and was labelled over.
+#[test]
+fn a_file_of_somebody_else_is_not_blank() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let volumes = FileVolumes::open(folder.path(), 16 * MIB).expect("a folder");
+    let path = folder.path().join("A00001L8.volume");
+    for text in [&b"x"[..], &[0x20; 100_000]] {
+        std::fs::write(&path, text).expect("a file");
+        for overwrite in [Overwrite::Nothing, Overwrite::Ours] {
+            let refused = volumes.label(&label(1), overwrite);
+            assert!(matches!(refused, Err(VolumeError::Foreign(_))), "{refused:?}");
+        }
+        assert_eq!(std::fs::read(&path).expect("a file"), text);
+    }
+    volumes.label(&label(1), Overwrite::Anything).expect("it was said");
+}
