@@ -23,6 +23,8 @@ pub struct Progress {
     pub objects_expected: AtomicU64,
     /// Bytes of file data read or written.
     pub bytes: AtomicU64,
+    /// Bytes that there will be, where that says more about the end than objects do; 0 if not.
+    pub bytes_expected: AtomicU64,
     /// Bytes sent or received.
     pub bytes_transferred: AtomicU64,
     /// Objects backed up or restored.
@@ -38,6 +40,7 @@ impl Default for Progress {
             objects: AtomicU64::new(0),
             objects_expected: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            bytes_expected: AtomicU64::new(0),
             bytes_transferred: AtomicU64::new(0),
             done: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -63,7 +66,8 @@ impl Progress {
         }
     }
 
-    pub(crate) fn enter(&self, phase: Phase) {
+    /// Says how far the command is.
+    pub fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Relaxed);
     }
 

@@ -123,7 +123,9 @@ impl Display {
         let (objects, bytes) = progress.so_far();
         let at = sys::clock::monotonic() - self.began;
         self.pace.observe(Reading { at, objects, bytes });
-        let expected = progress.objects_expected.load(Relaxed);
+        let objects = progress.objects_expected.load(Relaxed);
+        let bytes = progress.bytes_expected.load(Relaxed);
+        let expected = Reading { objects, bytes, ..Reading::default() };
         match progress.phase() {
             Phase::Starting => "connecting".to_owned(),
             phase => self.pace.describe(
@@ -159,8 +161,9 @@ impl Pace {
         self.readings.push_back(reading);
     }
 
-    /// One line: objects, rates, share and time left where `expected` is known, failures.
-    fn describe(&self, expected: u64, failed: u64, finishing: bool) -> String {
+    /// One line: objects, rates, share and time left where `expected` is known, failures. Bytes say
+    /// more than objects where it is known how many there will be.
+    fn describe(&self, expected: Reading, failed: u64, finishing: bool) -> String {
         let newest = self.readings.back().copied().unwrap_or_default();
         let objects_rate = self.per_sec(|reading| reading.objects);
         let bytes_rate = self.per_sec(|reading| reading.bytes);
@@ -169,11 +172,16 @@ impl Pace {
             format!("{}/s", quantity::count(objects_rate)),
             format!("{}/s", quantity::bytes_with_unit(bytes_rate)),
         ];
+        let (done, expected, rate) = if expected.bytes > 0 {
+            (newest.bytes, expected.bytes, bytes_rate)
+        } else {
+            (newest.objects, expected.objects, objects_rate)
+        };
         // More than was expected: how much there will be is unknown again.
-        if expected > 0 && newest.objects <= expected {
-            parts.push(format!("{}%", newest.objects.saturating_mul(100) / expected));
-            if objects_rate > 0 && !finishing {
-                let left = Duration::from_secs((expected - newest.objects) / objects_rate);
+        if expected > 0 && done <= expected {
+            parts.push(format!("{}%", u128::from(done) * 100 / u128::from(expected)));
+            if rate > 0 && !finishing {
+                let left = Duration::from_secs((expected - done) / rate);
                 parts.push(format!("{} left", quantity::clock(left)));
             }
         }
@@ -201,6 +209,10 @@ impl Pace {
 mod tests {
     use super::*;
 
+    fn objects(objects: u64) -> Reading {
+        Reading { objects, ..Reading::default() }
+    }
+
     fn pace(readings: &[(u64, u64, u64)]) -> Pace {
         let mut pace = Pace::default();
         for &(secs, objects, bytes) in readings {
@@ -212,26 +224,34 @@ mod tests {
     #[test]
     fn time_left_is_told_only_where_the_end_is_known() {
         let pace = pace(&[(0, 0, 0), (10, 20_000, 100 << 20)]);
-        let line = pace.describe(0, 0, false);
+        let line = pace.describe(objects(0), 0, false);
         assert_eq!(line, "20,000 objects  2,000/s  10.00 MB/s");
-        let line = pace.describe(80_000, 3, false);
+        let line = pace.describe(objects(80_000), 3, false);
         assert_eq!(line, "20,000 objects  2,000/s  10.00 MB/s  25%  00:00:30 left  3 failed");
-        let line = pace.describe(10_000, 0, false);
+        let line = pace.describe(objects(10_000), 0, false);
         assert_eq!(line, "20,000 objects  2,000/s  10.00 MB/s");
-        let line = pace.describe(20_000, 0, true);
+        let line = pace.describe(objects(20_000), 0, true);
         assert_eq!(line, "20,000 objects  2,000/s  10.00 MB/s  100%  finishing");
+    }
+
+    #[test]
+    fn bytes_tell_the_end_where_they_are_known() {
+        let pace = pace(&[(0, 0, 0), (10, 1, 100 << 20)]);
+        let expected = Reading { objects: 2, bytes: 400 << 20, ..Reading::default() };
+        let line = pace.describe(expected, 0, false);
+        assert_eq!(line, "1 objects  0/s  10.00 MB/s  25%  00:00:30 left");
     }
 
     #[test]
     fn the_rate_is_that_of_the_last_seconds() {
         let pace = pace(&[(0, 0, 0), (5, 50_000, 0), (20, 50_000, 0), (30, 51_000, 0)]);
-        assert_eq!(pace.describe(0, 0, false), "51,000 objects  100/s  0 B/s");
+        assert_eq!(pace.describe(objects(0), 0, false), "51,000 objects  100/s  0 B/s");
     }
 
     #[test]
     fn nothing_is_known_at_first() {
-        assert_eq!(pace(&[]).describe(10, 0, false), "0 objects  0/s  0 B/s  0%");
-        assert_eq!(pace(&[(0, 5, 5)]).describe(0, 0, false), "5 objects  0/s  0 B/s");
+        assert_eq!(pace(&[]).describe(objects(10), 0, false), "0 objects  0/s  0 B/s  0%");
+        assert_eq!(pace(&[(0, 5, 5)]).describe(objects(0), 0, false), "5 objects  0/s  0 B/s");
     }
 
     #[test]
