@@ -16,6 +16,7 @@ mod restore;
 mod retrieve;
 mod server;
 mod status;
+mod tape;
 mod undelete;
 mod verify;
 
@@ -52,6 +53,7 @@ pub(crate) enum Command {
     List(list::Args),
     Key(key::Args),
     Hsm(hsm::Args),
+    Tape(tape::Args),
     Explain(explain::Args),
     Preview(preview::Args),
     Verify(verify::Args),
@@ -101,6 +103,7 @@ fn run(arguments: Arguments) -> Result<u8, CommandError> {
         Command::List(args) => list::run(args, &mut context),
         Command::Key(args) => key::run(args, &mut context),
         Command::Hsm(args) => hsm::run(args, &mut context),
+        Command::Tape(args) => tape::run(args, &mut context),
         Command::Explain(args) => explain::run(args, &mut context),
         Command::Preview(args) => preview::run(args, &mut context),
         Command::Verify(args) => verify::run(args, &mut context),
@@ -137,12 +140,17 @@ impl Context {
         sys::process::raise_open_files();
         let client = self.client()?;
         let progress = self.progress()?;
-        let terminal = output::stderr_is_terminal();
-        let mode = Mode::choose(self.global.progress, self.global.quiet, terminal);
-        let meter = Meter::start(&progress, mode);
+        let meter = self.meter(&progress);
         let result = work(&client, &progress);
         drop(meter);
         Ok(result?)
+    }
+
+    /// Shows `progress` until it is dropped.
+    fn meter(&self, progress: &Arc<Progress>) -> Meter {
+        let terminal = output::stderr_is_terminal();
+        let mode = Mode::choose(self.global.progress, self.global.quiet, terminal);
+        Meter::start(progress, mode)
     }
 
     /// The progress that a signal stops; signals are caught from the first call on.
