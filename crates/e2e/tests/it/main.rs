@@ -52,4 +52,6 @@ mod space;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]
+mod tape;
+#[cfg(test)]
 mod tuning;
