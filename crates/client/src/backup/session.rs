@@ -137,11 +137,12 @@ pub(super) fn in_session(
         (sender, Some(stream))
     };
     std::thread::scope(|threads| {
-        if let Some(stream) = stream {
-            threads.spawn(|| answered.read(link, stream, &chunks, tally));
-        }
+        let reading =
+            stream.map(|stream| threads.spawn(|| answered.read(link, stream, &chunks, tally)));
         let outcome = perform(&session, Outbox::new(sender, &answered, tally, tuning), &answered);
-        // The server's reason for ending the session says more than what followed from it.
+        // The server's reason for ending the session says more than what followed from it; it may
+        // come later.
+        reading.map(joined);
         answered.take_failure().map_or(outcome, Err)
     })
 }
