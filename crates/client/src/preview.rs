@@ -241,7 +241,9 @@ fn below(
             let object = (&of_entry[..], found.stat.kind, found.stat.size);
             let ruling = rules.ruling(|| of_entry.clone(), found.stat.kind);
             let mut entry = ruled(rules, ruling.verdict, object, None);
-            if let Some((index, tag)) = &tagged
+            // As explain says it: what a statement leaves out is left out by it.
+            if entry.included
+                && let Some((index, tag)) = &tagged
                 && *tag != name
             {
                 entry = left_out(rules, entry, *index, Some(path.clone()));
