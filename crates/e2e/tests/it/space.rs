@@ -282,7 +282,12 @@ fn writable(path: &Path) -> File {
     File::options().read(true).write(true).open(path).unwrap()
 }
 
-const CHANGES: [(&str, Changes); 7] = [
+const CHANGES: [(&str, Changes); 8] = [
+    ("cut by path at a page and lengthen by path", |path, content| {
+        assert!(shell("truncate -s 1503232 \"$1\"; truncate -s 2900000 \"$1\"", path, path));
+        content.truncate(1_503_232);
+        content.resize(2_900_000, 0);
+    }),
     ("write in the middle", |path, content| {
         writable(path).write_all_at(b"HELLO", 2_000_001).unwrap();
         content[2_000_001..2_000_006].copy_from_slice(b"HELLO");
