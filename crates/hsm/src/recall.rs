@@ -33,8 +33,10 @@ use crate::relay::{Asked, Relay};
 
 /// Programs that look for holes before they read, and would take a stub for one: what they open is
 /// recalled as a whole. Named as `/proc/PID/comm` has them.
-const SEEKERS: [&str; 10] =
-    ["cp", "tar", "rsync", "star", "bsdtar", "qemu-img", "losetup", "install", "mv", "holdfast"];
+const SEEKERS: [&str; 11] = [
+    "cp", "tar", "rsync", "star", "bsdtar", "qemu-img", "losetup", "mount", "install", "mv",
+    "holdfast",
+];
 /// What is read on beyond what was asked for, at most, while a file is read in order.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 /// What the kernel fills before it adds to the end of a file.
