@@ -7,7 +7,6 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::SOCKET;
-use crate::record::FileState;
 use crate::settings::written;
 
 /// A path in a document.
@@ -98,11 +97,6 @@ pub struct RequestState {
     pub bytes: u64,
     pub done_bytes: u64,
     pub estimate_secs: Option<f64>,
-}
-
-/// How a state is shown: `r`, `p` or `m`.
-pub fn shown_state(state: FileState) -> String {
-    state.letter().to_owned()
 }
 
 /// Asks the worker of the node in `home`; calls `visit` with all but the last that it tells.

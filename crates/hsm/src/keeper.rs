@@ -63,8 +63,6 @@ impl Adopted {
 struct Held {
     asked: Asked,
     file: OwnedFd,
-    /// Whether the worker that there is has it.
-    is_sent: bool,
     /// Keeps the question's number from being given to another one.
     _reserved: Option<OwnedFd>,
 }
@@ -123,8 +121,7 @@ impl Keeper<'_> {
     fn adopt(&mut self, adopted: Adopted) {
         for (asked, file) in adopted.questions {
             let reserved = reserved(&file, asked.number);
-            self.held
-                .insert(asked.number, Held { asked, file, is_sent: false, _reserved: reserved });
+            self.held.insert(asked.number, Held { asked, file, _reserved: reserved });
         }
         self.unsent = self.held.keys().copied().collect();
         // Who died may have been taking a file's content away.
@@ -175,7 +172,6 @@ impl Keeper<'_> {
         if let Err(error) = self.keeping.group.watch_all_again() {
             (self.keeping.say)(&format!("cannot have the kernel ask about all files: {error}"));
         }
-        self.held.values_mut().for_each(|held| held.is_sent = false);
         self.unsent = self.held.keys().copied().collect();
         let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         Some((status, started))
@@ -236,7 +232,7 @@ impl Keeper<'_> {
     /// Gives the worker what it does not have, as far as it takes it.
     fn hand_over(&mut self) {
         while let Some(&number) = self.unsent.front() {
-            let (Some(worker), Some(held)) = (&self.worker, self.held.get_mut(&number)) else {
+            let (Some(worker), Some(held)) = (&self.worker, self.held.get(&number)) else {
                 if self.worker.is_none() {
                     return;
                 }
@@ -244,10 +240,7 @@ impl Keeper<'_> {
                 continue;
             };
             match worker.relay.ask(held.file.as_fd(), &held.asked) {
-                Ok(()) => {
-                    held.is_sent = true;
-                    self.unsent.pop_front();
-                }
+                Ok(()) => drop(self.unsent.pop_front()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => return self.lose_worker(),
             }
@@ -312,7 +305,7 @@ impl Keeper<'_> {
             }
             Ok(Some(_)) => {
                 let asked = Asked { number, pid, access };
-                self.hold(Held { asked, file, is_sent: false, _reserved: None });
+                self.hold(Held { asked, file, _reserved: None });
             }
             Err(_) => self.answer(file, number, Answer::Fail(Errno::IO)),
         }

@@ -40,20 +40,12 @@ pub(crate) type Migrated = Result<(FileState, u64), String>;
 /// What the server has of a file, and as which copy.
 type Sent = (CopyId, Result<Copied, String>);
 
-/// How files are to be migrated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct How {
-    /// Their content stays.
-    pub(crate) only_copies: bool,
-    /// The policy's least size does not hold: somebody asked for these files.
-    pub(crate) any_size: bool,
-}
-
 /// Migrates off one file system.
 pub(crate) struct Migrator<'a> {
     pub(crate) recaller: &'a Recaller,
     pub(crate) mount: &'a Mount,
-    pub(crate) how: How,
+    /// The files keep their content.
+    pub(crate) only_copies: bool,
 }
 
 /// A candidate that has been looked at.
@@ -109,7 +101,7 @@ impl Migrator<'_> {
         if found.device_id != self.mount.device_id {
             return Err(Err("it lies in another file system".to_owned()));
         }
-        let least = if self.how.any_size { 1 } else { self.mount.settings.file_bytes_min };
+        let least = self.mount.settings.file_bytes_min;
         if found.stat.size < least {
             let reason = format!("it is smaller than {least} bytes");
             return Err(Err(reason));
@@ -124,7 +116,7 @@ impl Migrator<'_> {
         let stub = record::read(&file).map_err(failed)?;
         match state_of(&found.stat, stub.as_ref()) {
             FileState::Migrated => Err(Ok((FileState::Migrated, 0))),
-            FileState::Premigrated if self.how.only_copies => Err(Ok((FileState::Premigrated, 0))),
+            FileState::Premigrated if self.only_copies => Err(Ok((FileState::Premigrated, 0))),
             _ => Ok(Looked { index, found, stub }),
         }
     }
@@ -194,17 +186,10 @@ impl Migrator<'_> {
             return false;
         }
         let Candidate { directory, path, name } = &candidates[looked.index];
-        let path = self.absolute(&path.join(name));
+        let path = self.mount.absolute(&path.join(name));
         client
             .content(&path, (&**directory, name))
             .is_ok_and(|content| content == stub.content)
-    }
-
-    fn absolute(&self, path: &[u8]) -> Vec<u8> {
-        match &self.mount.settings.mount_point[..] {
-            b"/" => path.to_vec(),
-            mount_point => [mount_point, path].concat(),
-        }
     }
 
     /// Has the server take copies of the files; tells of each what it is called there.
@@ -310,7 +295,7 @@ impl Migrator<'_> {
         if told(&now) != told(then) || record::read(file)? != looked.stub {
             return Ok(Err("it has changed since it was copied".to_owned()));
         }
-        if self.how.only_copies {
+        if self.only_copies {
             return premigrate(file, &stub).map(Ok);
         }
         take_away(file, &stub, &now).map(Ok)

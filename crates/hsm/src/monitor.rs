@@ -1,13 +1,12 @@
 //! The monitor: migrates where a file system is too full, and keeps some of it premigrated.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use model::{DirPath, Name};
 use policy::{Eligibility, FileFacts};
 use sys::space::Room;
 
-use crate::migrate::{Candidate, How, Migrated, Migrator};
+use crate::migrate::{Candidate, Migrated, Migrator};
 use crate::recall::{Mount, Recaller};
 use crate::record::{FileState, state_of};
 use crate::tree;
@@ -48,11 +47,10 @@ pub(crate) fn relieve(
         step
     };
     let mut perform = |step: Vec<Ranked>, only_copies: bool| {
-        let how = How { only_copies, any_size: false };
         let candidates: Vec<Candidate> =
             step.iter().filter_map(|ranked| candidate(mount, ranked)).collect();
         let paths: Vec<Vec<u8>> = candidates.iter().map(|one| one.path.join(&one.name)).collect();
-        let migrator = Migrator { recaller, mount, how };
+        let migrator = Migrator { recaller, mount, only_copies };
         let mut bytes = 0;
         migrator.migrate(
             &candidates,
@@ -85,10 +83,7 @@ pub(crate) fn relieve(
 }
 
 fn candidate(mount: &Mount, (_, path, name): &Ranked) -> Option<Candidate> {
-    let mut directory = Arc::clone(&mount.root);
-    for part in path.as_bytes().split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
-        directory = Arc::new(directory.open_dir(part).ok()?);
-    }
+    let directory = mount.directory(path).ok()?;
     Some(Candidate { directory, path: path.clone(), name: name.clone() })
 }
 

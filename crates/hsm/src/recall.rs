@@ -20,7 +20,7 @@ use std::time::Duration;
 use client::Client;
 use crossbeam_channel::Sender;
 use format::stub::{Grains, STUB_ATTRIBUTE, State, Stub, Unsynced};
-use model::ServerTime;
+use model::{DirPath, ServerTime};
 use rustix::io::Errno;
 use sys::fanotify::{Access, Answer, Asks, Group, Question};
 use sys::space::SpaceFile;
@@ -28,8 +28,8 @@ use sys::{Dir, Found};
 
 use crate::FilesystemSettings;
 use crate::fill::{FillError, fill};
-use crate::record;
 use crate::relay::{Asked, Relay};
+use crate::{record, tree};
 
 /// Programs that look for holes before they read, and would take a stub for one: what they open is
 /// recalled as a whole. Named as `/proc/PID/comm` has them.
@@ -65,6 +65,17 @@ pub(crate) struct Mount {
 impl Mount {
     pub(crate) fn new(settings: FilesystemSettings, root: Arc<Dir>, device_id: u64) -> Self {
         Self { settings, root, device_id, migrating: Mutex::default() }
+    }
+
+    /// Where `path` of the file system is for everybody.
+    pub(crate) fn absolute(&self, path: &[u8]) -> Vec<u8> {
+        tree::absolute(&self.settings.mount_point, path)
+    }
+
+    /// Opens the directory of the file system, never through a symbolic link.
+    pub(crate) fn directory(&self, path: &DirPath) -> std::io::Result<Arc<Dir>> {
+        let mut parts = path.as_bytes().split(|&byte| byte == b'/').filter(|part| !part.is_empty());
+        parts.try_fold(Arc::clone(&self.root), |above, part| above.open_dir(part).map(Arc::new))
     }
 
     /// Held by who takes records or contents away: two at once would read what the other has left.

@@ -52,6 +52,14 @@ impl Counts {
     }
 }
 
+/// Where `path` is that is within what is mounted at `mount_point`.
+pub(crate) fn absolute(mount_point: &[u8], path: &[u8]) -> Vec<u8> {
+    match mount_point {
+        b"/" => path.to_vec(),
+        mount_point => [mount_point, path].concat(),
+    }
+}
+
 /// A regular file on the way through a tree.
 pub(crate) struct Visited<'a> {
     pub(crate) directory: &'a Arc<Dir>,
@@ -149,10 +157,7 @@ pub fn list(
 ) -> std::io::Result<()> {
     let mut visit = |visited: Visited<'_>| {
         let within = visited.path.join(visited.name);
-        let path = match mount_point {
-            b"/" => within,
-            mount_point => [mount_point, &within].concat(),
-        };
+        let path = absolute(mount_point, &within);
         let state = state_of(&visited.found.stat, visited.stub.as_ref());
         visit(Listed { path, found: visited.found, state })
     };

@@ -17,7 +17,7 @@ use sys::fanotify::{Asks, Group};
 use sys::space::SpaceFile;
 
 use crate::control::{FileOutcome, PathText, Reply, Request, RequestState};
-use crate::migrate::{Candidate, How, Migrated, Migrator};
+use crate::migrate::{Candidate, Migrated, Migrator};
 use crate::monitor::relieve;
 use crate::recall::{Mount, Recaller, Shown, Who};
 use crate::record::{self, FileState, state_of};
@@ -183,7 +183,7 @@ impl Caller {
 
     fn tell_file(&self, path: &[u8], outcome: Result<(FileState, u64), String>) {
         let (state, bytes, error) = match outcome {
-            Ok((state, bytes)) => (Some(crate::shown_state(state)), bytes, None),
+            Ok((state, bytes)) => (Some(state.letter().to_owned()), bytes, None),
             Err(error) => (None, 0, Some(error)),
         };
         let path = PathText(path.to_vec());
@@ -226,9 +226,8 @@ fn perform(recaller: &Recaller, caller: &Caller, request: Request) -> Result<(),
         Request::Recall { paths, resident } => recall(recaller, caller, &paths, resident),
         Request::Relieve { mount_point } => {
             let mount = managed(recaller, &mount_point.0)?;
-            let absolute = |path: &[u8]| absolute(mount, path);
             let mut report =
-                |path: &[u8], outcome: Migrated| caller.tell_file(&absolute(path), outcome);
+                |path: &[u8], outcome: Migrated| caller.tell_file(&mount.absolute(path), outcome);
             relieve(recaller, mount, true, &mut report, &|| caller.listens())
                 .map_err(|error| error.to_string())?;
         }
@@ -278,13 +277,6 @@ fn managed<'a>(recaller: &'a Recaller, mount_point: &[u8]) -> Result<&'a Mount, 
     })
 }
 
-fn absolute(mount: &Mount, path: &[u8]) -> Vec<u8> {
-    match &mount.settings.mount_point[..] {
-        b"/" => path.to_vec(),
-        mount_point => [mount_point, path].concat(),
-    }
-}
-
 /// The managed file system that `path` lies in, and where in it.
 fn place<'a>(recaller: &'a Recaller, path: &[u8]) -> Result<(&'a Mount, Vec<u8>), String> {
     let (mount_point, within) =
@@ -300,11 +292,10 @@ fn migrate(recaller: &Recaller, caller: &Caller, path: &[u8], only_copies: bool)
         Ok(place) => place,
         Err(reason) => return caller.tell_file(path, Err(reason)),
     };
-    let how = How { only_copies, any_size: false };
-    let migrator = Migrator { recaller, mount, how };
+    let migrator = Migrator { recaller, mount, only_copies };
     let flush = |taken: &mut Vec<Candidate>| {
         let paths: Vec<Vec<u8>> =
-            taken.iter().map(|one| absolute(mount, &one.path.join(&one.name))).collect();
+            taken.iter().map(|one| mount.absolute(&one.path.join(&one.name))).collect();
         let mut report = |index: usize, outcome: Migrated| caller.tell_file(&paths[index], outcome);
         migrator.migrate(taken, &mut report, &|| caller.listens());
         taken.clear();
@@ -317,7 +308,7 @@ fn migrate(recaller: &Recaller, caller: &Caller, path: &[u8], only_copies: bool)
         taken.len() < TAKEN_AT_ONCE || flush(&mut taken)
     };
     let mut fail = |failed: &[u8], error: &std::io::Error| {
-        caller.tell_file(&absolute(mount, failed), Err(error.to_string()));
+        caller.tell_file(&mount.absolute(failed), Err(error.to_string()));
     };
     if let Err(error) = tree::walk(&mount.settings.mount_point, &within, &mut visit, &mut fail) {
         caller.tell_file(path, Err(error.to_string()));
@@ -336,16 +327,11 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn path(&self) -> Vec<u8> {
-        absolute(self.mount, &self.directory.join(&self.name))
+        self.mount.absolute(&self.directory.join(&self.name))
     }
 
     fn open(&self) -> std::io::Result<SpaceFile> {
-        let mut directory = Arc::clone(&self.mount.root);
-        let parts = self.directory.as_bytes().split(|&byte| byte == b'/');
-        for part in parts.filter(|part| !part.is_empty()) {
-            directory = Arc::new(directory.open_dir(part)?);
-        }
-        SpaceFile::open(&directory, self.name.as_bytes())
+        SpaceFile::open(&*self.mount.directory(&self.directory)?, self.name.as_bytes())
     }
 }
 
@@ -362,7 +348,7 @@ fn recall(recaller: &Recaller, caller: &Caller, paths: &[PathText], resident: bo
         };
         let mut has_own = false;
         let mut visit = |visited: tree::Visited<'_>| {
-            let path = absolute(mount, &visited.path.join(visited.name));
+            let path = mount.absolute(&visited.path.join(visited.name));
             // What others have is nobody's affair, not even that it is there.
             if caller.who.uid != 0 && visited.found.stat.uid != caller.who.uid {
                 return caller.listens();
@@ -384,7 +370,7 @@ fn recall(recaller: &Recaller, caller: &Caller, paths: &[PathText], resident: bo
         };
         let mut fail = |failed: &[u8], error: &std::io::Error| {
             if caller.who.uid == 0 {
-                caller.tell_file(&absolute(mount, failed), Err(error.to_string()));
+                caller.tell_file(&mount.absolute(failed), Err(error.to_string()));
             }
         };
         let walked = tree::walk(&mount.settings.mount_point, &within, &mut visit, &mut fail);
@@ -490,14 +476,14 @@ impl Named {
             if let Some(stub) = &visited.stub {
                 named.copies.insert(stub.copy);
                 if state_of(&visited.found.stat, Some(stub)) == FileState::Migrated {
-                    let path = absolute(mount, &visited.path.join(visited.name));
+                    let path = mount.absolute(&visited.path.join(visited.name));
                     named.migrated.push((stub.copy, path));
                 }
             }
             true
         };
         let mut fail = |path: &[u8], error: &std::io::Error| {
-            failure = Some(format!("{}: {error}", model::escaped(&absolute(mount, path))));
+            failure = Some(format!("{}: {error}", model::escaped(&mount.absolute(path))));
         };
         tree::walk(&mount.settings.mount_point, b"/", &mut visit, &mut fail)
             .map_err(|error| error.to_string())?;

@@ -130,11 +130,6 @@ impl Group {
         self.change(libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, self.mask(), root)
     }
 
-    /// Asks no more about the file system.
-    pub fn unmark_filesystem(&self, root: &impl AsFd) -> io::Result<()> {
-        self.change(libc::FAN_MARK_REMOVE | libc::FAN_MARK_FILESYSTEM, self.mask(), root)
-    }
-
     /// Asks no more about `file`, until [`Self::watch_again`]. An `evictable` mark is forgotten
     /// with the inode, when the kernel needs its memory.
     pub fn ignore(&self, file: &impl AsFd, evictable: bool) -> io::Result<()> {

@@ -145,10 +145,6 @@ impl SpaceFile {
         Ok(rustix::fs::futimens(&self.file, &times)?)
     }
 
-    pub fn set_size(&self, size: u64) -> io::Result<()> {
-        self.file.set_len(size)
-    }
-
     /// Waits until data and attributes are on the disk.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_all()

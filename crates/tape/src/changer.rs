@@ -139,11 +139,6 @@ impl Changer {
         }
     }
 
-    /// Locks the import/export elements, or unlocks them.
-    pub fn lock_portal(&mut self, locked: bool) -> Result<(), ChangerError> {
-        Ok(self.device.order(&Cdb::prevent_removal(locked))?)
-    }
-
     pub(crate) fn wait(&mut self, duration: Duration) {
         self.device.wait(duration);
     }

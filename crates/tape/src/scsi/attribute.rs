@@ -12,7 +12,6 @@ pub mod attribute_id {
     pub const MAXIMUM_CAPACITY: u16 = 0x0001;
     pub const LOAD_COUNT: u16 = 0x0003;
     pub const MEDIUM_MANUFACTURER: u16 = 0x0400;
-    pub const MEDIUM_SERIAL_NUMBER: u16 = 0x0401;
     /// 8 bytes of text, as are the manufacturer and the application's version.
     pub const APPLICATION_VENDOR: u16 = 0x0800;
     /// 32 bytes of text.

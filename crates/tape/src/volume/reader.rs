@@ -71,11 +71,6 @@ impl<M: Medium> VolumeReader<M> {
         &self.label
     }
 
-    /// The medium, wherever it stands.
-    pub fn into_medium(self) -> M {
-        self.medium
-    }
-
     pub(crate) fn into_parts(self) -> (M, Label) {
         (self.medium, self.label)
     }

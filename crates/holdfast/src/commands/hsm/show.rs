@@ -73,7 +73,7 @@ fn root_only() -> Result<(), CommandError> {
 
 fn show_listed(listed: &Listed, context: &mut Context) {
     let size = listed.found.stat.size;
-    let state = ::hsm::shown_state(listed.state);
+    let state = listed.state.letter().to_owned();
     let resident = listed.found.allocated_bytes.min(size);
     if context.output.is_json() {
         let path = JsonPath(&listed.path);
