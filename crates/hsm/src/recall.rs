@@ -37,6 +37,7 @@ const SEEKERS: [&str; 11] = [
     "cp", "tar", "rsync", "star", "bsdtar", "qemu-img", "losetup", "mount", "install", "mv",
     "holdfast",
 ];
+const CANCELLED: &str = "it was cancelled";
 /// What is read on beyond what was asked for, at most, while a file is read in order.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 /// What the kernel fills before it adds to the end of a file.
@@ -511,7 +512,7 @@ impl Recaller {
         let wanted = book.wanted.get_mut(&id)?;
         if wanted.is_cancelled {
             let wanted = book.wanted.remove(&id)?;
-            self.refuse(wanted, Errno::AGAIN, "it was cancelled");
+            self.refuse(wanted, Errno::AGAIN, CANCELLED);
             return None;
         }
         let (served, waiting): (Vec<_>, Vec<_>) = std::mem::take(&mut wanted.waiters)
@@ -595,6 +596,9 @@ impl Recaller {
 
     fn fail(&self, id: FileId, error: &FillError) {
         let Some(wanted) = self.book().wanted.remove(&id) else { return };
+        if wanted.is_cancelled {
+            return self.refuse(wanted, Errno::AGAIN, CANCELLED);
+        }
         let path = model::escaped(&wanted.path);
         tracing::error!(path, error.reason, "a recall has failed");
         self.refuse(wanted, error.errno, &error.reason);
@@ -626,7 +630,7 @@ impl Recaller {
         book.queue.retain(|queued| *queued != id);
         let wanted = book.wanted.remove(&id).expect("just found");
         drop(book);
-        self.refuse(wanted, Errno::AGAIN, "it was cancelled");
+        self.refuse(wanted, Errno::AGAIN, CANCELLED);
         true
     }
 

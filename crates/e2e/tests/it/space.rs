@@ -566,6 +566,40 @@ fn a_storm_is_refused_and_requests_go_on() {
 }
 
 #[test]
+fn who_waits_is_shown_counted_and_let_go_of() {
+    for budget in ["--user-recalls", "--program-recalls"] {
+        let Some(mut space) = Space::new(KINDS[0], &[budget, "1"]) else { return };
+        let (one, two) = (noise(53, MIB), noise(54, MIB));
+        let (path, other) = (space.stub("one", &one), space.stub("two", &two));
+        space.scene.server.kill9();
+        let reader = std::thread::spawn({
+            let path = path.clone();
+            move || fs::read(path)
+        });
+        space.wait_for("a request", || !space.try_status().json_lines().is_empty());
+        let file = path.to_str().unwrap();
+        let request = space.node().spawn(&["hsm", "recall", "--json", file]);
+        let is_both = || space.try_status().json_lines().iter().any(|row| row["waiters"] == 2);
+        space.wait_for("both", is_both);
+        let refused = fs::read(&other).expect_err("one waits already");
+        assert_eq!(refused.raw_os_error(), Some(libc::EAGAIN), "{budget}: {refused}");
+        let rows = space.try_status().expect(&[0]).json_lines();
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!(rows[0]["path"], file);
+        assert_eq!(rows[0]["pid"], std::process::id());
+        let number = rows[0]["number"].to_string();
+        space.node().run(&["hsm", "cancel", &number]).expect(&[0]);
+        let cancelled = reader.join().unwrap().expect_err("it was cancelled");
+        assert_eq!(cancelled.raw_os_error(), Some(libc::EAGAIN), "{budget}: {cancelled}");
+        let row = &request.wait().json_lines()[0];
+        assert!(row["error"].as_str().unwrap().contains("cancelled"), "{budget}: {row}");
+        space.scene.server.restart();
+        assert!(fs::read(&path).unwrap() == one);
+        assert!(fs::read(&other).unwrap() == two);
+    }
+}
+
+#[test]
 fn many_readers_of_many_small_stubs_all_get_their_content() {
     let Some(space) = Space::new(KINDS[0], &["--min-size", "1"]) else { return };
     let files = 1000_u64;
