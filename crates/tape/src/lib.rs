@@ -8,6 +8,7 @@
 //!       scsi      commands and answers as bytes; transport: SG_IO, iSCSI, or an emulator
 //!
 //! schedule  which volume is mounted where, and who is read next: pure, for any drives
+//!   operator  carries out what it decides, a thread a drive
 //!   order     the cheapest of several orders
 //!     timing    what moves and transfers take: generation, geometry
 //! ```
@@ -20,6 +21,7 @@ pub mod generation;
 pub mod geometry;
 pub mod library;
 pub mod medium;
+pub mod operator;
 pub mod order;
 mod queue;
 pub mod schedule;

@@ -282,6 +282,47 @@ impl Library {
         Ok((bay, Some(element.address)))
     }
 
+    /// Has a volume brought to the drive with this element address, which nobody may have. It is
+    /// still to be loaded, without the robot.
+    pub fn bring_to(&mut self, name: &VolumeName, drive: u16) -> Result<Mounted, LibraryError> {
+        self.refresh()?;
+        let bay = self.bays.iter().position(|bay| bay.address == drive);
+        let bay = bay.filter(|&bay| self.bays[bay].state == DriveState::Free);
+        let bay = bay.ok_or(LibraryError::NoDrive)?;
+        let element = self.find(name)?.clone();
+        let mut home = element.source;
+        if element.address != drive {
+            if element.kind == ElementKind::Drive {
+                self.empty_other(name, element.address)?;
+            }
+            self.empty(bay)?;
+            let from = self.find(name)?.address;
+            self.changer.move_medium(from, drive)?;
+            self.refresh()?;
+            home = Some(from);
+        }
+        let drive = self.bays[bay].drive.take().expect("a bay that is not lent");
+        let address = self.bays[bay].address;
+        self.bays[bay].state = DriveState::Lent(name.clone());
+        Ok(Mounted { drive, name: name.clone(), address, home, bay })
+    }
+
+    /// Puts away a volume that somebody has left in another drive than the one it is wanted in.
+    fn empty_other(&mut self, name: &VolumeName, drive: u16) -> Result<(), LibraryError> {
+        let is_free = |bay: &Bay| bay.address == drive && bay.state == DriveState::Free;
+        let bay = self.bays.iter().position(is_free);
+        let bay = bay.ok_or_else(|| LibraryError::InUse(name.clone()))?;
+        self.empty(bay)
+    }
+
+    /// Takes back a drive whose volume has been unloaded, and has the volume put away.
+    pub fn put_back(&mut self, mut mounted: Mounted) -> Result<(), LibraryError> {
+        self.note_alerts(&mut mounted);
+        let (address, home) = (mounted.address, mounted.home);
+        self.give_back(mounted, DriveState::Free);
+        self.put_away(address, home)
+    }
+
     /// Puts away what is in a drive and nobody uses: what a program that died has left there.
     fn empty_a_bay(&mut self) -> Result<usize, LibraryError> {
         let is_free = |bay: &Bay| bay.state == DriveState::Free;

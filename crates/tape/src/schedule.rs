@@ -44,8 +44,11 @@
 //! 9. **Budgets hold back storms**: an owner and a program may have so many opens waiting; with
 //!    `optimised_only` there are none at all. What is refused says why, and lists go on.
 //!
-//! Deliberately absent: writing to volumes, the changer's own queue, and the choice between tape
-//! and a copy on disk.
+//! 10. **Who writes borrows a drive.** A loan comes behind those who read, unless it has waited for
+//!     `turn_min`. The drive is wanted back at once when somebody waits for the volume that is
+//!     being written, and after `turn_min` when somebody waits for any.
+//!
+//! Deliberately absent: the changer's own queue, and the choice between tape and a copy on disk.
 
 mod dispatch;
 mod forecast;
@@ -152,6 +155,18 @@ pub enum Fault {
     Unavailable { volume: VolumeId, absence: Absence },
 }
 
+/// Somebody who wants to write a volume. Given by the caller, and never twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LoanId(pub u64);
+
+/// A loan that waits for its drive.
+#[derive(Clone, Copy, Debug)]
+struct Loan {
+    id: LoanId,
+    volume: VolumeId,
+    asked: Duration,
+}
+
 /// What the caller is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
@@ -163,6 +178,9 @@ pub enum Action {
     Dismount { drive: DriveId, volume: VolumeId },
     /// Tell those who wait that the object is there.
     Serve { request: RequestId, object: ObjectId, waiters: Vec<Waiter> },
+    /// Let the borrower have `drive`, with `volume` in it if it `is_mounted`, then report
+    /// `given_back`.
+    Lend { drive: DriveId, loan: LoanId, volume: VolumeId, is_mounted: bool },
     /// Tell those who wait that it will not come.
     Fail { object: ObjectId, waiters: Vec<Waiter>, fault: Fault },
 }
@@ -186,6 +204,11 @@ enum State {
         since: Duration,
     },
     Dismounting {
+        volume: VolumeId,
+        since: Duration,
+    },
+    /// A borrower has the drive, and mounts the volume himself.
+    Lent {
         volume: VolumeId,
         since: Duration,
     },
@@ -215,6 +238,7 @@ impl Drive {
             State::Mounting { volume, .. }
             | State::Idle { volume, .. }
             | State::Reading { volume, .. }
+            | State::Lent { volume, .. }
             | State::Dismounting { volume, .. } => Some(volume),
         }
     }
@@ -230,6 +254,8 @@ pub struct Schedule {
     /// Volumes whose own geometry is known.
     geometries: BTreeMap<VolumeId, Arc<Geometry>>,
     absent: BTreeMap<VolumeId, Absence>,
+    /// Oldest first.
+    loans: VecDeque<Loan>,
     observations: VecDeque<Observation>,
     actions: Vec<Action>,
     wake_at: Option<Duration>,
@@ -246,6 +272,7 @@ impl Schedule {
             geometry: Arc::new(geometry),
             geometries: BTreeMap::new(),
             absent: BTreeMap::new(),
+            loans: VecDeque::new(),
             observations: VecDeque::new(),
             actions: Vec::new(),
             wake_at: None,
@@ -307,6 +334,11 @@ impl Schedule {
                 Err(Refusal::Unavailable { volume, absence })
             }
         }
+    }
+
+    /// Whether something waits for the object, or it is being read.
+    pub fn has_request(&self, object: ObjectId) -> bool {
+        self.queue.of_object(object).is_some()
     }
 
     /// Says why `waiter` may not wait, if so.
@@ -416,6 +448,32 @@ impl Schedule {
             State::Broken { .. } => State::Broken { volume: None },
             _ => State::Empty,
         };
+    }
+
+    /// Somebody wants a drive to write `volume`.
+    pub fn borrow(&mut self, now: Duration, id: LoanId, volume: VolumeId) {
+        self.loans.push_back(Loan { id, volume, asked: now });
+    }
+
+    /// Takes back what was asked for with [`Self::borrow`]; says whether it still waited.
+    pub fn withdraw(&mut self, id: LoanId) -> bool {
+        let before = self.loans.len();
+        self.loans.retain(|loan| loan.id != id);
+        self.loans.len() < before
+    }
+
+    /// A borrower has done with `drive`. The volume is in it still and stands at `head`, or the
+    /// drive is empty.
+    pub fn given_back(&mut self, now: Duration, id: DriveId, head: Option<u64>) {
+        let drive = self.drive(id);
+        let State::Lent { volume, since } = drive.state else { return };
+        match head {
+            Some(head) => {
+                (drive.head, drive.mounted) = (head, since);
+                drive.state = State::Idle { volume, since: now };
+            }
+            None => drive.state = State::Empty,
+        }
     }
 
     /// A volume cannot be had. Who waits for it turns to other copies or is told.

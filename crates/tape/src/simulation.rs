@@ -203,6 +203,7 @@ impl Simulation {
                 let secs = self.timing.dismount_secs(along, self.geometry.part(bytes_read));
                 self.begin(drive, Task::Dismount, secs);
             }
+            Action::Lend { .. } => unreachable!("nobody borrows drives here"),
             Action::Serve { waiters, .. } => waiters.iter().for_each(|waiter| self.note(waiter.id)),
             Action::Fail { waiters, .. } => {
                 for waiter in waiters {

@@ -44,7 +44,20 @@ pub const PUBLISHED: LocateCost = LocateCost {
 /// [`PUBLISHED`] with a shorter step back, calibrated so that IBM's table of recalls comes out.
 pub const CALIBRATED: LocateCost = LocateCost { step_back: 7.7, ..PUBLISHED };
 
+/// What a disk reads on its own, about.
+const FILE_BYTES_PER_SEC: f64 = 1e9;
+
 impl LocateCost {
+    const NOTHING: Self = Self {
+        start: 0.0,
+        wrap_change: 0.0,
+        band_change: 0.0,
+        half_change: 0.0,
+        direction_change: 0.0,
+        step_back: 0.0,
+        per_lpos: 0.0,
+    };
+
     /// Returns the seconds from `source` to `target`.
     pub fn secs(&self, source: &Point, target: &Point) -> f64 {
         if source.address.abs_diff(target.address) < DATA_SET_BYTES {
@@ -132,6 +145,24 @@ impl Timing {
             rewind_full: 2.0 * f64::from(drive.rewind_average_secs),
             retension: drive.retension_secs.map(|secs| secs.map(f64::from)),
             skip_bytes_max: u64::MAX,
+        }
+    }
+
+    /// Files that stand for tapes: nothing winds and nothing is mounted.
+    pub fn files() -> Self {
+        let locate = LocateCost::NOTHING;
+        Self {
+            locate,
+            robot: 0.0,
+            load: 0.0,
+            label: 0.0,
+            session: 0.0,
+            request: 0.0,
+            bytes_per_sec: FILE_BYTES_PER_SEC,
+            unload: 0.0,
+            rewind_full: 0.0,
+            retension: None,
+            skip_bytes_max: 0,
         }
     }
 

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Action, DriveId, KINDS, Kind, RequestId, Schedule, State, VolumeId};
+use super::{Action, DriveId, KINDS, Kind, Loan, RequestId, Schedule, State, VolumeId};
 use crate::geometry::Point;
 use crate::order::{Course, Stop};
 use crate::queue::Lane;
@@ -23,6 +23,14 @@ pub(super) struct Wanted {
     is_old: bool,
     has_yielded: bool,
     waiters_per_sec: f64,
+}
+
+/// Whether a drive can be had for a volume.
+enum Vacancy {
+    Now(DriveId),
+    /// One is being emptied.
+    Soon,
+    None,
 }
 
 impl Schedule {
@@ -76,12 +84,16 @@ impl Schedule {
         let others = self.queue.lanes().filter(|(other, lane)| {
             may_come(lane.kind()) && self.is_mountable(*other) && self.is_old(now, *other)
         });
+        let borrowers = self
+            .loans
+            .iter()
+            .filter(|loan| self.is_mountable(loan.volume) && self.has_waited(now, loan));
         let is_coming = |drive: &&super::Drive| match drive.state {
             State::Empty | State::Dismounting { .. } => true,
             State::Idle { volume, .. } => self.queue.lane(volume).is_none(),
             _ => false,
         };
-        others.count() > self.drives.values().filter(is_coming).count()
+        others.count() + borrowers.count() > self.drives.values().filter(is_coming).count()
     }
 
     /// Whether the oldest request for `volume` is beyond the age limit.
@@ -181,30 +193,114 @@ impl Schedule {
         lane.fresh = 0;
     }
 
-    /// Gives free drives to volumes, and frees drives whose volumes nothing waits for (rules 4-6).
+    /// Gives free drives to volumes, and frees drives whose volumes nothing waits for (rules 4-6,
+    /// 10).
     fn fill(&mut self, now: Duration) {
+        self.lend_mounted(now);
         if !self.drives.values().any(|drive| self.is_spare(&drive.state)) {
             return;
         }
-        let mut working = self.working();
         let is_dismounting =
             |drive: &&super::Drive| matches!(drive.state, State::Dismounting { .. });
         let mut coming = self.drives.values().filter(is_dismounting).count();
+        let all = self.loans.iter().copied();
+        let (old, young): (Vec<Loan>, Vec<Loan>) = all.partition(|loan| self.has_waited(now, loan));
+        if let Some(first) = young.first() {
+            self.wake(first.asked.saturating_add(self.config.turn_min));
+        }
+        if self.lend_all(now, &old, &mut coming) && self.mount_wanted(now, &mut coming) {
+            self.lend_all(now, &young, &mut coming);
+        }
+    }
+
+    /// Mounts what waits to be read; returns whether there may be drives left.
+    fn mount_wanted(&mut self, now: Duration, coming: &mut usize) -> bool {
+        let mut working = self.working();
         for wanted in self.wanted(now) {
             if working[wanted.kind] >= self.config.kind_drives_max[wanted.kind] {
                 continue;
             }
-            if let Some(drive) = self.empty_drive() {
-                self.mount(now, drive, wanted.volume);
-            } else if coming > 0 {
-                coming -= 1;
-            } else if let Some(drive) = self.longest_idle() {
-                self.dismount(now, drive);
-            } else {
-                return;
+            match self.vacancy(now, coming) {
+                Vacancy::Now(drive) => self.mount(now, drive, wanted.volume),
+                Vacancy::Soon => {}
+                Vacancy::None => return false,
             }
             working[wanted.kind] += 1;
         }
+        true
+    }
+
+    /// A drive that is empty or is being emptied and that nobody has counted on; else one begins to
+    /// be emptied, if nothing waits for its volume.
+    fn vacancy(&mut self, now: Duration, coming: &mut usize) -> Vacancy {
+        if let Some(drive) = self.empty_drive() {
+            return Vacancy::Now(drive);
+        }
+        if *coming > 0 {
+            *coming -= 1;
+            return Vacancy::Soon;
+        }
+        match self.longest_idle() {
+            Some(drive) => {
+                self.dismount(now, drive);
+                Vacancy::Soon
+            }
+            None => Vacancy::None,
+        }
+    }
+
+    fn has_waited(&self, now: Duration, loan: &Loan) -> bool {
+        now.saturating_sub(loan.asked) >= self.config.turn_min
+    }
+
+    /// Lends drives whose volume somebody wants to write and nobody to read.
+    fn lend_mounted(&mut self, now: Duration) {
+        for loan in Vec::from_iter(self.loans.iter().copied()) {
+            let holder = self.drives.iter().find(|(_, drive)| {
+                matches!(drive.state, State::Idle { volume, .. } if volume == loan.volume)
+            });
+            let holder = holder.map(|(id, _)| *id);
+            if let Some(drive) = holder.filter(|_| self.queue.lane(loan.volume).is_none()) {
+                self.lend(now, drive, loan, true);
+            }
+        }
+    }
+
+    /// Lends drives for volumes that are in none; returns whether there may be drives left.
+    fn lend_all(&mut self, now: Duration, loans: &[Loan], coming: &mut usize) -> bool {
+        for loan in loans {
+            let is_left = self.loans.iter().any(|left| left.id == loan.id);
+            if !(is_left && self.is_mountable(loan.volume)) {
+                continue;
+            }
+            match self.vacancy(now, coming) {
+                Vacancy::Now(drive) => self.lend(now, drive, *loan, false),
+                Vacancy::Soon => {}
+                Vacancy::None => return false,
+            }
+        }
+        true
+    }
+
+    fn lend(&mut self, now: Duration, drive: DriveId, loan: Loan, is_mounted: bool) {
+        let Loan { id, volume, .. } = loan;
+        self.loans.retain(|other| other.id != id);
+        self.drive(drive).state = State::Lent { volume, since: now };
+        self.actions.push(Action::Lend { drive, loan: id, volume, is_mounted });
+    }
+
+    /// Whether the borrower of `drive` is to give it back soon (rule 10).
+    pub fn is_wanted_back(&mut self, now: Duration, drive: DriveId) -> bool {
+        let State::Lent { volume, since } = self.drives[&drive].state else { return false };
+        if self.queue.lane(volume).is_some() {
+            return true;
+        }
+        let has_had_its_turn = now.saturating_sub(since) >= self.config.turn_min;
+        let is_spare = |drive: &super::Drive| self.is_spare(&drive.state);
+        has_had_its_turn
+            && !self.drives.values().any(is_spare)
+            && (self.queue.lanes().any(|(volume, _)| self.is_mountable(volume))
+                || self.loans.iter().any(|loan| self.is_mountable(loan.volume)))
     }
 
     fn is_spare(&self, state: &State) -> bool {
@@ -221,7 +317,13 @@ impl Schedule {
         for drive in self.drives.values() {
             let waiting = drive.volume().and_then(|volume| self.queue.lane(volume));
             let kind = match (drive.state, waiting) {
-                (State::Broken { .. } | State::Dismounting { .. } | State::Empty, _) => continue,
+                (
+                    State::Broken { .. }
+                    | State::Dismounting { .. }
+                    | State::Lent { .. }
+                    | State::Empty,
+                    _,
+                ) => continue,
                 (_, Some(lane)) => lane.kind(),
                 (State::Reading { request, .. }, None) => self.queue.request(request).kind(),
                 (_, None) => continue,

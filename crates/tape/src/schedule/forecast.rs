@@ -66,6 +66,7 @@ impl Schedule {
             State::Empty | State::Dismounting { .. } | State::Broken { .. } => ready,
             State::Mounting { volume, .. }
             | State::Idle { volume, .. }
+            | State::Lent { volume, .. }
             | State::Reading { volume, .. } => {
                 if self.queue.lane(volume).is_some() {
                     self.plan(volume, head);
@@ -113,6 +114,8 @@ impl Schedule {
         let (since, secs) = match drive.state {
             State::Empty | State::Idle { .. } => return Some(now),
             State::Broken { .. } => return None,
+            // A borrower gives it back sooner where somebody waits for his volume.
+            State::Lent { since, .. } => (since, self.config.turn_min.as_secs_f64()),
             State::Mounting { since, .. } => (since, self.config.timing.mount_secs()),
             State::Reading { since, .. } | State::Dismounting { since, .. } => {
                 (since, drive.estimate.0 + drive.estimate.1)

@@ -59,6 +59,10 @@ fn shown(actions: &[Action]) -> Vec<String> {
         Action::Mount { drive, volume } => format!("mount {} {}", drive.0, volume.0),
         Action::Read { drive, stop, .. } => format!("read {} {}", drive.0, stop.at / GB),
         Action::Dismount { drive, volume } => format!("dismount {} {}", drive.0, volume.0),
+        Action::Lend { drive, loan, volume, is_mounted } => {
+            let how = if *is_mounted { "as it is" } else { "empty" };
+            format!("lend {} {} for {} {how}", drive.0, volume.0, loan.0)
+        }
         Action::Serve { waiters, .. } => {
             let ids: Vec<String> = waiters.iter().map(|waiter| waiter.id.0.to_string()).collect();
             format!("serve {}", ids.join(" "))
@@ -104,6 +108,57 @@ fn an_object_is_read_once_for_all_who_wait() {
     assert!(schedule.cancel(WaiterId(1)) && !schedule.cancel(WaiterId(1)));
     schedule.finished(secs(50), FIRST);
     check(&mut schedule, 50, &["serve 2 3"]);
+}
+
+#[test]
+fn a_borrower_comes_behind_readers_and_keeps_what_he_leaves_mounted() {
+    let mut schedule = schedule(config(1), 1);
+    schedule.borrow(secs(0), LoanId(1), VolumeId(7));
+    schedule.request(secs(0), open(1, 5, GB)).unwrap();
+    check(&mut schedule, 0, &["mount 0 5"]);
+    schedule.mounted(secs(43), FIRST);
+    check(&mut schedule, 43, &["read 0 1"]);
+    schedule.finished(secs(50), FIRST);
+    check(&mut schedule, 50, &["serve 1", "dismount 0 5"]);
+    schedule.dismounted(FIRST);
+    check(&mut schedule, 100, &["lend 0 7 for 1 empty"]);
+    schedule.given_back(secs(200), FIRST, Some(GB));
+    check(&mut schedule, 200, &[]);
+    schedule.borrow(secs(210), LoanId(2), VolumeId(7));
+    check(&mut schedule, 210, &["lend 0 7 for 2 as it is"]);
+    schedule.given_back(secs(220), FIRST, None);
+    check(&mut schedule, 220, &[]);
+}
+
+#[test]
+fn a_drive_is_wanted_back_for_its_volume_at_once_and_for_others_after_a_turn() {
+    let mut schedule = schedule(config(1), 1);
+    schedule.borrow(secs(0), LoanId(1), VolumeId(7));
+    check(&mut schedule, 0, &["lend 0 7 for 1 empty"]);
+    assert!(!schedule.is_wanted_back(secs(599), FIRST));
+    schedule.request(secs(10), open(1, 5, GB)).unwrap();
+    assert!(!schedule.is_wanted_back(secs(599), FIRST));
+    assert!(schedule.is_wanted_back(secs(600), FIRST));
+    schedule.request(secs(20), open(2, 7, GB)).unwrap();
+    assert!(schedule.is_wanted_back(secs(20), FIRST));
+    schedule.given_back(secs(30), FIRST, Some(GB));
+    check(&mut schedule, 30, &["read 0 1"]);
+}
+
+#[test]
+fn a_borrower_who_has_waited_for_a_turn_goes_first() {
+    let mut schedule = schedule(config(1), 1);
+    schedule.request(secs(0), open(1, 5, GB)).unwrap();
+    check(&mut schedule, 0, &["mount 0 5"]);
+    schedule.borrow(secs(1), LoanId(1), VolumeId(7));
+    schedule.mounted(secs(43), FIRST);
+    check(&mut schedule, 43, &["read 0 1"]);
+    schedule.request(secs(44), open(2, 5, 2 * GB)).unwrap();
+    schedule.finished(secs(650), FIRST);
+    check(&mut schedule, 650, &["serve 1", "dismount 0 5"]);
+    schedule.dismounted(FIRST);
+    check(&mut schedule, 700, &["lend 0 7 for 1 empty"]);
+    assert!(!schedule.withdraw(LoanId(1)), "it is lent already");
 }
 
 #[test]

@@ -67,6 +67,12 @@ impl<M: Medium> VolumeReader<M> {
         Ok(Self { medium, label, buffer, payload_bytes: 0 })
     }
 
+    /// Goes on with a volume whose label has been read since it was mounted.
+    pub fn resume(medium: M, label: Label) -> Self {
+        let buffer = vec![0; label.block_bytes as usize];
+        Self { medium, label, buffer, payload_bytes: 0 }
+    }
+
     pub fn label(&self) -> &Label {
         &self.label
     }

@@ -4,6 +4,7 @@ mod answers;
 mod drive;
 mod istgt;
 mod library;
+mod operator;
 mod scenario;
 mod server;
 mod tgt;

@@ -1,0 +1,308 @@
+//! The operator at work: with the emulator's drives, and with files.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+
+use format::volume::{ObjectId as StoredId, Part, VolumeId as LabelId, VolumeName};
+use sim::{Cartridge, Constants, DriveModel, Layout, Trouble};
+use tape::file_volume::FileVolumes;
+use tape::generation::MEDIUM_LTO8;
+use tape::geometry::Geometry;
+use tape::library::Library;
+use tape::operator::{Event, Known, LoanError, Operator, Outcome, ShownDrive, Stock, Wanted};
+use tape::schedule::{
+    Absence, Config, Kind, ObjectId, OwnerId, ProgramId, Schedule, VolumeId, WaiterId,
+};
+use tape::timing::Timing;
+use tape::transport::ScsiTransport;
+use tape::volume::{self, Overwrite, VolumeWriter, WriterOptions};
+
+use crate::library::labelling;
+use crate::scenario::{content, put};
+
+const BARCODES: [&str; 3] = ["A00001L8", "A00002L8", "A00003L8"];
+const OBJECT_BYTES: usize = 700_000;
+
+/// An operator with three labelled volumes; two drives.
+struct Yard {
+    operator: Operator,
+    volumes: Vec<Known>,
+    events: Arc<Mutex<Vec<Event>>>,
+    sim: Option<sim::Library>,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Yard {
+    fn emulated() -> Self {
+        let drives = ["DRV00001", "DRV00002"].map(DriveModel::new).to_vec();
+        let layout = Layout { slot_count: 5, import_export_count: 1, drives };
+        let cartridge = |barcode: &&str| Cartridge::blank(barcode, 16 << 20, 1 << 20);
+        let cartridges = BARCODES.iter().map(cartridge).collect();
+        let sim = sim::Library::new(layout, cartridges, Box::new(Constants));
+        let drives: Vec<Box<dyn ScsiTransport>> =
+            vec![Box::new(sim.drive(0)), Box::new(sim.drive(1))];
+        let library = Library::open(Box::new(sim.changer()), drives).expect("it answers");
+        Self::over(Stock::Library(Box::new(library)), Some(sim), None)
+    }
+
+    fn files() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let volumes = FileVolumes::open(folder.path(), 16 << 20).expect("it is free");
+        for name in BARCODES {
+            let name = VolumeName::new(name).expect("a name");
+            let label = labelling(Overwrite::Nothing).label(&name, 512 << 10);
+            volumes.label(&label, Overwrite::Nothing).expect("it is new");
+        }
+        Self::over(Stock::Folder { volumes, drives: 2 }, None, Some(folder))
+    }
+
+    fn over(stock: Stock, sim: Option<sim::Library>, folder: Option<tempfile::TempDir>) -> Self {
+        let config = Config::new(Timing::files(), 2);
+        let schedule = Schedule::new(config, Geometry::even(MEDIUM_LTO8));
+        let events: Arc<Mutex<Vec<Event>>> = Arc::default();
+        let heard = Arc::clone(&events);
+        let listener = Box::new(move |event| heard.lock().expect("whole").push(event));
+        let operator = Operator::start(schedule, stock, listener).expect("threads");
+        let mut yard = Self { operator, volumes: Vec::new(), events, sim, _folder: folder };
+        for (id, name) in (1..).zip(BARCODES) {
+            let known = yard.labelled(id, name);
+            yard.volumes.push(known);
+        }
+        yard
+    }
+
+    /// Labels a tape; of a file reads the label.
+    fn labelled(&self, id: u64, name: &str) -> Known {
+        let name = VolumeName::new(name).expect("a name");
+        let blank = Known { id: VolumeId(id), name, label: None, block_bytes: 512 << 10 };
+        let mut lent = self.operator.borrow(&blank).expect("a drive is free");
+        let label = match volume::read_label(lent.medium()) {
+            Ok(label) => label,
+            Err(_) => {
+                let label = labelling(Overwrite::Nothing).label(&blank.name, 512 << 10);
+                let labelled = volume::label(lent.medium(), &label, Overwrite::Nothing);
+                labelled.expect("it is blank");
+                label
+            }
+        };
+        Known { label: Some(label.volume), block_bytes: label.block_bytes, ..blank }
+    }
+
+    /// Writes objects of these numbers to the volume.
+    fn write(&self, volume: usize, numbers: &[u8]) -> Vec<Part> {
+        let known = &self.volumes[volume];
+        let mut lent = self.operator.borrow(known).expect("a drive is free");
+        let expected = known.label.expect("it is labelled");
+        let options = WriterOptions::default();
+        let writer = VolumeWriter::open(lent.medium(), expected, options);
+        let mut writer = writer.expect("it is ours");
+        for number in numbers {
+            let _going = put(&mut writer, *number, OBJECT_BYTES);
+        }
+        writer.close().expect("room").0.parts
+    }
+
+    fn ask(&self, number: u8, copies: &[(usize, Part)]) -> (WaiterId, Wait) {
+        let bytes: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let sink = Arc::clone(&bytes);
+        let wanted = Wanted {
+            object: ObjectId(number.into()),
+            copies: copies.iter().map(|(at, part)| (self.volumes[*at].clone(), *part)).collect(),
+            deliver: Arc::new(move |_| {
+                sink.lock().expect("whole").clear();
+                Ok(Box::new(Sink(Arc::clone(&sink))))
+            }),
+            kind: Kind::List,
+            owner: OwnerId(0),
+            program: ProgramId(0),
+        };
+        let (told, answer) = channel();
+        let waiter = self.operator.ask(wanted, told).expect("it may wait");
+        (waiter, Wait { number, bytes, answer })
+    }
+
+    fn events(&self) -> Vec<Event> {
+        self.events.lock().expect("whole").clone()
+    }
+
+    fn trouble(&self, trouble: Trouble) {
+        self.sim.as_ref().expect("an emulator").trouble(trouble);
+    }
+}
+
+struct Wait {
+    number: u8,
+    bytes: Arc<Mutex<Vec<u8>>>,
+    answer: Receiver<Outcome>,
+}
+
+impl Wait {
+    #[track_caller]
+    fn expect_content(self) {
+        let outcome = self.answer.recv().expect("an answer");
+        assert_eq!(outcome.result, Ok(()));
+        let found = self.bytes.lock().expect("whole");
+        assert!(*found == content(self.number, OBJECT_BYTES), "object {}", self.number);
+    }
+
+    #[track_caller]
+    fn expect_failure(self, words: &str) {
+        let reason = self.answer.recv().expect("an answer").result.expect_err("it is gone");
+        assert!(reason.contains(words), "{reason}");
+    }
+}
+
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("whole").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn object_of(part: &Part) -> u8 {
+    let StoredId(bytes) = part.object;
+    bytes[0]
+}
+
+fn everything_written_is_read(yard: &Yard) {
+    let first = yard.write(0, &[1, 2, 3]);
+    let second = yard.write(1, &[4, 5]);
+    let third = yard.write(0, &[6]);
+    let on = |volume: usize, parts: &[Part]| -> Vec<Wait> {
+        let ask = |part: &Part| yard.ask(object_of(part), &[(volume, *part)]).1;
+        parts.iter().rev().map(ask).collect()
+    };
+    let waits = [on(0, &first), on(1, &second), on(0, &third)].concat_all();
+    waits.into_iter().for_each(Wait::expect_content);
+    assert_eq!(yard.events(), []);
+}
+
+trait ConcatAll {
+    fn concat_all(self) -> Vec<Wait>;
+}
+
+impl<const COUNT: usize> ConcatAll for [Vec<Wait>; COUNT] {
+    fn concat_all(self) -> Vec<Wait> {
+        self.into_iter().flatten().collect()
+    }
+}
+
+#[test]
+fn tapes_are_written_and_read() {
+    everything_written_is_read(&Yard::emulated());
+}
+
+#[test]
+fn files_are_written_and_read() {
+    everything_written_is_read(&Yard::files());
+}
+
+#[test]
+fn a_copy_serves_where_the_first_is_damaged_or_away() {
+    let yard = Yard::emulated();
+    let first = yard.write(0, &[1, 2])[0];
+    let second = yard.write(1, &[9, 1])[1];
+    let block = first.position;
+    yard.trouble(Trouble::BadBlock { barcode: BARCODES[0].to_owned(), block });
+    yard.ask(1, &[(0, first), (1, second)]).1.expect_content();
+    yard.ask(1, &[(0, first)]).1.expect_failure("damaged");
+    let blamed = yard.events().into_iter().filter_map(|event| match event {
+        Event::Damaged { volume, .. } => Some(volume),
+        _ => None,
+    });
+    assert_eq!(Vec::from_iter(blamed), [yard.volumes[0].id; 2]);
+    yard.operator.volume_absent(yard.volumes[1].id, Absence::Offsite);
+    let refused = yard.operator.ask(
+        Wanted {
+            object: ObjectId(77),
+            copies: vec![(yard.volumes[1].clone(), second)],
+            deliver: Arc::new(|_| Err(io::ErrorKind::Other.into())),
+            kind: Kind::Open,
+            owner: OwnerId(0),
+            program: ProgramId(0),
+        },
+        channel().0,
+    );
+    assert!(refused.is_err());
+    yard.operator.volume_present(yard.volumes[1].id);
+    yard.ask(1, &[(1, second)]).1.expect_content();
+}
+
+#[test]
+fn another_drive_takes_over_from_one_that_dies() {
+    let yard = Yard::emulated();
+    let first = yard.write(0, &[1, 2]);
+    let second = yard.write(1, &[3, 1]);
+    let holder = yard.operator.drives();
+    let holds = |drive: &ShownDrive| drive.volume.as_ref() == Some(&yard.volumes[0].name);
+    let drive = holder.iter().position(holds).expect("it stays mounted");
+    yard.trouble(Trouble::DriveDies { drive });
+    let copied = yard.ask(1, &[(0, first[0]), (1, second[1])]).1;
+    let single = yard.ask(2, &[(0, first[1])]).1;
+    copied.expect_content();
+    single.expect_content();
+    let died = |event: &Event| matches!(event, Event::DriveFailed { .. });
+    assert_eq!(yard.events().iter().filter(|event| died(event)).count(), 1);
+    let broken = yard.operator.drives();
+    let broken: Vec<_> = broken.iter().map(|drive| drive.problem.is_some()).collect();
+    assert_eq!(broken.iter().position(|broken| *broken), Some(drive));
+    assert_eq!(broken.iter().filter(|broken| **broken).count(), 1);
+}
+
+#[test]
+fn without_a_drive_everybody_is_told() {
+    let yard = Yard::emulated();
+    let part = yard.write(0, &[1])[0];
+    yard.trouble(Trouble::DriveDies { drive: 0 });
+    yard.trouble(Trouble::DriveDies { drive: 1 });
+    yard.ask(1, &[(0, part)]).1.expect_failure("no drive works");
+    yard.ask(1, &[(0, part)]).1.expect_failure("no drive works");
+    let refused = yard.operator.borrow(&yard.volumes[1]);
+    assert!(matches!(refused, Err(LoanError::Drives(_))), "{:?}", refused.err());
+}
+
+#[test]
+fn a_volume_that_is_gone_or_another_is_said() {
+    let yard = Yard::files();
+    let part = yard.write(0, &[1])[0];
+    let gone = VolumeName::new("GONE01").expect("a name");
+    let gone = Known { id: VolumeId(99), name: gone, ..yard.volumes[0].clone() };
+    let other = Known { label: Some(LabelId([9; 16])), ..yard.volumes[1].clone() };
+    let refused = yard.operator.borrow(&other).err().map(|error| error.to_string());
+    assert!(refused.expect("it is another").contains(BARCODES[1]));
+    let refused = yard.operator.borrow(&gone).err().map(|error| error.to_string());
+    assert!(refused.expect("it is gone").contains("GONE01"));
+    yard.ask(1, &[(0, part)]).1.expect_content();
+}
+
+#[test]
+fn who_writes_gives_way_to_who_reads_the_volume() {
+    let yard = Yard::files();
+    let part = yard.write(0, &[1])[0];
+    let lent = yard.operator.borrow(&yard.volumes[0]).expect("it is free");
+    assert!(!lent.is_wanted_back());
+    let (_, wait) = yard.ask(1, &[(0, part)]);
+    assert!(lent.is_wanted_back());
+    assert!(wait.answer.try_recv().is_err());
+    drop(lent);
+    wait.expect_content();
+}
+
+#[test]
+fn who_has_cancelled_is_not_told() {
+    let yard = Yard::files();
+    let part = yard.write(0, &[1])[0];
+    let lent = yard.operator.borrow(&yard.volumes[0]).expect("it is free");
+    let (waiter, wait) = yard.ask(1, &[(0, part)]);
+    assert!(yard.operator.cancel(waiter));
+    drop(lent);
+    assert!(wait.answer.recv().is_err());
+    yard.ask(1, &[(0, part)]).1.expect_content();
+}
