@@ -8,7 +8,7 @@
 //! Invariants:
 //! 1. A batch of writes is visible to readers, and durable, as a whole or not at all.
 //! 2. A page row and its digest row are written by the same batch.
-//! 3. Numbers of nodes, filespaces and packs are never given twice.
+//! 3. Numbers of nodes, filespaces, packs, pools and volumes are never given twice.
 
 pub mod change;
 pub mod index;
@@ -16,10 +16,13 @@ mod rows;
 pub mod sqlite;
 
 pub use rows::{
-    ArchiveChange, ArchiveRow, Certificate, Day, DeletionRow, EventRow, ExpiryState, Filespace,
-    Node, NodeChange, OptionSet, PackRow, PackState, PageDigest, PageKey, PageRow, PageSpan,
-    PoolRow, SessionRow, TokenRow, VersionKey, VersionRow, Write,
+    ArchiveChange, ArchiveRow, Certificate, Collocation, Day, DeletionRow, EventRow, ExpiryState,
+    Filespace, LibraryRow, Node, NodeChange, OptionSet, PackRow, PackState, PageDigest, PageKey,
+    PageRow, PageSpan, PartRow, PoolRow, SessionRow, StoredPack, TokenRow, VersionKey, VersionRow,
+    VolumeAccess, VolumeRow, VolumeState, Write,
 };
+
+use std::collections::BTreeMap;
 
 use model::{
     ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, PoolId, ServerTime,
@@ -183,8 +186,41 @@ pub trait Catalog: Send + Sync {
     /// Puts the row in the place of the one with its number. Fails with `NotFound`.
     fn change_pool(&self, pool: &PoolRow) -> Result<(), CatalogError>;
 
-    /// Forgets a pool; none may have it as its next. Fails with `NotFound`.
+    /// Forgets a pool and where its packs lie on volumes; none may have it as its next. The volumes
+    /// stay as they are. Fails with `NotFound`.
     fn remove_pool(&self, pool: PoolId) -> Result<(), CatalogError>;
+
+    /// All libraries, by name.
+    fn libraries(&self) -> Result<Vec<LibraryRow>, CatalogError>;
+
+    /// Makes or replaces a library; it stays spelled as it was when it was made.
+    fn put_library(&self, library: &LibraryRow) -> Result<(), CatalogError>;
+
+    /// Forgets a library; no volume may be in it. Fails with `NotFound`.
+    fn remove_library(&self, name: &str) -> Result<(), CatalogError>;
+
+    /// All volumes, by library and name.
+    fn volumes(&self) -> Result<Vec<VolumeRow>, CatalogError>;
+
+    /// Makes a volume, whose number is given. Fails with `NotFound` for an unknown library and
+    /// `Exists` for a name that the library knows.
+    fn add_volume(&self, volume: &VolumeRow) -> Result<u64, CatalogError>;
+
+    /// Forgets a volume. Fails with `NotFound`, and with `Exists` while parts of packs lie on it.
+    fn remove_volume(&self, volume: u64) -> Result<(), CatalogError>;
+
+    /// The packs that the pool has on volumes, by number.
+    fn stored_packs(&self, pool: PoolId) -> Result<Vec<StoredPack>, CatalogError>;
+
+    /// Where the pool has the pack, in order of offset.
+    fn parts(&self, pool: PoolId, pack: PackNumber) -> Result<Vec<PartRow>, CatalogError>;
+
+    /// The parts of packs on the volume, in order of position.
+    fn volume_parts(&self, volume: u64)
+    -> Result<Vec<(PoolId, PackNumber, PartRow)>, CatalogError>;
+
+    /// The bytes of all parts on each volume that has any.
+    fn volume_bytes(&self) -> Result<BTreeMap<u64, u64>, CatalogError>;
 
     /// Writes the catalogue, as it is at one moment, into the new file `path`, while writers go on.
     fn copy_to(&self, path: &std::path::Path) -> Result<(), CatalogError>;
@@ -290,6 +326,8 @@ pub trait Catalog: Send + Sync {
     fn sessions(&self, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError>;
 
     /// Performs `writes` in order as one batch. Batches of several callers may share one commit.
-    /// Fails with `NotFound` when one is for an unknown filespace, such as that of a removed node.
+    /// Fails with `NotFound` when one is for an unknown filespace, such as that of a removed node,
+    /// or for an unknown volume, library or pool, and with `Exists` for a volume's new name that
+    /// its library knows.
     fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError>;
 }

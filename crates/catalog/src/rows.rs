@@ -20,6 +20,8 @@ pub struct Node {
     pub deletes_backups: bool,
     /// ARCHDELETE: the same for archives.
     pub deletes_archives: bool,
+    /// Nodes of one group share volumes where a pool is collocated by group.
+    pub collocation_group: Option<String>,
 }
 
 /// What is to become of a node; `None` leaves it as it is.
@@ -30,6 +32,8 @@ pub struct NodeChange {
     pub option_set: Option<Option<String>>,
     pub deletes_backups: Option<bool>,
     pub deletes_archives: Option<bool>,
+    /// `Some(None)` takes it out of its group.
+    pub collocation_group: Option<Option<String>>,
 }
 
 /// Include and exclude statements that the server gives to nodes.
@@ -238,6 +242,20 @@ pub struct PackRow {
     pub domain: DomainId,
     pub state: PackState,
     pub bytes: u64,
+    /// The node that filled it, where it has data of one only. Where it is put as `None`, the
+    /// catalogue keeps the one that it knows.
+    pub node: Option<NodeId>,
+}
+
+/// Whose packs may share a volume of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Collocation {
+    /// Those of all nodes.
+    No,
+    /// Those of one group of nodes.
+    Group,
+    /// Those of one node.
+    Node,
 }
 
 /// A storage pool.
@@ -260,6 +278,107 @@ pub struct PoolRow {
     pub low_percent: u8,
     /// Packs stay so many days, unless it would run over.
     pub delay_days: u16,
+    pub collocation: Collocation,
+    /// A full volume is emptied when so much of what was written on it is dead.
+    pub reclaim_percent: u8,
+    /// An emptied volume is not written again for so many days.
+    pub reuse_delay_days: u16,
+}
+
+/// A library of volumes that the server uses: a changer with drives, or a folder of files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LibraryRow {
+    pub name: String,
+    pub changer: Option<String>,
+    pub drives: Vec<String>,
+    pub folder: Option<String>,
+    /// Of each volume in the folder.
+    pub capacity_bytes: Option<u64>,
+    /// Volumes that are mounted at once.
+    pub drives_max: u32,
+    /// An idle volume stays mounted so long.
+    pub retain_secs: u32,
+    /// Whether opens of migrated files are refused, while lists of them are not.
+    pub optimised_only: bool,
+}
+
+/// What a volume is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VolumeState {
+    /// For whoever needs a volume next.
+    Scratch,
+    Filling,
+    Full,
+    /// Its data is elsewhere or dead; it is scratch again after its pool's reuse delay.
+    Pending,
+}
+
+/// Whether a volume can be had.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VolumeAccess {
+    ReadWrite,
+    ReadOnly,
+    /// It is elsewhere.
+    Offsite,
+    /// It should be there and is not, or fails.
+    Unavailable,
+    /// It will never be read again.
+    Destroyed,
+}
+
+/// A volume of a library.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeRow {
+    /// 0 for a new one.
+    pub id: u64,
+    pub library: String,
+    pub name: String,
+    /// The identity that its label gives it.
+    pub label: [u8; 16],
+    /// The largest block on it.
+    pub block_bytes: u32,
+    /// The pool whose packs it holds.
+    pub pool: Option<PoolId>,
+    /// Whose packs it holds where its pool is collocated; else empty.
+    pub group: String,
+    pub state: VolumeState,
+    pub access: VolumeAccess,
+    /// Where it is, in words.
+    pub location: String,
+    /// What lies on it, live or dead.
+    pub written_bytes: u64,
+    /// How often it has failed.
+    pub errors: u32,
+    /// When its state last became another.
+    pub changed: ServerTime,
+}
+
+/// One part of a pack on a volume; a pack has several where a volume ended within it. See
+/// `format::volume::Part`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PartRow {
+    pub volume: u64,
+    pub object: [u8; 16],
+    /// Of the object on the volume, from 1.
+    pub object_sequence: u32,
+    /// Of the first block.
+    pub position: u64,
+    pub block_count: u64,
+    /// Of the first block in its object.
+    pub first_sequence: u64,
+    /// Of the first byte in its object.
+    pub offset: u64,
+    pub bytes: u64,
+    /// Whether the pack ends here.
+    pub is_last: bool,
+}
+
+/// A pack that a pool has on volumes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredPack {
+    pub pack: PackNumber,
+    pub bytes: u64,
+    pub stored: ServerTime,
 }
 
 /// A finished backup.
@@ -355,6 +474,19 @@ pub enum Write {
     RemovePack(PackNumber),
     /// Makes or replaces a pack's row.
     PutPack(PackRow),
+    /// Replaces the volume's row with its number.
+    PutVolume(VolumeRow),
+    /// Says where a pack lies, in place of all parts that the pool has of it.
+    PutParts {
+        pool: PoolId,
+        stored: StoredPack,
+        parts: Vec<PartRow>,
+    },
+    /// Forgets where a pool has a pack, if it has it.
+    RemoveParts {
+        pool: PoolId,
+        pack: PackNumber,
+    },
     /// Records a finished backup and, when it was complete, the filespace's date.
     AddSession(SessionRow),
 }
@@ -378,6 +510,9 @@ impl Write {
             Self::AddSession(session) => Some(session.filespace),
             Self::PutPack(_)
             | Self::RemovePack(_)
+            | Self::PutVolume(_)
+            | Self::PutParts { .. }
+            | Self::RemoveParts { .. }
             | Self::AddEvent(_)
             | Self::SetArchive { .. }
             | Self::EmptyTrash { .. } => None,

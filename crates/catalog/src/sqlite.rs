@@ -15,8 +15,10 @@ mod policy;
 mod pools;
 mod read;
 mod schema;
+mod tape;
 mod write;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -32,8 +34,8 @@ use ::policy::{PolicyDomain, PolicySet};
 
 use crate::{
     ArchiveRow, Catalog, CatalogError, Certificate, Day, DeletionRow, EventRow, ExpiryState,
-    Filespace, Node, NodeChange, OptionSet, PackRow, PageDigest, PageKey, PageRow, PageSpan,
-    PoolRow, SessionRow, TokenRow, VersionRow, Write,
+    Filespace, LibraryRow, Node, NodeChange, OptionSet, PackRow, PageDigest, PageKey, PageRow,
+    PageSpan, PartRow, PoolRow, SessionRow, StoredPack, TokenRow, VersionRow, VolumeRow, Write,
 };
 
 /// Pieces of work that share one commit at most.
@@ -246,6 +248,19 @@ fn database(error: rusqlite::Error) -> CatalogError {
     }
 }
 
+/// What stands for `value` in a column: its place among `all`, which every value has.
+fn code<T: PartialEq>(value: T, all: &[T]) -> Option<usize> {
+    all.iter().position(|other| *other == value)
+}
+
+/// The one of `all` that the column's number stands for.
+fn coded<T: Copy>(row: &rusqlite::Row<'_>, column: usize, all: &[T]) -> rusqlite::Result<T> {
+    let number: i64 = row.get(column)?;
+    let place = usize::try_from(number).ok();
+    let found = place.and_then(|place| all.get(place)).copied();
+    found.ok_or(rusqlite::Error::IntegralValueOutOfRange(column, number))
+}
+
 impl Catalog for Sqlite {
     fn add_node(
         &self,
@@ -413,6 +428,52 @@ impl Catalog for Sqlite {
 
     fn remove_pool(&self, pool: PoolId) -> Result<(), CatalogError> {
         self.write(move |connection| pools::remove(connection, pool))
+    }
+
+    fn libraries(&self) -> Result<Vec<LibraryRow>, CatalogError> {
+        self.read(tape::libraries)
+    }
+
+    fn put_library(&self, library: &LibraryRow) -> Result<(), CatalogError> {
+        let library = library.clone();
+        self.write(move |connection| tape::put_library(connection, &library))
+    }
+
+    fn remove_library(&self, name: &str) -> Result<(), CatalogError> {
+        let name = name.to_owned();
+        self.write(move |connection| tape::remove_library(connection, &name))
+    }
+
+    fn volumes(&self) -> Result<Vec<VolumeRow>, CatalogError> {
+        self.read(tape::volumes)
+    }
+
+    fn add_volume(&self, volume: &VolumeRow) -> Result<u64, CatalogError> {
+        let volume = volume.clone();
+        self.write(move |connection| tape::add_volume(connection, &volume))
+    }
+
+    fn remove_volume(&self, volume: u64) -> Result<(), CatalogError> {
+        self.write(move |connection| tape::remove_volume(connection, volume))
+    }
+
+    fn stored_packs(&self, pool: PoolId) -> Result<Vec<StoredPack>, CatalogError> {
+        self.read(|connection| tape::stored_packs(connection, pool))
+    }
+
+    fn parts(&self, pool: PoolId, pack: PackNumber) -> Result<Vec<PartRow>, CatalogError> {
+        self.read(|connection| tape::parts(connection, pool, pack))
+    }
+
+    fn volume_parts(
+        &self,
+        volume: u64,
+    ) -> Result<Vec<(PoolId, PackNumber, PartRow)>, CatalogError> {
+        self.read(|connection| tape::volume_parts(connection, volume))
+    }
+
+    fn volume_bytes(&self) -> Result<BTreeMap<u64, u64>, CatalogError> {
+        self.read(tape::volume_bytes)
     }
 
     fn copy_to(&self, path: &Path) -> Result<(), CatalogError> {

@@ -507,7 +507,8 @@ fn change_of(
     };
     let option_set = request.option_set.clone().map(|name| Some(name).filter(|n| !n.is_empty()));
     let proto::SetNodeRequest { deletes_backups, deletes_archives, .. } = *request;
-    Ok(NodeChange { domain, option_set, deletes_backups, deletes_archives })
+    let collocation_group = None;
+    Ok(NodeChange { domain, option_set, deletes_backups, deletes_archives, collocation_group })
 }
 
 fn parse(name: &str) -> Result<NodeName, Status> {

@@ -190,6 +190,7 @@ impl Core {
                 domain: table.domain,
                 state: PackState::Sealed,
                 bytes,
+                node: None,
             })
         };
         let recovered = opened.recovered.iter();
@@ -233,7 +234,7 @@ impl Core {
         writes.extend(news.iter().map(|news| {
             let state = if news.sealed { PackState::Sealed } else { PackState::Open };
             let pool::PackNews { pack, domain, bytes, .. } = *news;
-            Write::PutPack(PackRow { number: pack, domain, state, bytes })
+            Write::PutPack(PackRow { number: pack, domain, state, bytes, node: None })
         }));
         self.catalog.commit(writes).map_err(|error| {
             self.pools.give_back_news(news);

@@ -17,7 +17,7 @@ mod tend;
 
 use std::path::Path;
 
-use catalog::{Catalog, CatalogError, PoolRow};
+use catalog::{Catalog, CatalogError, Collocation, PoolRow};
 use model::PoolId;
 use pool::{Mark, PoolSpec, Role};
 use tonic::Status;
@@ -38,6 +38,7 @@ pub(crate) const FIRST: PoolId = PoolId(1);
 const FIRST_NAME: &str = "PRIMARY";
 const HIGH_PERCENT: u8 = 90;
 const LOW_PERCENT: u8 = 70;
+const RECLAIM_PERCENT: u8 = 60;
 
 fn failed(error: CatalogError) -> Status {
     refusal::catalog(&error)
@@ -104,6 +105,9 @@ pub(crate) fn first_row(config: &Config) -> PoolRow {
         high_percent: HIGH_PERCENT,
         low_percent: LOW_PERCENT,
         delay_days: 0,
+        collocation: Collocation::No,
+        reclaim_percent: RECLAIM_PERCENT,
+        reuse_delay_days: 0,
     }
 }
 

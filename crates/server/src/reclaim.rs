@@ -324,7 +324,7 @@ impl Round<'_> {
         let known: BTreeMap<PackNumber, PackRow> =
             rows.into_iter().map(|row| (row.number, row)).collect();
         let row = |pack: &PackNumber| {
-            let unknown = PackRow { number: *pack, domain: DOMAIN, state, bytes: 0 };
+            let unknown = PackRow { number: *pack, domain: DOMAIN, state, bytes: 0, node: None };
             let row = known.get(pack).cloned().unwrap_or(unknown);
             Write::PutPack(PackRow { state, ..row })
         };

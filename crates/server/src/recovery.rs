@@ -480,7 +480,8 @@ fn survey(folder: &Path, config: &Config, rebuilt: &mut Rebuilt) -> Result<(), R
             Ok((table, bytes)) => {
                 counts.insert(number, table.chunk_count());
                 rebuilt.chunks += u64::from(table.chunk_count());
-                let row = PackRow { number, domain: table.domain, state: PackState::Sealed, bytes };
+                let (domain, state) = (table.domain, PackState::Sealed);
+                let row = PackRow { number, domain, state, bytes, node: None };
                 writes.extend((!known.contains(&number)).then_some(Write::PutPack(row)));
             }
             Err(error) => rebuilt.damaged.push((number, refusal::chain(&error))),
@@ -491,7 +492,8 @@ fn survey(folder: &Path, config: &Config, rebuilt: &mut Rebuilt) -> Result<(), R
     rebuilt.missing = known.difference(&all).copied().collect();
     let last = all.last().map_or(0, |last| last.0).max(core.catalog.next_pack()?.0);
     let number = PackNumber(last + NUMBERS_LEFT_OUT);
-    let row = PackRow { number, domain: CATALOG_DOMAIN, state: PackState::Sealed, bytes: 0 };
+    let (domain, state) = (CATALOG_DOMAIN, PackState::Sealed);
+    let row = PackRow { number, domain, state, bytes: 0, node: None };
     writes.extend([Write::PutPack(row), Write::RemovePack(number)]);
     core.catalog.commit(writes)?;
     rebuilt.nodes = core.catalog.nodes()?.len() as u64;

@@ -8,7 +8,7 @@ use super::{CatalogError, database};
 use crate::{Certificate, Filespace, Node, NodeChange, TokenRow};
 
 const NODE: &str = "SELECT node.id, node.name, domain, domain.name, locked, registered,
-                      option_set, deletes_backups, deletes_archives
+                      option_set, deletes_backups, deletes_archives, collocation_group
                     FROM node JOIN domain ON domain.id = domain";
 
 /// Reads a node off a row of [`NODE`]; the name is parsed by the caller.
@@ -26,6 +26,7 @@ fn node_columns(row: &Row<'_>) -> rusqlite::Result<(Option<NodeName>, Node)> {
         option_set: row.get(6)?,
         deletes_backups: row.get(7)?,
         deletes_archives: row.get(8)?,
+        collocation_group: row.get(9)?,
     };
     Ok((parsed, node))
 }
@@ -111,7 +112,7 @@ pub(super) fn change_node(
     change: &NodeChange,
 ) -> Result<(), CatalogError> {
     find_node(connection, node)?;
-    let NodeChange { domain, option_set, deletes_backups, deletes_archives } = change;
+    let NodeChange { domain, option_set, deletes_backups, deletes_archives, .. } = change;
     let set = |column: &str, value: &dyn rusqlite::ToSql| {
         let update = format!("UPDATE node SET {column} = ? WHERE id = ?");
         execute(connection, &update, &[value, &node.0]).map(drop)
@@ -142,6 +143,9 @@ pub(super) fn change_node(
     }
     if let Some(deletes) = deletes_archives {
         set("deletes_archives", deletes)?;
+    }
+    if let Some(group) = &change.collocation_group {
+        set("collocation_group", group)?;
     }
     Ok(())
 }

@@ -4,12 +4,17 @@ use std::path::Path;
 
 use model::PoolId;
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, Row, params};
 
 use super::write::execute;
-use super::{CatalogError, PoolRow, database};
+use super::{CatalogError, PoolRow, code, coded, database};
+use crate::Collocation;
 
-const COLUMNS: &str = "id, name, url, is_copy, mark, next, capacity, high, low, delay";
+const COLUMNS: &str = "id, name, url, is_copy, mark, next, capacity, high, low, delay,
+                       collocation, reclaim, reuse_delay";
+
+/// In the order of their codes.
+const COLLOCATIONS: [Collocation; 3] = [Collocation::No, Collocation::Group, Collocation::Node];
 
 pub(super) fn all(connection: &Connection) -> Result<Vec<PoolRow>, CatalogError> {
     let select = format!("SELECT {COLUMNS} FROM pool ORDER BY id");
@@ -26,6 +31,9 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<PoolRow>, CatalogError>
             high_percent: row.get(7)?,
             low_percent: row.get(8)?,
             delay_days: row.get(9)?,
+            collocation: coded(row, 10, &COLLOCATIONS)?,
+            reclaim_percent: row.get(11)?,
+            reuse_delay_days: row.get(12)?,
         })
     };
     let rows = statement.query_map([], columns).map_err(database)?;
@@ -38,14 +46,28 @@ pub(super) fn add(connection: &Connection, pool: &PoolRow) -> Result<PoolId, Cat
     if statement.exists([&pool.name]).map_err(database)? {
         return Err(CatalogError::Exists { what: "a pool of this name" });
     }
-    let insert = "INSERT INTO pool(name, url, is_copy, mark, next, capacity, high, low, delay)
-                  VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let insert = "INSERT INTO pool(name, url, is_copy, mark, next, capacity, high, low, delay,
+                    collocation, reclaim, reuse_delay)
+                  VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     let PoolRow { name, url, is_copy, mark, capacity_bytes, .. } = pool;
     let PoolRow { high_percent, low_percent, delay_days, .. } = pool;
-    let next = pool.next.map(|next| next.0);
-    let values: [&dyn rusqlite::ToSql; 9] =
-        [name, url, is_copy, mark, &next, capacity_bytes, high_percent, low_percent, delay_days];
-    execute(connection, insert, &values)?;
+    let PoolRow { reclaim_percent, reuse_delay_days, .. } = pool;
+    let (next, collocation) = (pool.next.map(|next| next.0), code(pool.collocation, &COLLOCATIONS));
+    let values = params![
+        name,
+        url,
+        is_copy,
+        mark,
+        next,
+        capacity_bytes,
+        high_percent,
+        low_percent,
+        delay_days,
+        collocation,
+        reclaim_percent,
+        reuse_delay_days
+    ];
+    execute(connection, insert, values)?;
     let id = u32::try_from(connection.last_insert_rowid());
     id.map(PoolId)
         .map_err(|_| CatalogError::Damaged("the count of pools".to_owned()))
@@ -53,15 +75,32 @@ pub(super) fn add(connection: &Connection, pool: &PoolRow) -> Result<PoolId, Cat
 
 pub(super) fn change(connection: &Connection, pool: &PoolRow) -> Result<(), CatalogError> {
     let update = "UPDATE pool SET name = ?, url = ?, mark = ?, next = ?, capacity = ?, high = ?,
-                  low = ?, delay = ? WHERE id = ?";
-    let PoolRow { id, name, url, mark, capacity_bytes, high_percent, low_percent, .. } = pool;
-    let (next, delay) = (pool.next.map(|next| next.0), pool.delay_days);
-    let values: [&dyn rusqlite::ToSql; 9] =
-        [name, url, mark, &next, capacity_bytes, high_percent, low_percent, &delay, &id.0];
-    found(execute(connection, update, &values)?)
+                  low = ?, delay = ?, collocation = ?, reclaim = ?, reuse_delay = ? WHERE id = ?";
+    let PoolRow { id, name, url, mark, capacity_bytes, .. } = pool;
+    let PoolRow { high_percent, low_percent, delay_days, .. } = pool;
+    let PoolRow { reclaim_percent, reuse_delay_days, .. } = pool;
+    let (next, collocation) = (pool.next.map(|next| next.0), code(pool.collocation, &COLLOCATIONS));
+    let values = params![
+        name,
+        url,
+        mark,
+        next,
+        capacity_bytes,
+        high_percent,
+        low_percent,
+        delay_days,
+        collocation,
+        reclaim_percent,
+        reuse_delay_days,
+        id.0
+    ];
+    found(execute(connection, update, values)?)
 }
 
 pub(super) fn remove(connection: &Connection, pool: PoolId) -> Result<(), CatalogError> {
+    for table in ["part", "stored"] {
+        execute(connection, &format!("DELETE FROM {table} WHERE pool = ?"), &[&pool.0])?;
+    }
     found(execute(connection, "DELETE FROM pool WHERE id = ?", &[&pool.0])?)
 }
 

@@ -203,7 +203,7 @@ pub(super) fn count_objects(
 }
 
 pub(super) fn packs(connection: &Connection) -> Result<Vec<PackRow>, CatalogError> {
-    let select = "SELECT number, domain, sealed, bytes FROM pack ORDER BY number";
+    let select = "SELECT number, domain, sealed, bytes, node FROM pack ORDER BY number";
     let mut statement = connection.prepare_cached(select).map_err(database)?;
     let columns = |row: &Row<'_>| {
         Ok(PackRow {
@@ -216,6 +216,7 @@ pub(super) fn packs(connection: &Connection) -> Result<Vec<PackRow>, CatalogErro
                 _ => PackState::Damaged,
             },
             bytes: row.get(3)?,
+            node: row.get::<_, Option<u32>>(4)?.map(NodeId),
         })
     };
     let rows = statement.query_map([], columns).map_err(database)?;

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::{CatalogError, database};
 
 /// What makes each version of the schema from the one before.
-const MIGRATIONS: [&str; 4] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+const MIGRATIONS: [&str; 5] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 const VERSION_1: &str = "
 CREATE TABLE domain(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -124,6 +124,37 @@ CREATE TABLE pool(
     delay INTEGER NOT NULL) STRICT;
 ";
 
+/// Libraries, volumes and where packs lie on them; what says which packs share a volume.
+const VERSION_5: &str = "
+CREATE TABLE library(
+    name TEXT NOT NULL PRIMARY KEY COLLATE NOCASE, changer TEXT, drives TEXT NOT NULL, folder TEXT,
+    capacity INTEGER, drives_max INTEGER NOT NULL, retain INTEGER NOT NULL,
+    optimised_only INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE volume(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, library TEXT NOT NULL COLLATE NOCASE REFERENCES library,
+    name TEXT NOT NULL, label BLOB NOT NULL, block_bytes INTEGER NOT NULL, pool INTEGER,
+    collocation TEXT NOT NULL, state INTEGER NOT NULL, access INTEGER NOT NULL,
+    location TEXT NOT NULL, written INTEGER NOT NULL, errors INTEGER NOT NULL,
+    changed INTEGER NOT NULL, UNIQUE(library, name)) STRICT;
+CREATE TABLE stored(
+    pool INTEGER NOT NULL REFERENCES pool, pack INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    stored INTEGER NOT NULL, PRIMARY KEY(pool, pack)) STRICT, WITHOUT ROWID;
+-- A volume may end before it has a byte of the pack: the offset alone does not name a part.
+CREATE TABLE part(
+    pool INTEGER NOT NULL REFERENCES pool, pack INTEGER NOT NULL, offset INTEGER NOT NULL,
+    first_sequence INTEGER NOT NULL, volume INTEGER NOT NULL REFERENCES volume,
+    object BLOB NOT NULL, object_sequence INTEGER NOT NULL, position INTEGER NOT NULL,
+    blocks INTEGER NOT NULL, bytes INTEGER NOT NULL, is_last INTEGER NOT NULL,
+    PRIMARY KEY(pool, pack, offset, first_sequence, volume, position)) STRICT, WITHOUT ROWID;
+CREATE INDEX part_by_volume ON part(volume, position, bytes);
+
+ALTER TABLE pool ADD COLUMN collocation INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pool ADD COLUMN reclaim INTEGER NOT NULL DEFAULT 60;
+ALTER TABLE pool ADD COLUMN reuse_delay INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE node ADD COLUMN collocation_group TEXT;
+ALTER TABLE pack ADD COLUMN node INTEGER;
+";
+
 /// Brings the schema to the newest version, each step as a whole.
 pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     let version: usize = connection
@@ -146,7 +177,11 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
 
 #[cfg(test)]
 mod tests {
+    use model::{DomainId, PackNumber, PoolId, ServerTime};
+
+    use super::super::{identity, pools, read, tape};
     use super::*;
+    use crate::{Collocation, PackRow, PackState, PoolRow};
 
     /// A catalogue as the first version made it, with a version in it.
     fn first_version() -> Connection {
@@ -158,6 +193,21 @@ mod tests {
                     INSERT INTO version VALUES(1, x'2f', x'61', 86400000001, 5, x'00');
                     INSERT INTO version VALUES(1, x'2f', x'62', 86400000002, 5, x'00');
                     PRAGMA user_version = 1;";
+        connection.execute_batch(rows).expect("rows");
+        connection
+    }
+
+    /// A catalogue as the fourth version made it, with a node, a pack and a pool in it.
+    fn fourth_version() -> Connection {
+        let connection = Connection::open_in_memory().expect("a database");
+        for migration in [VERSION_1, VERSION_2, VERSION_3, VERSION_4] {
+            connection.execute_batch(migration).expect("a schema");
+        }
+        let rows = "INSERT INTO node VALUES(1, 'a', 1, 1, 7, NULL, 1, 0);
+                    INSERT INTO pack VALUES(8, 1, 2, 900);
+                    INSERT INTO pool VALUES(3, 'A', 'file:///a', 1,
+                        x'07070707070707070707070707070707', NULL, 100, 80, 20, 5);
+                    PRAGMA user_version = 4;";
         connection.execute_batch(rows).expect("rows");
         connection
     }
@@ -176,6 +226,39 @@ mod tests {
             .query_row("SELECT count(*) FROM ending WHERE day = 1", [], |row| row.get(0))
             .expect("a count");
         assert_eq!(endings, 1);
+    }
+
+    #[test]
+    fn rows_of_the_fourth_version_keep_their_values() {
+        let connection = fourth_version();
+        migrate(&connection).expect("is brought up to date");
+        let pool = PoolRow {
+            id: PoolId(3),
+            name: "A".to_owned(),
+            url: "file:///a".to_owned(),
+            is_copy: true,
+            mark: [7; 16],
+            next: None,
+            capacity_bytes: Some(100),
+            high_percent: 80,
+            low_percent: 20,
+            delay_days: 5,
+            collocation: Collocation::No,
+            reclaim_percent: 60,
+            reuse_delay_days: 0,
+        };
+        assert_eq!(pools::all(&connection).expect("are listed"), [pool]);
+        let (number, domain, state) = (PackNumber(8), DomainId(1), PackState::Condemned);
+        let pack = PackRow { number, domain, state, bytes: 900, node: None };
+        assert_eq!(read::packs(&connection).expect("are listed"), [pack]);
+        let nodes = identity::nodes(&connection).expect("are listed");
+        let node = &nodes[0];
+        assert_eq!((node.name.as_str(), node.domain, node.locked), ("a", DomainId(1), true));
+        assert_eq!((node.registered, &node.collocation_group), (ServerTime(7), &None));
+        assert_eq!((node.deletes_backups, node.deletes_archives), (true, false));
+        assert_eq!(tape::libraries(&connection).expect("are listed"), []);
+        assert_eq!(tape::volumes(&connection).expect("are listed"), []);
+        assert_eq!(tape::stored_packs(&connection, PoolId(3)).expect("are listed"), []);
     }
 
     #[test]

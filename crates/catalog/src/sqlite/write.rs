@@ -6,7 +6,7 @@ use format::path_hash;
 use model::FilespaceId;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{CatalogError, archive, database, expiry, policy};
+use super::{CatalogError, archive, database, expiry, policy, tape};
 use crate::{Day, PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write};
 
 /// Bits of a page's number that count within its filespace.
@@ -61,6 +61,11 @@ pub(super) fn perform(connection: &Connection, writes: &[Write]) -> Result<(), C
                 execute(connection, "DELETE FROM pack WHERE number = ?", &[&pack.0]).map(drop)
             }
             Write::PutPack(pack) => put_pack(connection, pack),
+            Write::PutVolume(volume) => tape::put_volume(connection, volume),
+            Write::PutParts { pool, stored, parts } => {
+                tape::put_parts(connection, *pool, stored, parts)
+            }
+            Write::RemoveParts { pool, pack } => tape::remove_parts(connection, *pool, *pack),
             Write::AddSession(session) => add_session(connection, session),
         }?;
     }
@@ -206,8 +211,9 @@ fn rewrite_version(
 
 fn put_pack(connection: &Connection, pack: &PackRow) -> Result<(), CatalogError> {
     // Commits may overtake each other: news of an open pack is old where it is known to be sealed.
-    let put = "INSERT INTO pack VALUES(?, ?, ?, ?)
-               ON CONFLICT DO UPDATE SET sealed = excluded.sealed, bytes = excluded.bytes
+    let put = "INSERT INTO pack VALUES(?, ?, ?, ?, ?)
+               ON CONFLICT DO UPDATE SET sealed = excluded.sealed, bytes = excluded.bytes,
+                 node = coalesce(excluded.node, node)
                WHERE sealed = 0 OR excluded.sealed != 0";
     let sealed = match pack.state {
         PackState::Open => 0,
@@ -215,7 +221,8 @@ fn put_pack(connection: &Connection, pack: &PackRow) -> Result<(), CatalogError>
         PackState::Condemned => 2,
         PackState::Damaged => 3,
     };
-    execute(connection, put, &[&pack.number.0, &pack.domain.0, &sealed, &pack.bytes])?;
+    let node = pack.node.map(|node| node.0);
+    execute(connection, put, &[&pack.number.0, &pack.domain.0, &sealed, &pack.bytes, &node])?;
     Ok(())
 }
 

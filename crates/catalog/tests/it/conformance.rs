@@ -16,6 +16,7 @@ pub(crate) mod policy;
 pub(crate) mod pools;
 pub(crate) mod reference;
 pub(crate) mod sessions;
+pub(crate) mod tape;
 pub(crate) mod threads;
 pub(crate) mod tokens;
 pub(crate) mod versions;
@@ -57,6 +58,22 @@ macro_rules! conformance {
                 a_pool_is_as_it_was_put,
                 pools_are_told_apart,
                 a_copy_is_of_one_moment,
+            );
+            conformance!(@theme tape, $new,
+                a_library_is_as_it_was_put,
+                libraries_are_told_apart,
+                a_volume_is_as_it_was_put,
+                every_state_and_access_is_kept,
+                volumes_are_told_apart,
+                volumes_are_listed_by_library_and_name,
+                a_volume_number_is_never_given_twice,
+                a_volume_with_data_stays,
+                a_pack_lies_where_it_was_put_last,
+                pools_do_not_share_parts,
+                parts_are_listed_by_volume,
+                a_volume_without_a_byte_of_a_pack_is_a_part,
+                parts_belong_to_somebody,
+                a_removed_pool_leaves_no_parts,
             );
             conformance!(@theme tokens, $new,
                 a_token_enrols_its_node_once,
@@ -126,6 +143,7 @@ macro_rules! conformance {
             conformance!(@theme packs, $new,
                 packs_are_listed_by_number,
                 a_pack_is_replaced,
+                a_pack_keeps_its_node,
                 a_pack_number_is_never_given_twice,
                 a_refused_pack_has_had_no_number,
             );

@@ -5,15 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use catalog::sqlite::Sqlite;
-use catalog::{Catalog, CatalogError, Certificate, Day, Node, PackState, PageSpan, Write};
-use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber};
+use catalog::{
+    Catalog, CatalogError, Certificate, Day, Node, PackState, PageSpan, VolumeRow, Write,
+};
+use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber, PoolId};
 
 use crate::SqliteInFolder;
 use crate::conformance::Engine as _;
 use crate::contents;
 use crate::samples::{
-    DOMAIN, NOW, add_version, at, dir, fill, key, node_name, pack, page, put, refusal, session,
-    token, version,
+    DOMAIN, NOW, add_version, at, dir, fill, key, library, node_name, pack, page, part, pool, put,
+    put_parts, refusal, session, token, version, volume,
 };
 
 /// Bytes of a database page.
@@ -33,6 +35,11 @@ fn sample() -> Vec<u8> {
         writes.extend((0..100).map(|i| add_version(filespace, old(i))));
         catalog.commit(writes).expect("the batch is performed");
     }
+    let pool = catalog.add_pool(&pool("A")).expect("a pool is made");
+    catalog.put_library(&library("L")).expect("a library is made");
+    let volume = catalog.add_volume(&volume("L", "V")).expect("a volume is made");
+    let puts = (1..200).map(|pack| put_parts(pool, pack, &[part(volume, pack)]));
+    catalog.commit(puts.collect()).expect("the batch is performed");
     contents::of_catalog(&*catalog).expect("is read");
     drop(catalog);
     std::fs::read(engine.path()).expect("the file is read")
@@ -73,6 +80,13 @@ fn ask_everything(catalog: &dyn Catalog, errors: &mut Vec<CatalogError>) {
     note(errors, catalog.nodes());
     note(errors, catalog.packs());
     note(errors, catalog.next_pack());
+    note(errors, catalog.pools());
+    note(errors, catalog.libraries());
+    note(errors, catalog.volumes());
+    note(errors, catalog.volume_bytes());
+    note(errors, catalog.volume_parts(1));
+    note(errors, catalog.stored_packs(PoolId(1)));
+    note(errors, catalog.parts(PoolId(1), PackNumber(100)));
     note(errors, catalog.domains());
     note(errors, catalog.option_sets());
     note(errors, catalog.events(None, 10));
@@ -133,6 +147,7 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<CatalogError>) {
         option_set: None,
         deletes_backups: false,
         deletes_archives: true,
+        collocation_group: None,
     };
     let (id, path) = (FilespaceId(3), dir("/m/"));
     let replaced = key(&path, &150_u32.to_be_bytes());
@@ -156,6 +171,17 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<CatalogError>) {
     note(errors, catalog.redeem_token(&[77; 32], &[77, 1], at(9), NOW));
     let certificate = Certificate { serial: vec![77, 2], node: node.id, expires: at(9) };
     note(errors, catalog.add_certificate(&certificate));
+    note(errors, catalog.put_library(&library("l")));
+    note(errors, catalog.add_volume(&volume("L", "W")));
+    let changed = VolumeRow { id: 1, ..volume("L", "X") };
+    let remove = Write::RemoveParts { pool: PoolId(1), pack: PackNumber(101) };
+    let writes = [Write::PutVolume(changed), put_parts(PoolId(1), 100, &[part(1, 100)]), remove];
+    for write in writes {
+        note(errors, catalog.commit(vec![write]));
+    }
+    note(errors, catalog.remove_pool(PoolId(1)));
+    note(errors, catalog.remove_volume(1));
+    note(errors, catalog.remove_library("L"));
     note(errors, catalog.remove_node(NodeId(1)));
     note(errors, catalog.remove_node(NodeId(3)));
 }

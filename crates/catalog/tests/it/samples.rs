@@ -3,11 +3,13 @@
 use std::fmt::Debug;
 
 use catalog::{
-    Catalog, CatalogError, Node, PackRow, PackState, PageKey, PageRow, SessionRow, TokenRow,
-    VersionRow, Write,
+    Catalog, CatalogError, Collocation, LibraryRow, Node, PackRow, PackState, PageKey, PageRow,
+    PartRow, PoolRow, SessionRow, StoredPack, TokenRow, VersionRow, VolumeAccess, VolumeRow,
+    VolumeState, Write,
 };
 use model::{
-    DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, ServerTime,
+    DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, PoolId,
+    ServerTime,
 };
 
 pub(crate) const NOW: ServerTime = ServerTime(1_700_000_000_000_000);
@@ -91,7 +93,85 @@ pub(crate) fn version(
 }
 
 pub(crate) fn pack(number: PackNumber, domain: DomainId, state: PackState) -> PackRow {
-    PackRow { number, domain, state, bytes: number.0 * 1000 }
+    PackRow { number, domain, state, bytes: number.0 * 1000, node: None }
+}
+
+pub(crate) fn pool(name: &str) -> PoolRow {
+    PoolRow {
+        id: PoolId(0),
+        name: name.to_owned(),
+        url: format!("file:///{name}"),
+        is_copy: false,
+        mark: [7; 16],
+        next: None,
+        capacity_bytes: None,
+        high_percent: 90,
+        low_percent: 70,
+        delay_days: 0,
+        collocation: Collocation::No,
+        reclaim_percent: 60,
+        reuse_delay_days: 0,
+    }
+}
+
+/// A library with a changer and two drives.
+pub(crate) fn library(name: &str) -> LibraryRow {
+    LibraryRow {
+        name: name.to_owned(),
+        changer: Some("/dev/changer".to_owned()),
+        drives: vec!["/dev/drive \"1\"".to_owned(), "/dev/drive-2".to_owned()],
+        folder: None,
+        capacity_bytes: None,
+        drives_max: 2,
+        retain_secs: 60,
+        optimised_only: false,
+    }
+}
+
+/// A new volume.
+pub(crate) fn volume(library: &str, name: &str) -> VolumeRow {
+    VolumeRow {
+        id: 0,
+        library: library.to_owned(),
+        name: name.to_owned(),
+        label: [3; 16],
+        block_bytes: 1 << 18,
+        pool: None,
+        group: String::new(),
+        state: VolumeState::Scratch,
+        access: VolumeAccess::ReadWrite,
+        location: String::new(),
+        written_bytes: 0,
+        errors: 0,
+        changed: NOW,
+    }
+}
+
+/// A part at `position` that is all of its pack.
+pub(crate) fn part(volume: u64, position: u64) -> PartRow {
+    PartRow {
+        volume,
+        object: [5; 16],
+        object_sequence: 1,
+        position,
+        block_count: 1,
+        first_sequence: 0,
+        offset: 0,
+        bytes: position * 1000,
+        is_last: true,
+    }
+}
+
+/// A write that puts the pack where `parts` say; see [`stored`].
+pub(crate) fn put_parts(pool: PoolId, pack: u64, parts: &[PartRow]) -> Write {
+    Write::PutParts { pool, stored: stored(pack, parts), parts: parts.to_vec() }
+}
+
+/// A pack that was stored as many seconds in front of [`NOW`] as its number says.
+pub(crate) fn stored(pack: u64, parts: &[PartRow]) -> StoredPack {
+    let bytes = parts.iter().map(|part| part.bytes).sum();
+    let seconds = i64::try_from(pack).expect("a small number");
+    StoredPack { pack: PackNumber(pack), bytes, stored: at(-seconds) }
 }
 
 pub(crate) fn session(

@@ -42,6 +42,23 @@ pub(crate) fn a_pack_is_replaced(engine: &dyn Engine) {
     }
 }
 
+pub(crate) fn a_pack_keeps_its_node(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let [first, second] = ["a", "b"].map(|name| add_node(&*catalog, name));
+    let row = add(&*catalog, first.domain, 1);
+    let (first, second) = (Some(first.id), Some(second.id));
+    let steps = [(None, None), (first, first), (None, first), (second, second), (None, second)];
+    for (node, known) in steps {
+        let bytes = row.bytes + 1;
+        let writes = vec![Write::PutPack(PackRow { node, bytes, ..row })];
+        catalog.commit(writes).expect("the batch is performed");
+        let expected = PackRow { node: known, bytes, ..row };
+        assert_eq!(catalog.packs().expect("are listed"), [expected]);
+    }
+    let catalog = engine.reopen(catalog);
+    assert_eq!(catalog.packs().expect("are listed")[0].node, second);
+}
+
 pub(crate) fn a_pack_number_is_never_given_twice(engine: &dyn Engine) {
     let mut catalog = engine.open();
     let domain = add_node(&*catalog, "a").domain;

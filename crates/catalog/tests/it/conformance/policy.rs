@@ -1,7 +1,7 @@
 //! Domains with their policy sets, option sets, and events.
 
 use ::policy::{Limit, ManagementClass, PolicySet};
-use catalog::{Catalog, EventRow, NodeChange, OptionSet};
+use catalog::{Catalog, EventRow, Node, NodeChange, OptionSet};
 use model::{ClassId, DomainId};
 
 use super::Engine;
@@ -134,15 +134,21 @@ pub(crate) fn a_node_is_changed_as_far_as_is_said(engine: &dyn Engine) {
     let rights = NodeChange {
         deletes_backups: Some(true),
         deletes_archives: Some(false),
+        collocation_group: Some(Some("web".to_owned())),
         ..NodeChange::default()
     };
     catalog.change_node(node.id, &rights).expect("is changed");
     let catalog = engine.reopen(catalog);
     let changed = catalog.node(&node.name).expect("is there");
     assert_eq!((changed.deletes_backups, changed.deletes_archives), (true, false));
+    assert_eq!(changed.collocation_group.as_deref(), Some("web"));
     let nowhere = NodeChange { domain: Some(DomainId(99)), ..NodeChange::default() };
     assert_eq!(refusal(catalog.change_node(node.id, &nowhere)), "not found");
     assert_eq!(catalog.node(&node.name).expect("is there"), changed);
+    let alone = NodeChange { collocation_group: Some(None), ..NodeChange::default() };
+    catalog.change_node(node.id, &alone).expect("is changed");
+    let expected = Node { collocation_group: None, ..changed };
+    assert_eq!(catalog.node(&node.name).expect("is there"), expected);
 }
 
 pub(crate) fn events_are_newest_first(engine: &dyn Engine) {

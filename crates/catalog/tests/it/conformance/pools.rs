@@ -1,30 +1,20 @@
 //! Storage pools, and the copy of the catalogue that they keep.
 
-use catalog::{Catalog as _, CatalogError, PoolRow, sqlite::Sqlite};
-use model::PoolId;
-
 use super::Engine;
-use crate::samples::add_node;
-
-fn pool(name: &str) -> PoolRow {
-    PoolRow {
-        id: PoolId(0),
-        name: name.to_owned(),
-        url: format!("file:///{name}"),
-        is_copy: false,
-        mark: [7; 16],
-        next: None,
-        capacity_bytes: None,
-        high_percent: 90,
-        low_percent: 70,
-        delay_days: 0,
-    }
-}
+use crate::samples::{add_node, pool};
+use catalog::{Catalog as _, CatalogError, Collocation, PoolRow, sqlite::Sqlite};
 
 pub(crate) fn a_pool_is_as_it_was_put(engine: &dyn Engine) {
     let catalog = engine.open();
     let first = PoolRow { id: catalog.add_pool(&pool("B")).expect("made"), ..pool("B") };
-    let copies = PoolRow { is_copy: true, mark: [9; 16], ..pool("A") };
+    let copies = PoolRow {
+        is_copy: true,
+        mark: [9; 16],
+        collocation: Collocation::Node,
+        reclaim_percent: 100,
+        reuse_delay_days: 9999,
+        ..pool("A")
+    };
     let copies = PoolRow { id: catalog.add_pool(&copies).expect("made"), ..copies };
     let catalog = engine.reopen(catalog);
     assert_eq!(catalog.pools().expect("are listed"), [first.clone(), copies.clone()]);
@@ -35,6 +25,9 @@ pub(crate) fn a_pool_is_as_it_was_put(engine: &dyn Engine) {
         high_percent: 80,
         low_percent: 5,
         delay_days: 30,
+        collocation: Collocation::Group,
+        reclaim_percent: 0,
+        reuse_delay_days: 7,
         ..first
     };
     catalog.change_pool(&changed).expect("changed");

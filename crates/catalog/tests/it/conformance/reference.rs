@@ -180,6 +180,7 @@ impl Reference {
             domain: self.node.domain,
             state: if is_sealed { PackState::Sealed } else { PackState::Open },
             bytes: u64::from(bytes),
+            node: None,
         };
         let is_old = pack.state == PackState::Open
             && self.packs.get(&pack.number).is_some_and(|known| known.state.is_sealed());
