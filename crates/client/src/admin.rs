@@ -9,13 +9,18 @@ use wire::proto;
 use wire::proto::admin_client::AdminClient;
 
 pub use wire::proto::edit_policy_request::Edit;
+pub use wire::proto::serve_library_request::Work as LibraryWork;
+pub use wire::proto::set_volume_request::Change as VolumeChange;
 pub use wire::proto::tend_pool_request::Work;
+pub use wire::proto::tend_volumes_request::Work as VolumeWork;
 use wire::proto::{ActivatePolicyRequest, DomainRequest, EditPolicyRequest};
 pub use wire::proto::{
     AddNodeReply, ArchiveCopyGroup, AuditReply, AuditRequest, BackupCopyGroup, CatalogCopy,
-    CopyCatalogReply, Domain, Event, ExpireReply, ExpireRequest, GraceDays, ManagementClass,
-    NodeInfo, OptionSet, PolicyDifference, PolicyReview, PolicySet, PoolInfo, PutPoolRequest,
-    ReclaimReply, ReclaimRequest, RemoveGroup, SetNodeRequest, TendPoolReply, TendPoolRequest,
+    CopyCatalogReply, Domain, Event, ExpireReply, ExpireRequest, GraceDays, LabelVolumesReply,
+    LabelVolumesRequest, Library, LibraryDrive, LibraryElement, ManagementClass, NodeInfo,
+    OptionSet, PolicyDifference, PolicyReview, PolicySet, PoolInfo, PutLibraryRequest,
+    PutPoolRequest, ReclaimReply, ReclaimRequest, RemoveGroup, SetNodeRequest, SetVolumeRequest,
+    TapeWait, TendPoolReply, TendPoolRequest, TendVolumesRequest, VolumeInfo, VolumesRequest,
 };
 
 use crate::{ClientError, ErrorKind};
@@ -195,6 +200,72 @@ impl Admin {
     ) -> Result<TendPoolReply, ClientError> {
         let stream = self.runtime.block_on(self.client.tend_pool(request))?.into_inner();
         self.hear(stream, visit)
+    }
+
+    /// One library, or all; with `inventory` the changers are asked what is where.
+    pub fn libraries(
+        &mut self,
+        name: Option<&str>,
+        inventory: bool,
+    ) -> Result<Vec<Library>, ClientError> {
+        let name = name.unwrap_or_default().to_owned();
+        let request = proto::LibrariesRequest { name, inventory };
+        Ok(self.runtime.block_on(self.client.libraries(request))?.into_inner().libraries)
+    }
+
+    /// Makes a library, or changes of one what the request says.
+    pub fn put_library(&mut self, request: PutLibraryRequest) -> Result<Library, ClientError> {
+        Ok(self.runtime.block_on(self.client.put_library(request))?.into_inner())
+    }
+
+    pub fn remove_library(&mut self, name: &str) -> Result<Library, ClientError> {
+        let request = proto::LibrariesRequest { name: name.to_owned(), inventory: false };
+        Ok(self.runtime.block_on(self.client.remove_library(request))?.into_inner())
+    }
+
+    /// Has a library do what a person asks of it; returns when it is done.
+    pub fn serve_library(&mut self, name: &str, work: LibraryWork) -> Result<Library, ClientError> {
+        let request = proto::ServeLibraryRequest { name: name.to_owned(), work: Some(work) };
+        Ok(self.runtime.block_on(self.client.serve_library(request))?.into_inner())
+    }
+
+    /// The volumes that the request selects.
+    pub fn volumes(&mut self, request: VolumesRequest) -> Result<Vec<VolumeInfo>, ClientError> {
+        Ok(self.runtime.block_on(self.client.volumes(request))?.into_inner().volumes)
+    }
+
+    /// Labels volumes; `visit` hears of each what became of it. Ends early with this process.
+    pub fn label_volumes(
+        &mut self,
+        request: LabelVolumesRequest,
+        visit: &mut dyn FnMut(&LabelVolumesReply),
+    ) -> Result<(), ClientError> {
+        let mut stream = self.runtime.block_on(self.client.label_volumes(request))?.into_inner();
+        while let Some(reply) = self.runtime.block_on(stream.message())? {
+            visit(&reply);
+        }
+        Ok(())
+    }
+
+    /// Changes of one volume what the request says.
+    pub fn set_volume(&mut self, request: SetVolumeRequest) -> Result<VolumeInfo, ClientError> {
+        Ok(self.runtime.block_on(self.client.set_volume(request))?.into_inner())
+    }
+
+    /// Empties or reads volumes; `visit` hears how it goes. Ends early with this process.
+    pub fn tend_volumes(
+        &mut self,
+        request: TendVolumesRequest,
+        visit: &mut dyn FnMut(&TendPoolReply),
+    ) -> Result<TendPoolReply, ClientError> {
+        let stream = self.runtime.block_on(self.client.tend_volumes(request))?.into_inner();
+        self.hear(stream, visit)
+    }
+
+    /// Who waits for packs on volumes; first sends away who waits under the number `cancel`.
+    pub fn tape_queue(&mut self, cancel: Option<u64>) -> Result<Vec<TapeWait>, ClientError> {
+        let request = proto::TapeQueueRequest { cancel: cancel.unwrap_or(0) };
+        Ok(self.runtime.block_on(self.client.tape_queue(request))?.into_inner().waits)
     }
 
     /// The copies of the catalogue, the newest first.

@@ -39,9 +39,10 @@ pub use list::{ListedCopy, ListedVersion};
 pub use preview::{PreviewOptions, Previewed, RuleShown, Ruled};
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
-pub use restore::Filling;
+pub use restore::{Filling, Staging};
 pub use rules::FileTreatment;
 pub use tuning::{CompressionChoice, Stillness, Tuning};
+pub use wire::proto::{PlannedVolume, Purpose, RecallPlan, purpose};
 
 /// What to back up and how.
 #[derive(Clone, Debug)]
@@ -311,10 +312,22 @@ impl Client {
         &self,
         mount_point: &[u8],
         copies: (BatchId, Option<u16>),
-        range: Range<u64>,
+        (range, purpose): (Range<u64>, Purpose),
         filling: &dyn Filling,
     ) -> Result<(), ClientError> {
-        restore::recall(&self.link, mount_point, copies, range, filling)
+        restore::recall(&self.link, mount_point, copies, (range, purpose), filling)
+    }
+
+    /// Has the server plan the recall of copies of what was migrated off `mount_point`; then,
+    /// unless it is only a `preview`, has it read volumes for them until what is returned is
+    /// dropped.
+    pub fn stage(
+        &self,
+        mount_point: &[u8],
+        copies: &[CopyId],
+        (preview, purpose): (bool, Purpose),
+    ) -> Result<(RecallPlan, Staging), ClientError> {
+        restore::stage(&self.link, mount_point, copies, (preview, purpose))
     }
 
     /// The copies that the server has of what was migrated off `mount_point`; with `released` also

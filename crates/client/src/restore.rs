@@ -37,8 +37,8 @@ use crate::report::{Failure, RestoreReport};
 use crate::{ArchiveSummary, ClientError, ErrorKind, FilespaceSummary, Origin, RestoreOptions};
 pub(crate) use kept::Kept;
 use kept::KeptQuantum;
-pub use recall::Filling;
-pub(crate) use recall::recall;
+pub use recall::{Filling, Staging};
+pub(crate) use recall::{recall, stage};
 pub(crate) use selection::{Place, normalise, places};
 pub(crate) use verify::verify;
 pub(crate) use window::decode;
@@ -245,9 +245,19 @@ pub(crate) fn stream<D: Destination>(
     destination: &mut D,
     tally: &Tally,
 ) -> Result<u64, ClientError> {
+    stream_for(link, (selection, None), destination, tally)
+}
+
+/// The same for somebody in particular, where data has to be waited for.
+pub(crate) fn stream_for<D: Destination>(
+    link: &Link,
+    (selection, purpose): (proto::Selection, Option<proto::Purpose>),
+    destination: &mut D,
+    tally: &Tally,
+) -> Result<u64, ClientError> {
     let (answers, receiver) = mpsc::channel(ANSWERS_WAITING);
     let start = proto::restore_request::Message::Start(selection);
-    send(&answers, start)?;
+    send(&answers, start, purpose)?;
     let mut client = link.client();
     let messages = link
         .runtime
@@ -261,9 +271,10 @@ pub(crate) fn stream<D: Destination>(
 fn send(
     answers: &mpsc::Sender<proto::RestoreRequest>,
     message: proto::restore_request::Message,
+    purpose: Option<proto::Purpose>,
 ) -> Result<(), ClientError> {
     let lost = |_| ClientError::new(ErrorKind::Retry, "the connection to the server was lost");
-    let request = proto::RestoreRequest { message: Some(message) };
+    let request = proto::RestoreRequest { message: Some(message), purpose };
     answers.blocking_send(request).map_err(lost)
 }
 
@@ -383,7 +394,7 @@ impl Incoming<'_> {
         let (window, bits) = std::mem::replace(builder, WindowBuilder::new()).finish();
         ready.push_back(Arc::new(window));
         let wanted = proto::Wanted { window: number, bits: bits.into() };
-        send(&self.answers, proto::restore_request::Message::Wanted(wanted))
+        send(&self.answers, proto::restore_request::Message::Wanted(wanted), None)
     }
 
     /// As [`Self::data`], on this thread alone: for so little, starting others takes longer.

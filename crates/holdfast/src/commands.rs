@@ -147,7 +147,7 @@ impl Context {
     }
 
     /// Shows `progress` until it is dropped.
-    fn meter(&self, progress: &Arc<Progress>) -> Meter {
+    pub(crate) fn meter(&self, progress: &Arc<Progress>) -> Meter {
         let terminal = output::stderr_is_terminal();
         let mode = Mode::choose(self.global.progress, self.global.quiet, terminal);
         Meter::start(progress, mode)

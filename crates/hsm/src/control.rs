@@ -25,6 +25,8 @@ pub enum Request {
     Recall {
         paths: Vec<PathText>,
         resident: bool,
+        /// Tell what it takes, and do nothing.
+        preview: bool,
     },
     /// As the monitor does when the disk is too full.
     Relieve {
@@ -56,6 +58,8 @@ pub enum Reply {
         files: u64,
         bytes: u64,
     },
+    /// What a recall takes.
+    Plan(PlanState),
     Reconciled {
         kept: u64,
         released: u64,
@@ -77,6 +81,63 @@ pub struct FileOutcome {
     /// Came free, were copied, or were recalled.
     pub bytes: u64,
     pub error: Option<String>,
+}
+
+/// What the recall of files takes.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct PlanState {
+    /// The files, as they will be recalled.
+    pub order: Vec<PathText>,
+    /// In the order in which they are about to be read.
+    pub volumes: Vec<PlannedVolume>,
+    /// Files that need no volume, and their bytes.
+    pub disk_files: u64,
+    pub disk_bytes: u64,
+    /// Those of which the server has nothing.
+    pub unknown: Vec<PathText>,
+    pub mounts: u32,
+    /// Until all has been read from volumes.
+    pub estimate_secs: f64,
+}
+
+/// A volume that a recall needs, or why files cannot be had.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct PlannedVolume {
+    pub library: String,
+    pub volume: String,
+    pub is_mounted: bool,
+    /// Files that begin on it, and their bytes.
+    pub files: u64,
+    pub bytes: u64,
+    pub packs: u64,
+    pub estimate_secs: f64,
+    pub problem: Option<String>,
+}
+
+impl PlanState {
+    /// Adds what files of another file system take.
+    pub(crate) fn add(&mut self, mut other: Self) {
+        self.order.append(&mut other.order);
+        self.unknown.append(&mut other.unknown);
+        self.disk_files += other.disk_files;
+        self.disk_bytes += other.disk_bytes;
+        self.mounts += other.mounts;
+        self.estimate_secs += other.estimate_secs;
+        for volume in other.volumes {
+            let is_it = |known: &&mut PlannedVolume| {
+                (&known.library, &known.volume, &known.problem)
+                    == (&volume.library, &volume.volume, &volume.problem)
+            };
+            match self.volumes.iter_mut().find(is_it) {
+                Some(known) => {
+                    known.files += volume.files;
+                    known.bytes += volume.bytes;
+                    known.packs += volume.packs;
+                }
+                None => self.volumes.push(volume),
+            }
+        }
+    }
 }
 
 /// A recall that is waited for.

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use client::{Client, ErrorKind, Filling};
+use client::{Client, ErrorKind, Filling, Purpose};
 use format::stub::Stub;
 use rustix::io::Errno;
 use sys::space::SpaceFile;
@@ -178,7 +178,7 @@ pub(crate) fn fill(
     client: &Client,
     mount_point: &[u8],
     (file, stub): (&SpaceFile, &Stub),
-    range: &Range<u64>,
+    (range, purpose): (&Range<u64>, Purpose),
     done_bytes: &AtomicU64,
 ) -> Result<(), FillError> {
     let failed = |error: io::Error| FillError {
@@ -202,7 +202,7 @@ pub(crate) fn fill(
     };
     let copies = (stub.copy.batch, Some(stub.copy.index));
     let fetched = file
-        .keeping_capabilities(|| Ok(client.recall(mount_point, copies, range, &filling)))
+        .keeping_capabilities(|| Ok(client.recall(mount_point, copies, (range, purpose), &filling)))
         .map_err(failed)?;
     let failure = *filling.failure.lock().unwrap_or_else(PoisonError::into_inner);
     fetched.map_err(|error| {

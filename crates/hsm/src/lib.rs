@@ -35,7 +35,9 @@ mod stub;
 mod tree;
 mod worker;
 
-pub use control::{FileOutcome, PathText, Reply, Request, RequestState, ask};
+pub use control::{
+    FileOutcome, PathText, PlanState, PlannedVolume, Reply, Request, RequestState, ask,
+};
 pub use keeper::{Adopted, Keeping, keep};
 pub use record::{FileState, state_of};
 pub use settings::{FilesystemSettings, Settings, SettingsError};

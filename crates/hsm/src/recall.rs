@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use client::Client;
+use client::{Client, Purpose, purpose};
 use crossbeam_channel::Sender;
 use format::stub::{Grains, STUB_ATTRIBUTE, State, Stub, Unsynced};
 use model::{DirPath, ServerTime};
@@ -103,6 +103,11 @@ impl Who {
             .lines()
             .find_map(|line| line.strip_prefix("Uid:")?.split_whitespace().nth(1)?.parse().ok());
         Self { pid, uid: uid.unwrap_or(u32::MAX), program }
+    }
+
+    /// What the server is told of it.
+    pub(crate) fn purpose(&self, kind: purpose::Kind) -> Purpose {
+        Purpose { kind: kind.into(), user: self.uid, program: self.program.clone() }
     }
 }
 
@@ -557,7 +562,8 @@ impl Recaller {
             errno: Errno::IO,
             reason: "its file system is not managed any more".to_owned(),
         })?;
-        self.fill_patiently(mount, (file, &stub), part, done_bytes)?;
+        let purpose = self.purpose(id);
+        self.fill_patiently(mount, (file, &stub), (part, purpose), done_bytes)?;
         let State::Migrated(grains) = &mut stub.state else { return Ok(()) };
         let synced = grains.clone();
         grains.set(part);
@@ -565,12 +571,26 @@ impl Recaller {
         self.note(id, file, &mut stub, synced).map_err(failed)
     }
 
+    /// On whose behalf a file is filled: of who stands still, if anybody does.
+    fn purpose(&self, id: FileId) -> Purpose {
+        let book = self.book();
+        let Some(wanted) = book.wanted.get(&id) else { return Purpose::default() };
+        let asks = wanted.waiters.iter().find_map(|waiter| match waiter {
+            Waiter::Question { who, .. } => Some(who),
+            Waiter::Request { .. } => None,
+        });
+        match asks {
+            Some(who) => who.purpose(purpose::Kind::Open),
+            None => wanted.who.purpose(purpose::Kind::List),
+        }
+    }
+
     /// Fills; again where the server could not be reached.
     fn fill_patiently(
         &self,
         mount: &Mount,
         (file, stub): (&SpaceFile, &Stub),
-        part: &Range<u64>,
+        (part, purpose): (&Range<u64>, Purpose),
         done_bytes: &AtomicU64,
     ) -> Result<(), FillError> {
         let mut tries = 1;
@@ -578,6 +598,7 @@ impl Recaller {
             let filled = match self.client() {
                 Ok(client) => {
                     let mount_point = &mount.settings.mount_point;
+                    let part = (part, purpose.clone());
                     fill(&client, mount_point, (file, stub), part, done_bytes)
                 }
                 Err(error) => Err(FillError { errno: Errno::AGAIN, reason: error.message }),

@@ -1,7 +1,7 @@
 //! The worker: reads the keeper's questions, fills stubs, serves requests, and watches how full the
 //! file systems are.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,9 @@ use sys::Dir;
 use sys::fanotify::{Asks, Group};
 use sys::space::SpaceFile;
 
-use crate::control::{FileOutcome, PathText, Reply, Request, RequestState};
+use crate::control::{
+    FileOutcome, PathText, PlanState, PlannedVolume, Reply, Request, RequestState,
+};
 use crate::migrate::{Candidate, Migrated, Migrator};
 use crate::monitor::relieve;
 use crate::recall::{Mount, Recaller, Shown, Who};
@@ -223,7 +225,9 @@ fn perform(recaller: &Recaller, caller: &Caller, request: Request) -> Result<(),
         Request::Migrate { paths, only_copies } => {
             paths.iter().for_each(|path| migrate(recaller, caller, &path.0, only_copies));
         }
-        Request::Recall { paths, resident } => recall(recaller, caller, &paths, resident),
+        Request::Recall { paths, resident, preview } => {
+            recall(recaller, caller, &paths, (resident, preview))?;
+        }
         Request::Relieve { mount_point } => {
             let mount = managed(recaller, &mount_point.0)?;
             let mut report =
@@ -335,7 +339,112 @@ impl Asked<'_> {
     }
 }
 
-fn recall(recaller: &Recaller, caller: &Caller, paths: &[PathText], resident: bool) {
+fn recall(
+    recaller: &Recaller,
+    caller: &Caller,
+    paths: &[PathText],
+    (resident, preview): (bool, bool),
+) -> Result<(), String> {
+    let asked = wanted(recaller, caller, paths, resident);
+    let bytes = asked.iter().map(|asked| asked.bytes).sum();
+    caller.tell(&Reply::Expect { files: asked.len() as u64, bytes });
+    let (asked, plan, _staging) = staged(recaller, caller, asked, preview)?;
+    if preview {
+        caller.tell(&Reply::Plan(plan));
+        return Ok(());
+    }
+    for some in asked.chunks(TAKEN_AT_ONCE) {
+        recall_some(recaller, caller, some, resident);
+        if !caller.listens() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Has the server plan the recall and read volumes for it while what is returned last is there.
+/// The files come back in its order, those of one file system behind those of another; files
+/// without a copy are the last.
+fn staged<'a>(
+    recaller: &Recaller,
+    caller: &Caller,
+    asked: Vec<Asked<'a>>,
+    preview: bool,
+) -> Result<(Vec<Asked<'a>>, PlanState, Vec<client::Staging>), String> {
+    let purpose = caller.who.purpose(client::purpose::Kind::List);
+    let mut by_mount: BTreeMap<Vec<u8>, Vec<Asked<'a>>> = BTreeMap::new();
+    let (asked, without): (Vec<_>, Vec<_>) =
+        asked.into_iter().partition(|asked| asked.copy.is_some());
+    for one in asked {
+        by_mount.entry(one.mount.settings.mount_point.clone()).or_default().push(one);
+    }
+    let (mut ordered, mut plan, mut staging) = (Vec::new(), PlanState::default(), Vec::new());
+    for (mount_point, of_mount) in by_mount {
+        let copies: Vec<CopyId> = of_mount.iter().filter_map(|asked| asked.copy).collect();
+        let how = (preview, purpose.clone());
+        let staged = recaller.client().and_then(|client| client.stage(&mount_point, &copies, how));
+        let of_server = match staged {
+            Ok((of_server, stage)) => {
+                staging.push(stage);
+                of_server
+            }
+            Err(error) if preview => return Err(error.message),
+            // Recalling says it, after trying again; what is nearest together comes together.
+            Err(error) => {
+                tracing::warn!(error = error.message, "no plan for a recall");
+                recaller.disconnect();
+                in_order_of_copies(&copies)
+            }
+        };
+        let paths: Vec<Vec<u8>> = of_mount.iter().map(Asked::path).collect();
+        plan.add(plan_state(&of_server, &paths));
+        let mut left: Vec<Option<Asked<'a>>> = of_mount.into_iter().map(Some).collect();
+        let known = of_server.order.iter().chain(&of_server.unknown);
+        ordered.extend(known.filter_map(|index| left.get_mut(*index as usize)?.take()));
+        ordered.extend(left.into_iter().flatten());
+    }
+    ordered.extend(without);
+    Ok((ordered, plan, staging))
+}
+
+/// The plan where the server gives none.
+fn in_order_of_copies(copies: &[CopyId]) -> client::RecallPlan {
+    let mut order: Vec<u32> = (0..).zip(copies).map(|(index, _)| index).collect();
+    order.sort_by_key(|index| copies[*index as usize]);
+    client::RecallPlan { order, ..client::RecallPlan::default() }
+}
+
+fn plan_state(plan: &client::RecallPlan, paths: &[Vec<u8>]) -> PlanState {
+    let path = |index: &u32| paths.get(*index as usize).cloned().map(PathText);
+    let volume = |volume: &client::PlannedVolume| PlannedVolume {
+        library: volume.library.clone(),
+        volume: volume.volume.clone(),
+        is_mounted: volume.is_mounted,
+        files: volume.files,
+        bytes: volume.bytes,
+        packs: volume.packs,
+        estimate_secs: volume.estimate_secs,
+        problem: Some(volume.problem.clone()).filter(|problem| !problem.is_empty()),
+    };
+    PlanState {
+        order: plan.order.iter().filter_map(path).collect(),
+        volumes: plan.volumes.iter().map(volume).collect(),
+        disk_files: plan.disk_files,
+        disk_bytes: plan.disk_bytes,
+        unknown: plan.unknown.iter().filter_map(path).collect(),
+        mounts: plan.mounts,
+        estimate_secs: plan.estimate_secs,
+    }
+}
+
+/// The files at and below the paths that are to be recalled, and that the caller may have recalled;
+/// of the others he is told.
+fn wanted<'a>(
+    recaller: &'a Recaller,
+    caller: &Caller,
+    paths: &[PathText],
+    resident: bool,
+) -> Vec<Asked<'a>> {
     let mut asked: Vec<Asked<'_>> = Vec::new();
     for path in paths {
         let (mount, within) = match place(recaller, &path.0) {
@@ -380,16 +489,7 @@ fn recall(recaller: &Recaller, caller: &Caller, paths: &[PathText], resident: bo
             caller.tell_file(&path.0, Err(error.to_string()));
         }
     }
-    // In the order in which the server has them.
-    asked.sort_by_key(|asked| asked.copy);
-    let bytes = asked.iter().map(|asked| asked.bytes).sum();
-    caller.tell(&Reply::Expect { files: asked.len() as u64, bytes });
-    for some in asked.chunks(TAKEN_AT_ONCE) {
-        recall_some(recaller, caller, some, resident);
-        if !caller.listens() {
-            return;
-        }
-    }
+    asked
 }
 
 fn recall_some(recaller: &Recaller, caller: &Caller, asked: &[Asked<'_>], resident: bool) {

@@ -14,6 +14,9 @@
 //! 4. A pack that failed to sync takes no more quanta and none of its unsynced places is served.
 //! 5. A pack leaves a pool only once it is whole and durable in another, or nothing names it.
 //!
+//! A pool may have its packs on volumes instead, see [`Shelf`]: reading one may take as long as a
+//! volume takes to come, and its folder holds only what is needed without the data.
+//!
 //! What object stores will differ in (a pack exists only once it is sealed) is behind the same
 //! calls; nothing above this crate knows files.
 
@@ -21,7 +24,9 @@ mod copy;
 mod folder;
 mod member;
 mod open;
+mod present;
 mod recover;
+mod shelf;
 mod side;
 mod state;
 
@@ -34,7 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use format::Damaged;
 use format::pack::{QuantumEntry, Table};
-use model::{ChunkDigest, DomainId, PackNumber, Place, PoolId};
+use model::{ChunkDigest, DomainId, NodeId, PackNumber, Place, PoolId};
 
 use member::Member;
 use open::OpenPack;
@@ -42,6 +47,7 @@ use state::{Recent, State};
 
 pub use copy::PutError;
 pub use member::{Mark, PoolSpec, Role, Usage, is_empty, is_marked, lock, mark, read_mark, unmark};
+pub use shelf::{PackReader, Shelf, Shelved};
 
 /// Bytes of quanta at which a pack is sealed.
 pub const PACK_BYTES: u64 = 64 << 20;
@@ -82,6 +88,9 @@ pub enum ReadError {
     /// The pack's bytes are not what was written: read a copy.
     #[error("pack {pack} is damaged")]
     Damaged { pack: PackNumber, source: Damaged },
+    /// The volume that it lies on cannot be had, for this reason.
+    #[error("pack {pack} is on a volume that cannot be had: {reason}")]
+    Volume { pack: PackNumber, reason: String },
     /// The disk did not answer; another try may help.
     #[error("pack {pack} cannot be read")]
     Disk { pack: PackNumber, source: io::Error },
@@ -112,11 +121,28 @@ pub struct Opened {
     pub damaged: Vec<(PackNumber, ReadError)>,
 }
 
+/// Whose data goes into a pack.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Filler {
+    pub domain: DomainId,
+    /// The node whose data is to lie apart from that of others.
+    pub node: Option<NodeId>,
+}
+
+impl Filler {
+    /// Whoever comes.
+    pub fn any(domain: DomainId) -> Self {
+        Self { domain, node: None }
+    }
+}
+
 /// What happened to packs since it was last asked for; the catalogue wants to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PackNews {
     pub pack: PackNumber,
     pub domain: DomainId,
+    /// The only node that it has data of; `None` where it is not known, or several.
+    pub node: Option<NodeId>,
     pub bytes: u64,
     pub sealed: bool,
 }
@@ -158,7 +184,9 @@ impl Pools {
                     Member::away(spec.clone())
                 }
             };
-            if spec.role == Role::Primary {
+            if spec.shelf.is_some() {
+                opened.sealed.extend(member.packs.keys().filter(|_| member.is_primary()));
+            } else if spec.role == Role::Primary {
                 opened.examine(&mut member, known, &key);
             }
             members.insert(spec.id, member);
@@ -171,6 +199,7 @@ impl Pools {
             next_pack: next_pack.max(PackNumber(last.0 + 1)),
             members,
             open: BTreeMap::new(),
+            nodes: BTreeMap::new(),
             sealing: Vec::new(),
             being_sealed: BTreeMap::new(),
             tables: Recent::new(TABLES_MAX),
@@ -200,7 +229,7 @@ impl Pools {
     /// the next.
     pub fn append(
         &self,
-        domain: DomainId,
+        filler: Filler,
         record: &[u8],
         lengths: &[u32],
         digests: &[ChunkDigest],
@@ -208,7 +237,7 @@ impl Pools {
         let mut state = self.state();
         let mut full = None;
         for pool in state.chain() {
-            match self.append_to(&mut state, (domain, pool), record, (lengths, digests)) {
+            match self.append_to(&mut state, (filler, pool), record, (lengths, digests)) {
                 Err(error @ AppendError::Full { .. }) => full = full.or(Some(error)),
                 other => return other,
             }
@@ -219,11 +248,11 @@ impl Pools {
     fn append_to(
         &self,
         state: &mut State,
-        key: (DomainId, PoolId),
+        key: (Filler, PoolId),
         record: &[u8],
         (lengths, digests): (&[u32], &[ChunkDigest]),
     ) -> Result<Place, AppendError> {
-        let (domain, pool) = key;
+        let (filler, pool) = key;
         let member = &state.members[&pool];
         let folder = member.spec.folder.clone();
         if !member.has_room(record.len() as u64) {
@@ -234,7 +263,7 @@ impl Pools {
             state.sealing.push(pack);
         }
         if !state.open.contains_key(&key) {
-            let made = state.create(&folder, pool, domain)?;
+            let made = state.create(&folder, pool, filler)?;
             state.open.insert(key, made);
         }
         let open = state.open.get_mut(&key).expect("made just above");
@@ -410,8 +439,17 @@ impl Pools {
 
     /// The table as the footer of `pack` in `pool` says.
     pub fn table_at(&self, pool: PoolId, pack: PackNumber) -> Result<Table, ReadError> {
+        if let Some((folder, shelf)) = self.shelf_of(pool) {
+            return shelf::table(&folder, &*shelf.0, pack);
+        }
         let file = self.file(pool, pack)?;
         recover::read_table(&file, pack)
+    }
+
+    fn shelf_of(&self, pool: PoolId) -> Option<(PathBuf, Shelved)> {
+        let state = self.state();
+        let spec = &state.members.get(&pool)?.spec;
+        Some((spec.folder.clone(), spec.shelf.clone()?))
     }
 
     fn scan_at(&self, pool: PoolId, pack: PackNumber) -> Result<Table, ReadError> {
@@ -451,6 +489,9 @@ impl Pools {
     }
 
     fn file(&self, pool: PoolId, pack: PackNumber) -> Result<Arc<File>, ReadError> {
+        if let Some((_, shelf)) = self.shelf_of(pool) {
+            return shelf.0.open(pack).map(Arc::new);
+        }
         let (path, is_kept) = {
             let state = self.state();
             if let Some(open) = state.open_pack(pack) {
@@ -507,6 +548,15 @@ impl Pools {
 
     /// Removes a sealed pack from `pool`, durably.
     pub fn remove_from(&self, pool: PoolId, pack: PackNumber) -> io::Result<()> {
+        if let Some((folder, shelf)) = self.shelf_of(pool) {
+            shelf::forget(&folder, &*shelf.0, pack)?;
+            let mut state = self.state();
+            state.tables.forget(pack);
+            if let Some(member) = state.members.get_mut(&pool) {
+                member.remove(pack);
+            }
+            return Ok(());
+        }
         let path = {
             let mut state = self.state();
             assert!(state.open_pack(pack).is_none(), "an open pack stays");
@@ -553,20 +603,7 @@ impl Pools {
         pack: PackNumber,
         quantum: &QuantumEntry,
     ) -> Result<Vec<u8>, ReadError> {
-        let file = self.file(pool, pack)?;
-        let mut record = vec![0; quantum.record_bytes as usize];
-        file.read_exact_at(&mut record, quantum.offset)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => {
-                    let source = Damaged { what: "pack", why: "it ends too early" };
-                    ReadError::Damaged { pack, source }
-                }
-                _ => ReadError::Disk { pack, source: error },
-            })?;
-        match format::quantum::Record::decode(&record) {
-            Ok(_) => Ok(record),
-            Err(source) => Err(ReadError::Damaged { pack, source }),
-        }
+        read_record(&*self.file(pool, pack)?, pack, quantum)
     }
 
     /// The table of a sealed pack by its footer, and the pack's bytes.
@@ -574,35 +611,6 @@ impl Pools {
         let table = self.first(pack, |pool| self.table_at(pool, pack))?;
         let bytes = table.end() + table.encode_footer().len() as u64;
         Ok((table, bytes))
-    }
-
-    /// Looks for a sealed pack in the folders of all pools that are there: it may have been taken
-    /// away, or put back, by hand.
-    pub fn look_for(&self, pack: PackNumber) {
-        let folders: Vec<(PoolId, PathBuf, PoolSpec)> = {
-            if self.is_open(pack) {
-                return;
-            }
-            let state = self.state();
-            let there = state.members.values().filter(|member| member.is_there);
-            let place = |member: &Member| (member.spec.id, member.path(pack), member.spec.clone());
-            there.map(place).collect()
-        };
-        for (pool, path, spec) in folders {
-            let found = std::fs::metadata(&path).map(|metadata| metadata.len());
-            let is_gone = matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound);
-            let mut state = self.state();
-            let Some(member) = state.members.get_mut(&pool) else { continue };
-            match found {
-                Ok(bytes) if !member.packs.contains_key(&pack) => member.put(pack, bytes),
-                Err(_) if is_gone && is_marked(&spec) && member.packs.contains_key(&pack) => {
-                    member.remove(pack);
-                }
-                _ => continue,
-            }
-            state.files.forget((pool, pack));
-            state.tables.forget(pack);
-        }
     }
 
     /// Whether `pack` still takes quanta or waits for its footer.
@@ -634,6 +642,9 @@ impl Pools {
 
     /// When `pack` came to `pool`, by the clock of the machine that wrote it.
     pub fn arrival(&self, pool: PoolId, pack: PackNumber) -> io::Result<std::time::SystemTime> {
+        if let Some((_, shelf)) = self.shelf_of(pool) {
+            return shelf.0.arrival(pack).ok_or_else(|| io::ErrorKind::NotFound.into());
+        }
         let path = self.state().members.get(&pool).map(|member| member.path(pack));
         std::fs::metadata(path.ok_or(io::ErrorKind::NotFound)?)?.modified()
     }
@@ -648,58 +659,6 @@ impl Pools {
     /// Packs that one pool could not give and another did, since it was last asked.
     pub fn take_suspects(&self) -> BTreeSet<PackNumber> {
         std::mem::take(&mut self.state().suspects)
-    }
-
-    /// Goes on with these pools: new ones are looked at, those that are missing go.
-    pub fn set(&self, specs: &[PoolSpec]) -> io::Result<()> {
-        for spec in specs {
-            let known = self.state().members.get(&spec.id).map(|member| member.spec.clone());
-            match known {
-                Some(known) if known.folder == spec.folder && known.mark == spec.mark => {
-                    if let Some(member) = self.state().members.get_mut(&spec.id) {
-                        member.spec = spec.clone();
-                    }
-                }
-                _ => {
-                    let member = Member::open(spec.clone(), |pack| stored_bytes(spec, pack))?;
-                    self.state().admit(member);
-                }
-            }
-        }
-        let mut state = self.state();
-        let gone: Vec<PoolId> = state.members.keys().copied().collect();
-        for pool in gone.into_iter().filter(|pool| specs.iter().all(|spec| spec.id != *pool)) {
-            state.let_go(pool);
-            state.members.remove(&pool);
-        }
-        Ok(())
-    }
-
-    /// Sees which pools have come or gone: a disk that is mounted or unmounted. Returns those that
-    /// are there now and were not. One that cannot be looked at is away.
-    pub fn refresh(&self) -> Vec<PoolId> {
-        let before: Vec<(PoolSpec, bool)> = {
-            let state = self.state();
-            let members = state.members.values();
-            members.map(|member| (member.spec.clone(), member.is_there)).collect()
-        };
-        let mut come = Vec::new();
-        for (spec, was_there) in before {
-            if is_marked(&spec) == was_there {
-                continue;
-            }
-            match Member::open(spec.clone(), |pack| stored_bytes(&spec, pack)) {
-                Ok(now) => {
-                    come.extend(now.is_there.then_some(spec.id));
-                    self.state().admit(now);
-                }
-                Err(error) => {
-                    let folder = spec.folder.display();
-                    tracing::error!(%error, %folder, "a pool cannot be looked at");
-                }
-            }
-        }
-        come
     }
 
     /// The folder of `pool`, if it is there.
@@ -731,6 +690,27 @@ impl Pools {
         state.files.forget((pool, pack));
         state.tables.forget(pack);
         state.set_bytes(pool, pack, bytes);
+    }
+}
+
+/// The record of a quantum, its checksum verified.
+fn read_record(
+    file: &File,
+    pack: PackNumber,
+    quantum: &QuantumEntry,
+) -> Result<Vec<u8>, ReadError> {
+    let mut record = vec![0; quantum.record_bytes as usize];
+    file.read_exact_at(&mut record, quantum.offset)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                let source = Damaged { what: "pack", why: "it ends too early" };
+                ReadError::Damaged { pack, source }
+            }
+            _ => ReadError::Disk { pack, source: error },
+        })?;
+    match format::quantum::Record::decode(&record) {
+        Ok(_) => Ok(record),
+        Err(source) => Err(ReadError::Damaged { pack, source }),
     }
 }
 

@@ -11,6 +11,7 @@ use data_encoding::HEXLOWER;
 use model::{PackNumber, PoolId};
 
 use crate::folder;
+use crate::shelf::Shelved;
 
 /// The file that says whose folder it is.
 const MARK_FILE: &str = "holdfast-pool";
@@ -45,6 +46,8 @@ pub struct PoolSpec {
     pub capacity_bytes: Option<u64>,
     /// Where new packs go when this one is full.
     pub next: Option<PoolId>,
+    /// What has its packs, where they do not lie in the folder. No new packs are made there.
+    pub shelf: Option<Shelved>,
 }
 
 /// How full a pool is.
@@ -112,7 +115,9 @@ impl Member {
     pub(crate) fn open(spec: PoolSpec, bytes_of: impl Fn(PackNumber) -> u64) -> io::Result<Self> {
         let is_there = is_marked(&spec);
         let mut member = Self { spec, is_there, packs: BTreeMap::new(), bytes: 0 };
-        if is_there {
+        if let Some(shelf) = member.spec.shelf.clone() {
+            shelf.0.packs()?.into_iter().for_each(|(pack, bytes)| member.put(pack, bytes));
+        } else if is_there {
             for pack in folder::list(&member.spec.folder)? {
                 member.put(pack, bytes_of(pack));
             }

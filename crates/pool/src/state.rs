@@ -8,16 +8,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use format::pack::Table;
-use model::{DomainId, PackNumber, PoolId};
+use model::{NodeId, PackNumber, PoolId};
 
 use crate::member::{Member, is_marked};
 use crate::open::{self, OpenPack};
-use crate::{AppendError, Found, PackNews, Pools, ReadError};
+use crate::{AppendError, Filler, Found, PackNews, Pools, ReadError};
 
 pub(crate) struct State {
     pub(crate) next_pack: PackNumber,
     pub(crate) members: BTreeMap<PoolId, Member>,
-    pub(crate) open: BTreeMap<(DomainId, PoolId), OpenPack>,
+    pub(crate) open: BTreeMap<(Filler, PoolId), OpenPack>,
+    /// Of packs that are filled by one node and not sealed yet.
+    pub(crate) nodes: BTreeMap<PackNumber, NodeId>,
     /// Packs that were sealed, or given up, since the last sync of the folder.
     pub(crate) sealing: Vec<OpenPack>,
     /// Those that are being sealed just now, with the count of their chunks that were durable
@@ -87,7 +89,10 @@ impl State {
     pub(crate) fn homes(&self, pack: PackNumber) -> Vec<PoolId> {
         let having = self.members.values().filter(|member| member.packs.contains_key(&pack));
         let mut homes: Vec<&Member> = having.collect();
-        homes.sort_by_key(|member| (!member.is_primary(), member.spec.id));
+        // What is on a disk is nearer than what is on a volume.
+        let nearness =
+            |member: &&Member| (member.spec.shelf.is_some(), !member.is_primary(), member.spec.id);
+        homes.sort_by_key(nearness);
         homes.into_iter().map(|member| member.spec.id).collect()
     }
 
@@ -96,7 +101,7 @@ impl State {
         &mut self,
         folder: &Path,
         pool: PoolId,
-        domain: DomainId,
+        filler: Filler,
     ) -> Result<OpenPack, AppendError> {
         if !self.members.get(&pool).is_some_and(|member| is_marked(&member.spec)) {
             return Err(AppendError::Away { folder: folder.to_owned() });
@@ -104,7 +109,7 @@ impl State {
         loop {
             let pack = self.next_pack;
             self.next_pack = PackNumber(pack.0 + 1);
-            match OpenPack::create(folder, pool, pack, domain) {
+            match OpenPack::create(folder, pool, pack, filler.domain) {
                 // Somebody has put a pack there that nobody told of.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
@@ -112,7 +117,10 @@ impl State {
                     self.next_pack = pack;
                     return Err(Pools::append_error(pack, folder, error));
                 }
-                Ok(made) => return Ok(made),
+                Ok(made) => {
+                    self.nodes.extend(filler.node.map(|node| (pack, node)));
+                    return Ok(made);
+                }
             }
         }
     }
@@ -170,7 +178,8 @@ impl State {
             chain.push(pool);
             at = self.members.get(&pool).and_then(|member| member.spec.next);
         }
-        chain.retain(|pool| self.members.get(pool).is_some_and(|member| member.is_there));
+        let takes = |member: &Member| member.is_there && member.spec.shelf.is_none();
+        chain.retain(|pool| self.members.get(pool).is_some_and(takes));
         chain
     }
 
@@ -200,7 +209,9 @@ impl State {
         let Table { pack, domain, .. } = *found.table;
         self.tables.put(pack, Arc::clone(&found.table));
         self.set_bytes(pool, pack, found.bytes);
-        self.news.push(PackNews { pack, domain, bytes: found.bytes, sealed: true });
+        let node = self.nodes.remove(&pack);
+        self.news
+            .push(PackNews { pack, domain, node, bytes: found.bytes, sealed: true });
     }
 
     pub(crate) fn synced(&mut self, synced: &open::Synced) {
@@ -208,6 +219,7 @@ impl State {
         if let Some(open) = self.open.values_mut().find(|open| open.number() == pack) {
             open.note_synced(synced);
         }
-        self.news.push(PackNews { pack, domain, bytes, sealed: false });
+        let node = self.nodes.get(&pack).copied();
+        self.news.push(PackNews { pack, domain, node, bytes, sealed: false });
     }
 }

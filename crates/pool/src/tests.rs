@@ -15,7 +15,8 @@ fn spec(number: u32, role: Role, folder: &Path) -> PoolSpec {
     let id = PoolId(number);
     let spec = Mark([u8::try_from(number).expect("small"); 16]);
     mark(folder, spec).expect("marked");
-    PoolSpec { id, folder: folder.into(), role, mark: spec, capacity_bytes: None, next: None }
+    let folder = folder.into();
+    PoolSpec { id, folder, role, mark: spec, capacity_bytes: None, next: None, shelf: None }
 }
 
 fn open_known(folder: &Path, known: &BTreeMap<PackNumber, Known>) -> (Pools, Opened) {
@@ -36,7 +37,7 @@ fn quantum(chunks: &[Vec<u8>]) -> (Vec<u8>, Vec<u32>, Vec<ChunkDigest>) {
 
 fn append(pool: &Pools, chunks: &[Vec<u8>]) -> Place {
     let (record, lengths, digests) = quantum(chunks);
-    pool.append(DOMAIN, &record, &lengths, &digests).expect("space")
+    pool.append(Filler::any(DOMAIN), &record, &lengths, &digests).expect("space")
 }
 
 /// The chunk at `place`, read as a restore does.
@@ -286,7 +287,7 @@ fn a_folder_without_its_mark_is_away() {
     assert_eq!(pools.refresh(), []);
     assert!(!pools.usage(PoolId(1)).is_there);
     let (record, lengths, digests) = quantum(&[b"new".to_vec()]);
-    let refused = pools.append(DOMAIN, &record, &lengths, &digests);
+    let refused = pools.append(Filler::any(DOMAIN), &record, &lengths, &digests);
     assert!(matches!(refused, Err(AppendError::Away { .. })), "{refused:?}");
     assert_eq!(read(&pools, place).expect("from the copy"), b"one");
     mark(folders[0].path(), Mark([1; 16])).expect("back");

@@ -295,6 +295,89 @@ impl Admin for AdminApi {
         })))
     }
 
+    async fn libraries(
+        &self,
+        request: Request<proto::LibrariesRequest>,
+    ) -> Result<Response<proto::LibrariesReply>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |core| core.volumes.libraries(&request)).await
+    }
+
+    async fn put_library(
+        &self,
+        request: Request<proto::PutLibraryRequest>,
+    ) -> Result<Response<proto::Library>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |core| core.volumes.put_library(&request)).await
+    }
+
+    async fn remove_library(
+        &self,
+        request: Request<proto::LibrariesRequest>,
+    ) -> Result<Response<proto::Library>, Status> {
+        let name = request.into_inner().name;
+        self.blocking(move |core| core.volumes.remove_library(&name)).await
+    }
+
+    async fn serve_library(
+        &self,
+        request: Request<proto::ServeLibraryRequest>,
+    ) -> Result<Response<proto::Library>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |core| core.volumes.serve_library(request)).await
+    }
+
+    async fn volumes(
+        &self,
+        request: Request<proto::VolumesRequest>,
+    ) -> Result<Response<proto::VolumesReply>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |core| core.volumes.list(&request)).await
+    }
+
+    type LabelVolumesStream = ReplyStream<proto::LabelVolumesReply>;
+
+    async fn label_volumes(
+        &self,
+        request: Request<proto::LabelVolumesRequest>,
+    ) -> Result<Response<Self::LabelVolumesStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let request = request.into_inner();
+        Ok(Response::new(streaming(move |replies| {
+            core.volumes
+                .label_all(&request, &mut |reply| replies.blocking_send(Ok(reply)).is_ok())
+        })))
+    }
+
+    async fn set_volume(
+        &self,
+        request: Request<proto::SetVolumeRequest>,
+    ) -> Result<Response<proto::VolumeInfo>, Status> {
+        let request = request.into_inner();
+        self.blocking(move |core| core.volumes.set(&request)).await
+    }
+
+    type TendVolumesStream = ReplyStream<proto::TendPoolReply>;
+
+    async fn tend_volumes(
+        &self,
+        request: Request<proto::TendVolumesRequest>,
+    ) -> Result<Response<Self::TendVolumesStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let work = volume_work(&core, &request.into_inner())?;
+        Ok(Response::new(told(tend_reply, move |listener| {
+            pools::tend_volumes(&core, &work, listener)
+        })))
+    }
+
+    async fn tape_queue(
+        &self,
+        request: Request<proto::TapeQueueRequest>,
+    ) -> Result<Response<proto::TapeQueueReply>, Status> {
+        let cancel = request.into_inner().cancel;
+        self.blocking(move |core| core.volumes.queue(cancel)).await
+    }
+
     async fn catalog_copies(
         &self,
         _request: Request<proto::CatalogCopiesRequest>,
@@ -411,15 +494,38 @@ fn tend_reply(outcome: &pools::Outcome, is_last: bool) -> proto::TendPoolReply {
     let failure = |(pack, reason): &(model::PackNumber, String)| proto::PackFailure {
         pack: pack.0,
         reason: reason.clone(),
+        volume: String::new(),
+    };
+    let of_volume = |(volume, reason): &(String, String)| proto::PackFailure {
+        pack: 0,
+        reason: reason.clone(),
+        volume: volume.clone(),
     };
     proto::TendPoolReply {
         packs: outcome.packs,
         bytes: outcome.bytes,
         packs_done: outcome.packs_done,
         bytes_done: outcome.bytes_done,
-        failures: failures.map(failure).collect(),
+        failures: outcome.volumes.iter().map(of_volume).chain(failures.map(failure)).collect(),
         is_last,
     }
+}
+
+fn volume_work(
+    core: &Core,
+    request: &proto::TendVolumesRequest,
+) -> Result<pools::VolumeWork, Status> {
+    use proto::tend_volumes_request::Work;
+    let rows = request.volumes.iter().map(|name| core.volumes.find(&request.library, name));
+    let rows = rows.collect::<Result<_, _>>()?;
+    Ok(match request.work() {
+        Work::Reclaim => pools::VolumeWork::Reclaim {
+            pool: request.pool.clone(),
+            dead_percent: u8::try_from(request.dead_percent.min(100)).unwrap_or(100),
+        },
+        Work::Move => pools::VolumeWork::Move(rows),
+        Work::Audit => pools::VolumeWork::Audit(rows),
+    })
 }
 
 fn copy_reply(outcome: &catalog_copy::Outcome, is_last: bool) -> proto::CopyCatalogReply {
@@ -507,7 +613,8 @@ fn change_of(
     };
     let option_set = request.option_set.clone().map(|name| Some(name).filter(|n| !n.is_empty()));
     let proto::SetNodeRequest { deletes_backups, deletes_archives, .. } = *request;
-    let collocation_group = None;
+    let group = request.collocation_group.clone();
+    let collocation_group = group.map(|name| Some(name).filter(|name| !name.is_empty()));
     Ok(NodeChange { domain, option_set, deletes_backups, deletes_archives, collocation_group })
 }
 
@@ -536,6 +643,7 @@ fn describe(core: &Core, node: &Node) -> Result<proto::NodeInfo, Status> {
         option_set: node.option_set.clone().unwrap_or_default(),
         deletes_backups: node.deletes_backups,
         deletes_archives: node.deletes_archives,
+        collocation_group: node.collocation_group.clone().unwrap_or_default(),
     })
 }
 

@@ -24,6 +24,7 @@ use catalog::change::{Changed, apply, deactivate};
 use catalog::{ArchiveChange, Day, Filespace, Node, PageKey, PageRow, PageSpan, SessionRow, Write};
 use format::page;
 use model::{ClassId, DirPath, FilespaceId, Kind, Object, PlaceCode as _, ServerTime};
+use pool::Filler;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tonic::{Status, Streaming};
@@ -31,6 +32,7 @@ use wire::proto;
 
 use crate::archive;
 use crate::core::{Claim, Core, Use};
+use crate::pools;
 use crate::refusal::{self, malformed};
 use crate::resolve::{Quanta, Resolved, Resolver};
 use crate::store::{Stored, store};
@@ -88,7 +90,7 @@ async fn receive(
         Some(_) => return Err(malformed("a backup begins with open")),
         None => return Ok(()),
     };
-    let (session, opened) = open_session(core, node, &open).await?;
+    let (session, filler, opened) = open_session(core, node, &open).await?;
     send(replies, proto::from_server::Message::Opened(opened)).await?;
     let (work, waiting) = mpsc::channel(WAITING_MAX);
     let mut committer = tokio::task::spawn_blocking({
@@ -97,7 +99,7 @@ async fn receive(
     });
     // A committer that fails ends the session at once: the client may be waiting for its answer.
     let received = tokio::select! {
-        received = collect(core, stream, work) => received,
+        received = collect(core, filler, stream, work) => received,
         committed = &mut committer => return committed.map_err(|_| refusal::panicked())?,
     };
     committer.await.map_err(|_| refusal::panicked())?.and(received)
@@ -125,7 +127,7 @@ async fn open_session(
     core: &Arc<Core>,
     node: Node,
     open: &proto::OpenBackup,
-) -> Result<(Session, proto::Opened), Status> {
+) -> Result<(Session, Filler, proto::Opened), Status> {
     let core = Arc::clone(core);
     let name = open.filespace.clone();
     let opening = move || {
@@ -134,6 +136,7 @@ async fn open_session(
         let archive = archive::opened(&core, &node, &name)?;
         let filespace = core.catalog.open_filespace(node.id, &name, now).map_err(failed)?;
         let claim = core.claim(filespace.id)?;
+        let filler = pools::filler(&core, node.id)?;
         let filling = core.use_packs(true);
         let opened = proto::Opened { session: core.next_session().0 };
         let domains = core.catalog.domains().map_err(failed)?;
@@ -153,7 +156,7 @@ async fn open_session(
             _claim: claim,
             filling,
         };
-        Ok((session, opened))
+        Ok((session, filler, opened))
     };
     tokio::task::spawn_blocking(opening).await.map_err(|_| refusal::panicked())?
 }
@@ -161,6 +164,7 @@ async fn open_session(
 /// Reads the stream to its end, handing over each transaction as it is closed.
 async fn collect(
     core: &Arc<Core>,
+    filler: Filler,
     stream: &mut Streaming<proto::ToServer>,
     work: mpsc::Sender<Work>,
 ) -> Result<(), Status> {
@@ -178,7 +182,7 @@ async fn collect(
                 let core = Arc::clone(core);
                 let number = quantum.number;
                 let task = tokio::task::spawn_blocking(move || {
-                    let stored = store(&core, &quantum);
+                    let stored = store(&core, filler, &quantum);
                     drop((permit, among_all));
                     stored
                 });

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use chunk::{Compression, Compressor, Decompressor, RawQuantum};
 use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
 use model::{ChunkDigest, PackNumber, Place, PoolId, ServerTime};
-use pool::Pools;
+use pool::{Filler, Pools};
 use tonic::Status;
 use wire::proto;
 
@@ -362,7 +362,7 @@ impl<'a> Store<'a> {
         let first = self
             .core
             .pools
-            .append(CATALOG_DOMAIN, &record, self.open.lengths(), &self.digests)
+            .append(Filler::any(CATALOG_DOMAIN), &record, self.open.lengths(), &self.digests)
             .map_err(|error| refusal::append(&error))?;
         let waiting = self.places.iter_mut().filter(|place| place.is_none());
         for ((place, digest), offset) in waiting.zip(self.digests.drain(..)).zip(0..) {

@@ -43,6 +43,13 @@ pub struct Config {
     /// So many copies of the catalogue are kept.
     #[serde(default = "default_catalog_copies_kept")]
     pub catalog_copies_kept: u16,
+    /// What was read from volumes stays on the server's disk until there is so much of it.
+    #[serde(default = "default_stage_bytes")]
+    pub stage_bytes: u64,
+}
+
+fn default_stage_bytes() -> u64 {
+    16 << 30
 }
 
 fn default_catalog_copy_hours() -> u32 {
@@ -76,7 +83,7 @@ pub enum ConfigError {
     Read { path: PathBuf, source: io::Error },
     #[error("{path} is not valid")]
     Syntax { path: PathBuf, source: Box<toml::de::Error> },
-    #[error("{url} is not a pool that this version can use; give a file:///FOLDER")]
+    #[error("{url} is not a pool that this version can use; give file:///FOLDER or tape:LIBRARY")]
     Pool { url: String },
     #[error("{url} is not a catalogue that this version can use; give sqlite:")]
     Catalog { url: String },
@@ -157,6 +164,7 @@ pub fn init(
         undo_days: default_undo_days(),
         catalog_copy_hours: default_catalog_copy_hours(),
         catalog_copies_kept: default_catalog_copies_kept(),
+        stage_bytes: default_stage_bytes(),
     };
     let pool_folder = config.pool_folder(folder)?;
     config.check_catalog()?;

@@ -21,14 +21,17 @@ use crate::run::RunError;
 use crate::secrets::Secrets;
 use crate::store::Opener;
 use crate::tls::Peer;
+use crate::volumes::Volumes;
 
 /// The chunk index is made durable each time so many packs have been sealed.
 const PACKS_PER_FLUSH: u64 = 32;
 
 /// Catalogue, pool, index and keys. Shared by all sessions.
 pub(crate) struct Core {
-    pub(crate) catalog: Box<dyn Catalog>,
+    pub(crate) catalog: Arc<dyn Catalog>,
     pub(crate) pools: Pools,
+    /// What pools on volumes have.
+    pub(crate) volumes: Arc<Volumes>,
     /// The server's folder.
     pub(crate) folder: PathBuf,
     pub(crate) config: Config,
@@ -97,11 +100,14 @@ impl Core {
     /// Opens everything in `folder`, recovering what a dead process left.
     pub(crate) fn open(folder: &Path, config: &Config) -> Result<Self, RunError> {
         recovery::check_catalog(folder)?;
-        let catalog = catalog::sqlite::Sqlite::open(&folder.join(CATALOG_FILE))?;
+        let catalog: Arc<dyn Catalog> =
+            Arc::new(catalog::sqlite::Sqlite::open(&folder.join(CATALOG_FILE))?);
+        let volumes = Volumes::open(Arc::clone(&catalog), folder, config.stage_bytes)?;
         let secrets = Secrets::load(&folder.join(MASTER_KEY)).map_err(RunError::MasterKey)?;
         let catalog_packs = catalog.packs()?;
         let known = known_packs(&catalog_packs);
-        let specs = pools::begin(&catalog, folder, config, !catalog_packs.is_empty())?;
+        let has_packs = !catalog_packs.is_empty();
+        let specs = pools::begin(&*catalog, folder, config, (has_packs, &volumes))?;
         let keys = [secrets.domain_key(CATALOG_DOMAIN), secrets.domain_key(DOMAIN)];
         let (pools, opened) =
             Pools::open(&specs, catalog.next_pack()?, &known, move |domain, chunk| {
@@ -113,8 +119,9 @@ impl Core {
         }
         let (index, recovered) = ChunkIndex::open(&folder.join("index"), Default::default())?;
         let core = Self {
-            catalog: Box::new(catalog),
+            catalog,
             pools,
+            volumes,
             folder: folder.to_owned(),
             config: config.clone(),
             secrets,
@@ -233,8 +240,8 @@ impl Core {
         let sealed = news.iter().filter(|news| news.sealed).map(|news| news.pack).max();
         writes.extend(news.iter().map(|news| {
             let state = if news.sealed { PackState::Sealed } else { PackState::Open };
-            let pool::PackNews { pack, domain, bytes, .. } = *news;
-            Write::PutPack(PackRow { number: pack, domain, state, bytes, node: None })
+            let pool::PackNews { pack, domain, node, bytes, .. } = *news;
+            Write::PutPack(PackRow { number: pack, domain, state, bytes, node })
         }));
         self.catalog.commit(writes).map_err(|error| {
             self.pools.give_back_news(news);

@@ -33,6 +33,7 @@ mod select;
 mod store;
 mod tls;
 mod victims;
+mod volumes;
 
 pub use authority::AuthorityError;
 pub use config::{Config, ConfigError, InitError, init};

@@ -22,6 +22,7 @@ use crate::domains::message_of_class;
 use crate::refusal::{self, malformed};
 use crate::restore;
 use crate::select::{Selection, messages};
+use crate::volumes::{self, Who};
 
 /// Messages of a stream that wait to be sent at most.
 const REPLIES_WAITING: usize = 8;
@@ -276,16 +277,35 @@ impl NodeService for NodeApi {
         let core = Arc::clone(&self.core);
         let node = core.authenticate(&request)?;
         let mut requests = request.into_inner();
-        let message = requests.message().await?.and_then(|request| request.message);
-        let Some(proto::restore_request::Message::Start(start)) = message else {
+        let first = requests.message().await?.unwrap_or_default();
+        let Some(proto::restore_request::Message::Start(start)) = first.message else {
             return Err(malformed("a restore begins with a selection"));
         };
+        let who = Who::of_node(&node, &first.purpose.unwrap_or_default());
         let answers = forward_wanted(requests);
         let stream = streaming(move |replies| {
             let filespace = filespace(&core, &node, &start.filespace)?;
             let selection = Selection::parse(&start, filespace.id)?;
             let _reading = core.use_packs(false);
-            restore::serve(&core, &selection, answers, replies)
+            restore::serve(&core, &selection, who, (answers, replies))
+        });
+        Ok(Response::new(stream))
+    }
+
+    type StageStream = ReplyStream<proto::StageReply>;
+
+    async fn stage(
+        &self,
+        request: Request<proto::StageRequest>,
+    ) -> Result<Response<Self::StageStream>, Status> {
+        let core = Arc::clone(&self.core);
+        let node = core.authenticate(&request)?;
+        let request = request.into_inner();
+        let stream = streaming(move |replies| {
+            let filespace = filespace(&core, &node, &request.filespace)?;
+            let who = Who::of_node(&node, &request.purpose.clone().unwrap_or_default());
+            let _reading = core.use_packs(false);
+            volumes::stage_copies(&core, filespace.id, &request, (who, replies))
         });
         Ok(Response::new(stream))
     }

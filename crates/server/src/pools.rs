@@ -15,22 +15,26 @@
 mod plan;
 mod tend;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use data_encoding::HEXLOWER;
 
 use catalog::{Catalog, CatalogError, Collocation, PoolRow};
-use model::PoolId;
-use pool::{Mark, PoolSpec, Role};
+use model::{NodeId, PoolId};
+use pool::{Filler, Mark, PoolSpec, Role};
 use tonic::Status;
 use wire::proto;
 
 use crate::config::{Config, pool_folder};
-use crate::core::Core;
+use crate::core::{Core, DOMAIN};
 use crate::domains;
 use crate::recovery;
 use crate::refusal;
 use crate::run::RunError;
+use crate::volumes::{self, Volumes};
 
-pub(crate) use tend::{Outcome, copy, drain, repair, tend};
+pub(crate) use tend::{Outcome, VolumeWork, copy, drain, repair, tend, tend_volumes};
 use tend::{missing, only};
 
 /// The pool that `server.toml` names.
@@ -50,7 +54,7 @@ pub(crate) fn begin(
     catalog: &dyn Catalog,
     folder: &Path,
     config: &Config,
-    has_packs: bool,
+    (has_packs, volumes): (bool, &Arc<Volumes>),
 ) -> Result<Vec<PoolSpec>, RunError> {
     let first_folder = config.pool_folder(folder)?;
     let mut rows = catalog.pools()?;
@@ -82,7 +86,7 @@ pub(crate) fn begin(
     if let Err(error) = recovery::keep_pools(folder, &rows) {
         tracing::warn!(%error, "the list of pools is not kept beside the catalogue");
     }
-    let specs = specs(&rows, folder)?;
+    let specs = specs(&rows, folder, Some(volumes))?;
     for (row, spec) in rows.iter().zip(&specs) {
         if !pool::is_marked(spec) {
             let folder = spec.folder.display();
@@ -111,12 +115,29 @@ pub(crate) fn first_row(config: &Config) -> PoolRow {
     }
 }
 
-/// Where the pools are of the server in `folder`.
-pub(crate) fn specs(rows: &[PoolRow], folder: &Path) -> Result<Vec<PoolSpec>, crate::ConfigError> {
+/// What pools on volumes have beside their packs, in the server's folder.
+const SHELVES: &str = "shelves";
+
+/// The folder of the pool; of one on volumes that for what it has beside its packs.
+pub(crate) fn folder_of(row: &PoolRow, folder: &Path) -> Result<PathBuf, crate::ConfigError> {
+    match volumes::library_of(&row.url) {
+        Some(_) => Ok(folder.join(SHELVES).join(HEXLOWER.encode(&row.mark))),
+        None => pool_folder(&row.url, folder),
+    }
+}
+
+/// Where the pools are of the server in `folder`; those on volumes have no packs without
+/// `volumes`.
+pub(crate) fn specs(
+    rows: &[PoolRow],
+    folder: &Path,
+    volumes: Option<&Arc<Volumes>>,
+) -> Result<Vec<PoolSpec>, crate::ConfigError> {
     let spec = |row: &PoolRow| {
         Ok(PoolSpec {
             id: row.id,
-            folder: pool_folder(&row.url, folder)?,
+            folder: folder_of(row, folder)?,
+            shelf: volumes.and_then(|volumes| volumes.shelf(row)),
             role: if row.is_copy { Role::Copy } else { Role::Primary },
             mark: Mark(row.mark),
             capacity_bytes: row.capacity_bytes,
@@ -126,11 +147,18 @@ pub(crate) fn specs(rows: &[PoolRow], folder: &Path) -> Result<Vec<PoolSpec>, cr
     rows.iter().map(spec).collect()
 }
 
+/// Into which packs a node's data goes: those of its own where it is to lie apart on volumes.
+pub(crate) fn filler(core: &Core, node: NodeId) -> Result<Filler, Status> {
+    let rows = core.catalog.pools().map_err(failed)?;
+    let is_apart = rows.iter().any(|row| row.collocation != Collocation::No);
+    Ok(Filler { domain: DOMAIN, node: is_apart.then_some(node) })
+}
+
 /// Has no other server use the primary pools that are there, for as long as this one runs. Fails
 /// where one does. Nothing is kept open in a copy pool, whose disk may be taken away.
 pub(crate) fn lock(core: &Core) -> Result<(), RunError> {
     let rows = core.catalog.pools()?;
-    let mut specs = specs(&rows, &core.folder)?;
+    let mut specs = specs(&rows, &core.folder, Some(&core.volumes))?;
     specs.retain(|spec| spec.role == Role::Primary);
     let mut locks = core.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // A disk that is away is let go of: it may be another's turn.
@@ -161,7 +189,7 @@ fn reload(core: &Core) -> Result<(), Status> {
         tracing::warn!(%error, "the list of pools is not kept beside the catalogue");
     }
     let unusable = |error: crate::ConfigError| Status::invalid_argument(refusal::chain(&error));
-    let specs = specs(&rows, &core.folder).map_err(unusable)?;
+    let specs = specs(&rows, &core.folder, Some(&core.volumes)).map_err(unusable)?;
     core.pools.set(&specs).map_err(|error| Status::unavailable(error.to_string()))
 }
 
@@ -204,7 +232,29 @@ fn describe(core: &Core, row: &PoolRow) -> Result<proto::PoolInfo, Status> {
         bytes_max: usage.bytes_max,
         missing_packs: missing.len() as u64,
         missing_bytes: missing.iter().map(|(_, bytes)| bytes).sum(),
+        library: volumes::library_of(&row.url).unwrap_or_default().to_owned(),
+        collocation: collocation_word(row.collocation).to_owned(),
+        reclaim_percent: row.reclaim_percent.into(),
+        reuse_delay_days: row.reuse_delay_days.into(),
+        volumes: core.volumes.count_of(row.id),
     })
+}
+
+fn collocation_word(collocation: Collocation) -> &'static str {
+    match collocation {
+        Collocation::No => "no",
+        Collocation::Group => "group",
+        Collocation::Node => "node",
+    }
+}
+
+fn collocation_of(word: &str) -> Result<Collocation, Status> {
+    match word {
+        "no" => Ok(Collocation::No),
+        "group" => Ok(Collocation::Group),
+        "node" => Ok(Collocation::Node),
+        _ => Err(Status::invalid_argument(format!("{word}: collocate by no, group or node"))),
+    }
 }
 
 /// Makes a pool, or changes one.
@@ -216,11 +266,16 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
     if is_new {
         domains::check_name(&row.name, "a pool")?;
         let unusable = |error: crate::ConfigError| Status::invalid_argument(refusal::chain(&error));
-        let folder = pool_folder(&row.url, &core.folder).map_err(unusable)?;
-        if !row.url.starts_with("file:///") {
-            return Err(Status::invalid_argument("give the whole path, as file:///FOLDER"));
+        let folder = folder_of(&row, &core.folder).map_err(unusable)?;
+        match volumes::library_of(&row.url) {
+            Some(library) => drop(core.volumes.site(library).map_err(|problem| {
+                Status::not_found(format!("{problem}; 'holdfast admin library add' makes one"))
+            })?),
+            None if !row.url.starts_with("file:///") => {
+                return Err(Status::invalid_argument("give the whole path, as file:///FOLDER"));
+            }
+            None => check_apart(core, &folder)?,
         }
-        check_apart(core, &folder)?;
         begin_folder(&folder, Mark(row.mark))?;
         core.catalog.add_pool(&row).map_err(|error| {
             // The folder was empty: without the mark it is as it was.
@@ -243,7 +298,7 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
 fn check_apart(core: &Core, folder: &Path) -> Result<(), Status> {
     let rows = core.catalog.pools().map_err(failed)?;
     for row in &rows {
-        let Ok(other) = pool_folder(&row.url, &core.folder) else { continue };
+        let Ok(other) = folder_of(row, &core.folder) else { continue };
         if folder.starts_with(&other) || other.starts_with(folder) {
             let message =
                 format!("{} is, or holds, the folder of pool {}", folder.display(), row.name);
@@ -326,6 +381,26 @@ fn changed(
         Some(0) => row.capacity_bytes = None,
         Some(bytes) => row.capacity_bytes = Some(bytes),
         None => {}
+    }
+    if let Some(word) = &request.collocation {
+        row.collocation = collocation_of(word)?;
+    }
+    if let Some(percent) = request.reclaim_percent {
+        let percent = u8::try_from(percent).ok().filter(|percent| (1..=100).contains(percent));
+        row.reclaim_percent = percent.ok_or_else(|| {
+            Status::invalid_argument("volumes are reclaimed at 1 to 100 per cent")
+        })?;
+    }
+    if let Some(days) = request.reuse_delay_days {
+        let days = u16::try_from(days).ok().filter(|days| *days <= 9999);
+        row.reuse_delay_days = days.ok_or_else(|| Status::invalid_argument("at most 9999 days"))?;
+    }
+    let is_on_volumes = volumes::library_of(&row.url).is_some();
+    if !is_on_volumes && row.collocation != Collocation::No {
+        return Err(Status::invalid_argument("only a pool on volumes keeps data apart on them"));
+    }
+    if is_on_volumes && row.capacity_bytes.is_some() {
+        return Err(Status::invalid_argument("a pool on volumes holds what its volumes take"));
     }
     if let Some(name) = &request.next {
         row.next = if name.is_empty() { None } else { Some(next_of(core, &row, name)?) };

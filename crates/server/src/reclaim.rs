@@ -31,6 +31,7 @@ use std::sync::{Arc, PoisonError};
 use catalog::{PackRow, PackState, Write};
 use chunk::{Compression, Compressor, Decompressor, RawQuantum};
 use model::{ChunkDigest, Extent, FilespaceId, Object, PackNumber, Payload, Place, PlaceCode as _};
+use pool::Filler;
 use tonic::Status;
 
 use crate::catalog_copy;
@@ -538,7 +539,7 @@ impl<'a> Copy<'a> {
         let first = self
             .core
             .pools
-            .append(DOMAIN, &record, self.open.lengths(), &digests)
+            .append(Filler::any(DOMAIN), &record, self.open.lengths(), &digests)
             .map_err(|error| refusal::append(&error))?;
         let mut entries = Vec::with_capacity(digests.len());
         for (offset, (origin, digest)) in (0..).zip(self.origins.drain(..)) {

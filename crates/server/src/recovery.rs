@@ -355,7 +355,7 @@ fn known_pools(folder: &Path, config: &Config) -> Result<Vec<PoolRow>, RecoveryE
 }
 
 fn check_any(rows: &[PoolRow], folder: &Path) -> Result<(), RecoveryError> {
-    let specs = pools::specs(rows, folder)?;
+    let specs = pools::specs(rows, folder, None)?;
     if specs.iter().any(pool::is_marked) {
         return Ok(());
     }
@@ -393,7 +393,7 @@ fn remake_catalog(
     rows: &[PoolRow],
     secrets: &Secrets,
 ) -> Result<Rebuilt, RecoveryError> {
-    let mut specs = pools::specs(rows, folder)?;
+    let mut specs = pools::specs(rows, folder, None)?;
     // Only looked at: what of them is not whole is judged by a catalogue.
     specs.iter_mut().for_each(|spec| spec.role = Role::Copy);
     let key = secrets.domain_key(CATALOG_DOMAIN);
@@ -448,7 +448,7 @@ fn place_pools(
         let by_name = || known.iter().find(|known| known.name.eq_ignore_ascii_case(&row.name));
         match by_mark.or_else(by_name) {
             Some(known) => {
-                let found = pool::read_mark(&config::pool_folder(&row.url, folder)?);
+                let found = pool::read_mark(&pools::folder_of(row, folder)?);
                 let is_new = found == Some(Mark(row.mark));
                 let mark = if is_new { row.mark } else { known.mark };
                 catalog.change_pool(&PoolRow { url: row.url.clone(), mark, ..known.clone() })?;

@@ -4,7 +4,7 @@
 //! The client looks at each window and answers which files it lacks; the server is a window ahead
 //! meanwhile. A quantum goes out once a window, however many files it serves.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -17,6 +17,7 @@ use wire::proto;
 use crate::core::Core;
 use crate::refusal;
 use crate::select::{Found, Selection, has_data, messages};
+use crate::volumes::{Ahead, Who};
 
 /// Objects in a window at most.
 const WINDOW_OBJECTS: usize = 8192;
@@ -71,11 +72,12 @@ impl Window {
 pub(crate) fn serve(
     core: &Core,
     selection: &Selection,
-    answers: Answers,
-    replies: &Replies,
+    who: Who,
+    (answers, replies): (Answers, &Replies),
 ) -> Result<(), Status> {
     let mut sender = Sender {
         core,
+        ahead: look_ahead(core, selection, who)?,
         replies,
         answers,
         range: selection.range.clone(),
@@ -86,8 +88,44 @@ pub(crate) fn serve(
     sender.finish()
 }
 
+/// The packs that the selection will need of volumes, in the order in which it will; `None` where
+/// there are none.
+fn look_ahead(core: &Core, selection: &Selection, who: Who) -> Result<Option<Ahead>, Status> {
+    if !core.pools.has_shelves() {
+        return Ok(None);
+    }
+    let mut seen = HashSet::new();
+    let mut packs = Vec::new();
+    selection.walk(&*core.catalog, |found| {
+        for object in found.versions.iter().map(|version| &version.object) {
+            for pack in needed(core, object, &selection.range) {
+                if seen.insert(pack) && core.pools.is_only_shelved(pack) {
+                    packs.push((pack, core.pools.bytes_of(pack)));
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok((!packs.is_empty()).then(|| Ahead::new(&core.volumes, who, packs)))
+}
+
+/// The packs of the object's chunks that hold some of the bytes in `range`.
+fn needed(core: &Core, object: &Object, range: &Range<u64>) -> Vec<PackNumber> {
+    if *range == (0..u64::MAX) {
+        return places(object).map(|place| place.pack()).collect();
+    }
+    let lengths = |place: Place| core.pools.chunk(place).map_or(0, |(bytes, _)| bytes);
+    let chunks = places(object).map(|place| (place, lengths(place))).collect();
+    within(object, chunks, range)
+        .into_iter()
+        .map(|(place, _)| place.pack())
+        .collect()
+}
+
 struct Sender<'a> {
     core: &'a Core,
+    /// Asks volumes for what comes next.
+    ahead: Option<Ahead>,
     replies: &'a Replies,
     answers: Answers,
     /// Of each file, what is sent.
@@ -195,17 +233,61 @@ impl Sender<'_> {
             byte >> (position % 8) & 1 == 1
         };
         let mut places: BTreeMap<PackNumber, Vec<u32>> = BTreeMap::new();
+        let mut wanted_files = 0;
         for (_, chunks) in contents.iter().filter(|(position, _)| is_wanted(*position)) {
+            wanted_files += 1;
             for (place, _) in chunks {
                 places.entry(place.pack()).or_default().push(place.index());
             }
         }
-        for (pack, mut indexes) in places {
+        // Who has most of it already, as in a second try, is not likely to want what follows.
+        let is_mostly_wanted = wanted_files * 2 >= contents.len();
+        self.ask_volumes(&places, is_mostly_wanted)?;
+        while let Some(pack) = self.next_pack(&places)? {
+            let mut indexes = places.remove(&pack).unwrap_or_default();
             indexes.sort_unstable();
             indexes.dedup();
             self.send_pack(pack, &indexes)?;
+            if let Some(ahead) = &mut self.ahead {
+                ahead.done_with(pack);
+                if is_mostly_wanted {
+                    ahead.advance().map_err(Status::unavailable)?;
+                }
+            }
         }
         self.send(proto::restore_reply::Message::DataEnd(proto::WindowEnd { window, last }))
+    }
+
+    /// Has volumes that hold what is wanted read, and what follows where `and_on`.
+    fn ask_volumes(
+        &mut self,
+        places: &BTreeMap<PackNumber, Vec<u32>>,
+        and_on: bool,
+    ) -> Result<(), Status> {
+        let Some(ahead) = &mut self.ahead else { return Ok(()) };
+        let pools = &self.core.pools;
+        let shelved = places.keys().filter(|pack| pools.is_only_shelved(**pack));
+        let shelved: Vec<_> = shelved.map(|pack| (*pack, pools.bytes_of(*pack))).collect();
+        ahead.need(&shelved).map_err(Status::unavailable)?;
+        if and_on {
+            ahead.advance().map_err(Status::unavailable)?;
+        }
+        Ok(())
+    }
+
+    /// The pack that is sent next: one that need not be waited for, if there is one.
+    fn next_pack(
+        &mut self,
+        places: &BTreeMap<PackNumber, Vec<u32>>,
+    ) -> Result<Option<PackNumber>, Status> {
+        let Some(ahead) = &mut self.ahead else { return Ok(places.keys().next().copied()) };
+        let packs: Vec<PackNumber> = places.keys().copied().collect();
+        let Some(pack) = ahead.choose(&packs) else { return Ok(None) };
+        if self.core.pools.is_only_shelved(pack) {
+            let bytes = self.core.pools.bytes_of(pack);
+            ahead.wait_for(pack, bytes).map_err(Status::unavailable)?;
+        }
+        Ok(Some(pack))
     }
 
     /// Sends the quanta of `pack` that hold the chunks at `indexes`, which are sorted.

@@ -2,6 +2,7 @@
 
 use chunk::{Compression, Compressor, Decompressor, RawQuantum, recode};
 use model::{ChunkDigest, Place};
+use pool::Filler;
 use tonic::Status;
 use wire::proto;
 
@@ -37,7 +38,11 @@ impl Opener {
 
 /// Decompresses `record`, names its chunks by their digests, and appends those that the domain does
 /// not have.
-pub(crate) fn store(core: &Core, quantum: &proto::Quantum) -> Result<Stored, Status> {
+pub(crate) fn store(
+    core: &Core,
+    filler: Filler,
+    quantum: &proto::Quantum,
+) -> Result<Stored, Status> {
     let mut opener = match core.take_opener() {
         Some(opener) => opener,
         None => Opener::new().map_err(|_| no_context())?,
@@ -45,7 +50,7 @@ pub(crate) fn store(core: &Core, quantum: &proto::Quantum) -> Result<Stored, Sta
     let opened = opener.decompressor.decode_into(&quantum.record, &mut opener.raw);
     let stored = opened
         .map_err(|damage| refusal::malformed(&damage.to_string()))
-        .and_then(|()| store_opened(core, quantum, &mut opener));
+        .and_then(|()| store_opened((core, filler), quantum, &mut opener));
     core.keep_opener(opener);
     stored
 }
@@ -55,7 +60,7 @@ fn no_context() -> Status {
 }
 
 fn store_opened(
-    core: &Core,
+    (core, filler): (&Core, Filler),
     quantum: &proto::Quantum,
     opener: &mut Opener,
 ) -> Result<Stored, Status> {
@@ -71,12 +76,12 @@ fn store_opened(
         return Err(Status::data_loss("a quantum was damaged on its way; try again"));
     }
     let known = core.lookup(&digests);
-    let places = append(core, &quantum.record, raw, &digests, known, compressor)?;
+    let places = append((core, filler), &quantum.record, raw, &digests, known, compressor)?;
     Ok(Stored { places, lengths: raw.lengths().to_vec(), digests })
 }
 
 fn append(
-    core: &Core,
+    (core, filler): (&Core, Filler),
     record: &[u8],
     raw: &RawQuantum,
     digests: &[ChunkDigest],
@@ -94,7 +99,7 @@ fn append(
         return Ok(known.into_iter().flatten().collect());
     }
     if known_bytes * 100 < raw.data().len() * RECODE_PERCENT {
-        return append_whole(core, record, lengths, digests);
+        return append_whole((core, filler), record, lengths, digests);
     }
     let keep: Vec<bool> = known.iter().map(Option::is_none).collect();
     let kept = recode(raw, &keep);
@@ -105,20 +110,21 @@ fn append(
         .map(|(digest, _)| *digest)
         .collect();
     let record = compress(&kept, compressor)?;
-    let mut added = append_whole(core, &record, kept.lengths(), &kept_digests)?.into_iter();
+    let mut added =
+        append_whole((core, filler), &record, kept.lengths(), &kept_digests)?.into_iter();
     let place = |known: Option<Place>| known.or_else(|| added.next());
     Ok(known.into_iter().filter_map(place).collect())
 }
 
 fn append_whole(
-    core: &Core,
+    (core, filler): (&Core, Filler),
     record: &[u8],
     lengths: &[u32],
     digests: &[ChunkDigest],
 ) -> Result<Vec<Place>, Status> {
     let first = core
         .pools
-        .append(DOMAIN, record, lengths, digests)
+        .append(filler, record, lengths, digests)
         .map_err(|error| refusal::append(&error))?;
     let place = |(offset, _)| Place::new(first.pack(), first.index() + offset);
     let places: Vec<Place> = (0_u32..).zip(digests).map(place).collect();

@@ -29,8 +29,8 @@ use crate::library::Library;
 use crate::medium::Medium;
 use crate::order::Stop;
 use crate::schedule::{
-    Absence, Action, Ask, DriveId, Forecast, Kind, LoanId, ObjectId, OwnerId, ProgramId, Refusal,
-    Schedule, Source, VolumeId, Waiter, WaiterId,
+    Absence, Action, Ask, DriveId, Forecast, Kind, LoanId, ObjectId, OwnerId, Preview, ProgramId,
+    Refusal, Schedule, Source, VolumeId, Waiter, WaiterId,
 };
 use crate::scsi::TapeAlert;
 use drive::Task;
@@ -255,6 +255,13 @@ impl Operator {
         Some(Forecast { served_at: forecast.served_at.saturating_sub(now), ..forecast })
     }
 
+    /// What reading these parts of a volume would take, and in which order they would be read.
+    pub fn preview(&self, known: &Known, parts: &[Part]) -> Preview {
+        let stops: Vec<Stop> =
+            parts.iter().map(|part| self.shared.source(known, part).stop).collect();
+        self.shared.state().schedule.preview(known.id, &stops)
+    }
+
     /// Waits for a drive with the volume in it, for writing.
     pub fn borrow(&self, volume: &Known) -> Result<Lent, LoanError> {
         let id = LoanId(self.shared.number());
@@ -273,9 +280,11 @@ impl Operator {
         answer.recv().unwrap_or(Err(LoanError::Closing))
     }
 
-    /// Refuses opens from here on, or takes them again.
-    pub fn set_optimised_only(&self, optimised_only: bool) {
-        self.shared.state().schedule.set_optimised_only(optimised_only);
+    /// Goes on with other limits, see [`Schedule::reconfigure`].
+    pub fn configure(&self, drives_max: usize, retain: Duration, optimised_only: bool) {
+        let mut state = self.shared.state();
+        state.schedule.reconfigure(drives_max, retain, optimised_only);
+        self.shared.pump(state);
     }
 
     /// The volume cannot be had any more; who waits for it turns to other copies, or is told.
@@ -510,14 +519,36 @@ impl Lent {
 
     /// Whether somebody else needs the drive or the volume.
     pub fn is_wanted_back(&self) -> bool {
-        let now = self.shared.now();
-        let mut state = self.shared.state();
-        state.is_closing || state.schedule.is_wanted_back(now, self.drive)
+        self.watch().is_wanted_back()
+    }
+
+    /// Tells the same while the medium is in use.
+    pub fn watch(&self) -> Watch {
+        Watch { shared: Arc::clone(&self.shared), drive: self.drive }
+    }
+
+    /// The volume has another label now.
+    pub fn relabelled(&mut self, label: Label) {
+        self.label = Some(label);
     }
 
     /// The drive has failed: it is not used any more.
     pub fn blame_drive(&mut self, reason: &str) {
         self.failure = Some(reason.to_owned());
+    }
+}
+
+/// See [`Lent::watch`].
+pub struct Watch {
+    shared: Arc<Shared>,
+    drive: DriveId,
+}
+
+impl Watch {
+    pub fn is_wanted_back(&self) -> bool {
+        let now = self.shared.now();
+        let mut state = self.shared.state();
+        state.is_closing || state.schedule.is_wanted_back(now, self.drive)
     }
 }
 

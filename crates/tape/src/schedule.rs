@@ -66,7 +66,7 @@ use crate::geometry::Geometry;
 use crate::order::Stop;
 use crate::queue::Queue;
 use crate::timing::{Correction, Observation, Reach, Timing, correction};
-pub use forecast::Forecast;
+pub use forecast::{Forecast, Preview};
 
 /// Observations that a correction is made from.
 const OBSERVATIONS_MAX: usize = 4096;
@@ -283,9 +283,10 @@ impl Schedule {
         &self.config
     }
 
-    /// Refuses opens from here on, or takes them again. What waits goes on waiting.
-    pub fn set_optimised_only(&mut self, optimised_only: bool) {
-        self.config.optimised_only = optimised_only;
+    /// Goes on with other limits. What waits goes on waiting.
+    pub fn reconfigure(&mut self, drives_max: usize, retain: Duration, optimised_only: bool) {
+        let Config { kind_drives_max, .. } = Config::new(self.config.timing, drives_max);
+        self.config = Config { drives_max, kind_drives_max, retain, optimised_only, ..self.config };
     }
 
     /// Places addresses of `volume` as its drive has reported.

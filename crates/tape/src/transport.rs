@@ -8,7 +8,7 @@ mod address;
 use std::io;
 use std::time::Duration;
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, lock};
 
 /// The data of a command and where they go.
 #[derive(Debug)]

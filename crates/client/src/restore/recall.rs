@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{BatchId, CopyId, space_filespace};
+use tokio::task::JoinHandle;
 use wire::proto;
 
 use super::window::{Entry, Piece};
-use super::{Destination, Kept, Tally, stream};
-use crate::ClientError;
+use super::{Destination, Kept, Tally, stream_for};
 use crate::link::Link;
 use crate::progress::Progress;
+use crate::{ClientError, ErrorKind};
 
 /// Files that are being filled with what was migrated off them, by the index of their copy.
 pub trait Filling: Sync {
@@ -34,7 +35,7 @@ pub(crate) fn recall(
     link: &Link,
     mount_point: &[u8],
     (batch, only): (BatchId, Option<u16>),
-    range: Range<u64>,
+    (range, purpose): (Range<u64>, proto::Purpose),
     filling: &dyn Filling,
 ) -> Result<(), ClientError> {
     let name = only.map(|index| CopyId { batch, index }.name());
@@ -52,8 +53,53 @@ pub(crate) fn recall(
     };
     let tally = Tally::new(Arc::new(Progress::default()));
     let mut files = Files { link, filling, range };
-    stream(link, selection, &mut files, &tally).map(drop)
+    stream_for(link, (selection, Some(purpose)), &mut files, &tally).map(drop)
 }
+
+/// Volumes that are being read for a recall, while this is there.
+pub struct Staging(JoinHandle<()>);
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Has the server plan the recall of copies of what was migrated off `mount_point`; then, unless
+/// it is only a `preview`, has it read volumes for them until what is returned is dropped.
+pub(crate) fn stage(
+    link: &Link,
+    mount_point: &[u8],
+    copies: &[CopyId],
+    (preview, purpose): (bool, proto::Purpose),
+) -> Result<(proto::RecallPlan, Staging), ClientError> {
+    let mut listed = Vec::with_capacity(copies.len() * COPY_BYTES);
+    for copy in copies {
+        listed.extend(copy.batch.0.to_le_bytes());
+        listed.extend(copy.index.to_le_bytes());
+    }
+    let request = proto::StageRequest {
+        filespace: space_filespace(mount_point).into(),
+        copies: listed.into(),
+        preview,
+        purpose: Some(purpose),
+    };
+    let mut client = link.client();
+    let mut replies = link.runtime.block_on(client.stage(request))?.into_inner();
+    let ended = || ClientError::new(ErrorKind::Retry, "the server ended the plan early");
+    let first = link.runtime.block_on(replies.message())?.ok_or_else(ended)?;
+    let Some(proto::stage_reply::Message::Plan(plan)) = first.message else {
+        return Err(ClientError::new(ErrorKind::Bug, "no plan"));
+    };
+    // How far it is, whoever recalls sees by what comes.
+    let listening = link
+        .runtime
+        .spawn(async move { while let Ok(Some(_)) = replies.message().await {} });
+    Ok((plan, Staging(listening)))
+}
+
+/// Of a copy in a request: its batch and its index there.
+const COPY_BYTES: usize = 10;
 
 struct Files<'a> {
     link: &'a Link,

@@ -144,6 +144,14 @@ impl Server {
         run(&all)
     }
 
+    /// Begins an administrator's command.
+    pub fn spawn_admin<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Running {
+        let mut all: Vec<OsString> =
+            vec!["admin".into(), "--server".into(), self.dir.clone().into()];
+        all.extend(arguments.iter().map(OsString::from));
+        start(&binary(), &all, Path::new("/nonexistent"), None)
+    }
+
     /// Registers a node and returns its token.
     #[track_caller]
     pub fn token(&self, node: &str) -> String {

@@ -55,3 +55,5 @@ mod streams;
 mod tape;
 #[cfg(test)]
 mod tuning;
+#[cfg(test)]
+mod volumes;

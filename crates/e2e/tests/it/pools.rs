@@ -53,10 +53,16 @@ impl Scene {
     }
 
     /// Has the server make no copies of its catalogue: packs are counted.
-    fn copy_no_catalog(&mut self) {
+    pub(crate) fn copy_no_catalog(&mut self) {
+        self.configure("catalog_copy_hours", 0);
+    }
+
+    /// Has the server begin anew with another number in its configuration.
+    pub(crate) fn configure(&mut self, key: &str, number: u64) {
         let config = self.server.dir().join("server.toml");
         let own = fs::read_to_string(&config).unwrap();
-        let changed = own.replace("catalog_copy_hours = 24", "catalog_copy_hours = 0");
+        let line = own.lines().find(|line| line.starts_with(key)).unwrap();
+        let changed = own.replace(line, &format!("{key} = {number}"));
         assert_ne!(changed, own);
         fs::write(&config, changed).unwrap();
         self.server.restart();

@@ -3,6 +3,8 @@
 
 #[cfg(test)]
 mod deaths;
+#[cfg(test)]
+mod tape;
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};

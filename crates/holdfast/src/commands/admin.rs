@@ -5,11 +5,15 @@ mod catalog;
 mod domain;
 mod events;
 mod expire;
+mod library;
 mod node;
 mod optionset;
 mod policy;
 mod pool;
+mod queue;
 mod reclaim;
+mod tend;
+mod volume;
 
 use std::path::PathBuf;
 
@@ -39,6 +43,9 @@ enum AdminCommand {
     Policy(policy::Args),
     Optionset(optionset::Args),
     Pool(pool::Args),
+    Library(library::Args),
+    Volume(volume::Args),
+    Queue(queue::Args),
     Catalog(catalog::Args),
     Expire(expire::Args),
     Reclaim(reclaim::Args),
@@ -59,6 +66,9 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         AdminCommand::Policy(args) => policy::run(args, &mut admin, context),
         AdminCommand::Optionset(args) => optionset::run(args, &mut admin, context),
         AdminCommand::Pool(args) => pool::run(args, &mut admin, context),
+        AdminCommand::Library(args) => library::run(args, &mut admin, context),
+        AdminCommand::Volume(args) => volume::run(args, &mut admin, context),
+        AdminCommand::Queue(args) => queue::run(&args, &mut admin, context),
         AdminCommand::Catalog(args) => catalog::run(&args, &mut admin, context),
         AdminCommand::Expire(args) => expire::run(&args, &mut admin, context),
         AdminCommand::Audit(args) => audit::run(&args, &mut admin, context),

@@ -2,6 +2,7 @@
 
 mod files;
 mod filesystem;
+mod plan;
 mod policy;
 mod run;
 mod show;

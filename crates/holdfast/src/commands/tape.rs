@@ -24,6 +24,8 @@ mod write;
 
 use format::volume::VolumeName;
 
+pub(super) use self::libraries::capacity;
+pub(super) use self::site::address;
 use super::Context;
 use crate::error::CommandError;
 
@@ -82,7 +84,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     }
 }
 
-fn volume_name(text: &str) -> Result<VolumeName, String> {
+pub(super) fn volume_name(text: &str) -> Result<VolumeName, String> {
     VolumeName::new(text).map_err(|error| error.to_string())
 }
 

@@ -53,12 +53,13 @@ fn the_index_holds_what_the_packs_hold_after_every_crash() {
         assert_eq!(in_index(&core), in_packs(&core), "round {round}");
         assert_eq!(in_index(&core).len(), next as usize, "round {round}: nothing is lost");
         for _ in 0..3 {
-            let stored = store(&core, &quantum(&core, next..next + 40)).expect("space");
+            let stored = store(&core, pool::Filler::any(DOMAIN), &quantum(&core, next..next + 40))
+                .expect("space");
             assert_eq!(stored.places.len(), 40);
             next += 40;
         }
         core.commit(Vec::new()).expect("durable");
-        let again = store(&core, &quantum(&core, 0..40)).expect("space");
+        let again = store(&core, pool::Filler::any(DOMAIN), &quantum(&core, 0..40)).expect("space");
         assert_eq!(again.places[0].pack(), PackNumber(1), "what is there is not stored again");
         match round % 3 {
             // As a killed process: nothing is written any more.
@@ -78,13 +79,16 @@ fn a_quantum_of_known_and_new_chunks_stores_the_new_ones() {
     let folder = folder.path().join("server");
     let config = crate::init(&folder, "127.0.0.1:0", None, None).expect("a server");
     let core = Core::open(&folder, &config).expect("opens");
-    let first = store(&core, &quantum(&core, 0..40)).expect("space");
-    let mixed = store(&core, &quantum(&core, 20..60)).expect("space");
+    let first = store(&core, pool::Filler::any(DOMAIN), &quantum(&core, 0..40)).expect("space");
+    let mixed = store(&core, pool::Filler::any(DOMAIN), &quantum(&core, 20..60)).expect("space");
     assert_eq!(mixed.places[..20], first.places[20..]);
     assert_eq!(in_packs_len(&core), 60);
     let mut torn = quantum(&core, 60..61);
     torn.check = vec![0; 16].into();
-    assert!(store(&core, &torn).is_err(), "what arrived is not what was meant");
+    assert!(
+        store(&core, pool::Filler::any(DOMAIN), &torn).is_err(),
+        "what arrived is not what was meant"
+    );
 }
 
 fn in_packs_len(core: &Core) -> usize {

@@ -1,11 +1,11 @@
 //! Copying packs to copy pools, passing them on, repairing them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use catalog::{PackRow, PackState, PoolRow};
+use catalog::{PackRow, PackState, PoolRow, VolumeRow};
 use model::{PackNumber, PoolId};
 use pool::PutError;
 use tonic::Status;
@@ -15,6 +15,7 @@ use crate::catalog_copy;
 use crate::core::{Core, Use};
 use crate::recovery;
 use crate::refusal;
+use crate::volumes::{self, Carrying, Watching};
 
 /// A server with copy pools seals what is open so often, so that it can be copied.
 const SEAL_EVERY: Duration = Duration::from_secs(4 * 3600);
@@ -31,6 +32,8 @@ pub(crate) struct Outcome {
     pub(crate) bytes_done: u64,
     /// Packs that stay as they are, and why.
     pub(crate) failures: Vec<(PackNumber, String)>,
+    /// Volumes of which nothing could be had, and why.
+    pub(crate) volumes: Vec<(String, String)>,
 }
 
 /// Hears how a run goes; `false` ends it.
@@ -96,6 +99,105 @@ impl<'a> Run<'a> {
     }
 }
 
+/// What becomes of a pack once it is where it was to go.
+type Then<'a> = &'a dyn Fn(PackNumber) -> Result<(), PutError>;
+
+impl Run<'_> {
+    /// Writes the packs to the pool, and has `then` done with each once it is there.
+    fn transfer(
+        &mut self,
+        packs: &[(PackNumber, u64)],
+        pool: &PoolRow,
+        then: Then<'_>,
+    ) -> Result<(), Status> {
+        let core = self.core;
+        if !core.pools.is_shelf(pool.id) {
+            return self.each(packs, |pack| {
+                core.pools.put(pack, pool.id)?;
+                then(pack)
+            });
+        }
+        let numbers: Vec<PackNumber> = packs.iter().map(|(pack, _)| *pack).collect();
+        let lengths = packs.iter().copied().collect();
+        let mut transfer = Transfer { run: self, lengths, then };
+        volumes::write(core, pool, &numbers, &BTreeSet::new(), &mut transfer)
+    }
+}
+
+/// A run over packs of volumes.
+struct Transfer<'a, 'b> {
+    run: &'a mut Run<'b>,
+    lengths: BTreeMap<PackNumber, u64>,
+    then: Then<'a>,
+}
+
+impl Carrying for Transfer<'_, '_> {
+    fn stored(&mut self, pack: PackNumber) -> Result<(), Status> {
+        (self.then)(pack).map_err(|error| refusal::put(&error))?;
+        self.run.outcome.packs_done += 1;
+        self.run.outcome.bytes_done += self.lengths.get(&pack).copied().unwrap_or(0);
+        Ok(())
+    }
+
+    fn failed(&mut self, pack: PackNumber, reason: String) {
+        tracing::error!(%pack, reason, "a pack is damaged wherever it is");
+        self.run.outcome.failures.push((pack, reason));
+    }
+
+    fn goes_on(&mut self) -> bool {
+        let goes_on = !self.run.core.stopping.load(Ordering::Relaxed);
+        goes_on && (self.run.listener)(&self.run.outcome)
+    }
+}
+
+impl Watching for Transfer<'_, '_> {
+    fn expect(&mut self, packs: &[(PackNumber, u64)]) {
+        self.run.expect(packs);
+        self.lengths.extend(packs.iter().copied());
+    }
+
+    fn volume_failed(&mut self, volume: &str, reason: String) {
+        self.run.outcome.volumes.push((volume.to_owned(), reason));
+    }
+}
+
+/// What is done to volumes.
+pub(crate) enum VolumeWork {
+    /// Empties those of which so many per cent are dead; 0: as the pools say.
+    Reclaim {
+        /// Empty: all.
+        pool: String,
+        dead_percent: u8,
+    },
+    Move(Vec<VolumeRow>),
+    Audit(Vec<VolumeRow>),
+}
+
+/// Does it, while no pack is copied, moved or repaired otherwise.
+pub(crate) fn tend_volumes(
+    core: &Arc<Core>,
+    work: &VolumeWork,
+    listener: Listener<'_>,
+) -> Result<Outcome, Status> {
+    let _only = only(core)?;
+    let mut run = Run::new(core, listener);
+    let mut transfer = Transfer { run: &mut run, lengths: BTreeMap::new(), then: &|_| Ok(()) };
+    match work {
+        VolumeWork::Reclaim { pool, dead_percent } => {
+            let pools = if pool.is_empty() {
+                core.catalog.pools().map_err(failed)?
+            } else {
+                vec![find(core, pool)?]
+            };
+            volumes::reclaim(core, &pools, *dead_percent, &mut transfer)?;
+        }
+        VolumeWork::Move(rows) => volumes::vacate(core, rows, &mut transfer)?,
+        VolumeWork::Audit(rows) => volumes::audit(core, rows, &mut transfer)?,
+    }
+    volumes::free(core)?;
+    Ok(run.outcome)
+}
+
 /// What nothing needs is neither moved nor repaired.
 fn is_needed(state: PackState) -> bool {
     matches!(state, PackState::Sealed | PackState::Damaged)
@@ -140,7 +242,7 @@ pub(crate) fn copy(
     let (there, away): (Vec<PoolRow>, Vec<PoolRow>) =
         pools.into_iter().partition(|row| core.pools.usage(row.id).is_there);
     let mut run = Run::new(core, listener);
-    there.iter().try_for_each(|row| run.fill(row.id, usize::MAX))?;
+    there.iter().try_for_each(|row| run.fill(row, usize::MAX))?;
     match away.first() {
         None => Ok(run.outcome),
         Some(row) => {
@@ -153,14 +255,15 @@ pub(crate) fn copy(
 impl Run<'_> {
     /// Gives a copy pool what it lacks, at most so many packs. Only then it lets go of what was
     /// removed from the primary pools: what came in its place is there by then.
-    fn fill(&mut self, pool: PoolId, packs_max: usize) -> Result<(), Status> {
+    fn fill(&mut self, row: &PoolRow, packs_max: usize) -> Result<(), Status> {
+        let pool = row.id;
         let mut missing = missing(self.core, pool)?;
         let is_all = missing.len() <= packs_max;
         missing.truncate(packs_max);
         self.expect(&missing);
         let core = self.core;
         let failures = self.outcome.failures.len();
-        self.each(&missing, |pack| core.pools.put(pack, pool).map(drop))?;
+        self.transfer(&missing, row, &|_| Ok(()))?;
         if is_all && self.outcome.failures.len() == failures {
             catalog_copy::spread(core, pool)?;
             forget_removed(core, pool)?;
@@ -203,6 +306,9 @@ pub(crate) fn drain(
     if all {
         seal(core)?;
     }
+    let rows = core.catalog.pools().map_err(failed)?;
+    let next = rows.iter().find(|other| other.id == next);
+    let next = next.ok_or_else(|| Status::internal("the next pool is gone"))?;
     let mut run = Run::new(core, listener);
     move_on(core, &mut run, &row, next, all)?;
     Ok(run.outcome)
@@ -212,7 +318,7 @@ fn move_on(
     core: &Core,
     run: &mut Run<'_>,
     row: &PoolRow,
-    next: PoolId,
+    next: &PoolRow,
     all: bool,
 ) -> Result<(), Status> {
     let leaving = leaving(core, row, all)?;
@@ -221,8 +327,7 @@ fn move_on(
     }
     run.expect(&leaving);
     let before = run.outcome.packs_done;
-    let moved = run.each(&leaving, |pack| {
-        core.pools.put(pack, next)?;
+    let moved = run.transfer(&leaving, next, &|pack| {
         core.pools
             .remove_from(row.id, pack)
             .map_err(|source| pool::AppendError::Failed { pack, source }.into())
@@ -332,6 +437,7 @@ pub(crate) fn tend(core: &Arc<Core>, sealed: &mut std::time::Instant) {
     for pool in core.pools.refresh() {
         tracing::info!(%pool, "a pool is back");
     }
+    core.volumes.look_after_sites();
     if let Err(error) = super::lock(core) {
         let error = refusal::chain(&error);
         tracing::error!(error, "two servers use one pool: stop one of them");
@@ -349,9 +455,13 @@ pub(crate) fn tend(core: &Arc<Core>, sealed: &mut std::time::Instant) {
         *sealed = sys::clock::monotonic();
         told("seal", seal(core).map(|()| Outcome::default()));
     }
+    let reclaim = VolumeWork::Reclaim { pool: String::new(), dead_percent: 0 };
+    if rows.iter().any(|row| volumes::library_of(&row.url).is_some()) {
+        told("volumes", tend_volumes(core, &reclaim, &mut |_| true));
+    }
     for row in rows.iter().filter(|row| row.is_copy) {
         if core.pools.usage(row.id).is_there {
-            told(&row.name, copy_some(core, row.id));
+            told(&row.name, copy_some(core, row));
         }
     }
 }
@@ -364,11 +474,11 @@ fn repair_suspects(core: &Arc<Core>) -> Result<Outcome, Status> {
     repair(core, Some(&suspects), &mut |_| true)
 }
 
-fn copy_some(core: &Arc<Core>, pool: PoolId) -> Result<Outcome, Status> {
+fn copy_some(core: &Arc<Core>, row: &PoolRow) -> Result<Outcome, Status> {
     let _only = only(core)?;
     let mut go_on = |_: &Outcome| true;
     let mut run = Run::new(core, &mut go_on);
-    run.fill(pool, COPIED_MAX)?;
+    run.fill(row, COPIED_MAX)?;
     Ok(run.outcome)
 }
 

@@ -228,7 +228,7 @@ impl World {
         let record = Compressor::new(Compression::Standard).expect("a context").encode(&raw);
         let check = wire::quantum_check(&digests).to_vec().into();
         let quantum = proto::Quantum { number: 0, record: record.into(), check, raw_check: None };
-        store(&self.core, &quantum).expect("there is room")
+        store(&self.core, pool::Filler::any(DOMAIN), &quantum).expect("there is room")
     }
 
     fn begin(&mut self) {

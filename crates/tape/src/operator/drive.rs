@@ -170,9 +170,7 @@ impl Operated {
                 let reason = described(&error);
                 (Absence::Damaged, Event::Damaged { volume, reason })
             }
-            MountError::Missing(reason) | MountError::Library(reason) => {
-                (Absence::Missing, Event::Missing { volume, reason })
-            }
+            MountError::Missing(reason) => (Absence::Missing, Event::Missing { volume, reason }),
         };
         self.shared.tell(event);
         self.report(|state, now, id| {
@@ -293,9 +291,7 @@ impl Operated {
                 Err(error) => {
                     let reason = match error {
                         MountError::Volume(error) => described(&error),
-                        MountError::Missing(reason)
-                        | MountError::Drive(reason)
-                        | MountError::Library(reason) => reason,
+                        MountError::Missing(reason) | MountError::Drive(reason) => reason,
                     };
                     let name = known.name.clone();
                     self.report(|state, now, id| state.schedule.given_back(now, id, None));
@@ -334,7 +330,10 @@ impl Operated {
     }
 
     fn take_back(&mut self, loaded: Loaded, label: Option<Label>, failure: Option<String>) {
-        let Some(known) = self.lent.take() else { return };
+        let Some(mut known) = self.lent.take() else { return };
+        if let Some(label) = &label {
+            (known.label, known.block_bytes) = (Some(label.volume), label.block_bytes);
+        }
         if let Some(reason) = failure {
             self.retire(loaded, &reason);
             return self.fail(&reason);

@@ -48,10 +48,8 @@ pub(super) enum MountError {
     Volume(VolumeError),
     /// It is not there.
     Missing(String),
-    /// It is the drive, which is not to be used any more.
+    /// It is the drive, or the robot on its way there: it is not to be used any more.
     Drive(String),
-    /// It is the robot, or somebody else who has the volume.
-    Library(String),
 }
 
 impl Stock {
@@ -109,9 +107,9 @@ impl From<LibraryError> for MountError {
     fn from(error: LibraryError) -> Self {
         match error {
             LibraryError::Volume { source, .. } => Self::Volume(source),
-            LibraryError::NotFound(_) => Self::Missing(error.to_string()),
-            LibraryError::Drive { source, .. } => Self::Drive(source.to_string()),
-            other => Self::Library(described(&other)),
+            LibraryError::NotFound(_) | LibraryError::InUse(_) => Self::Missing(error.to_string()),
+            // A robot that does not do what it should makes the drive no better.
+            other => Self::Drive(described(&other)),
         }
     }
 }

@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::order::{Course, Stop};
+
 use super::{Drive, DriveId, RequestId, Schedule, Source, State, VolumeId, WaiterId};
 use crate::timing::duration;
 
@@ -19,7 +21,36 @@ pub struct Forecast {
     pub served_at: Duration,
 }
 
+/// What reading something from a volume would take.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Preview {
+    /// Indices of the stops, in the order in which they would be read.
+    pub order: Vec<usize>,
+    /// Whether the volume is in a drive.
+    pub is_mounted: bool,
+    /// Seconds from when a drive takes it.
+    pub secs: f64,
+    /// Drives that work at the same time.
+    pub drives: usize,
+}
+
 impl Schedule {
+    /// Returns what reading `stops` of a volume would take, if nobody else wanted anything.
+    pub fn preview(&self, volume: VolumeId, stops: &[Stop]) -> Preview {
+        let geometry = self.geometry(volume);
+        let course = Course { timing: &self.config.timing, geometry: &geometry };
+        let holder = self.drives.values().find(|drive| is_holding(drive, volume));
+        let plan = course.plan(holder.map_or(0, |drive| drive.head), stops, None);
+        let reading = stops.iter().map(|stop| self.config.timing.read_secs(stop.bytes));
+        let mount = if holder.is_some() { 0.0 } else { self.config.timing.mount_secs() };
+        Preview {
+            order: plan.order,
+            is_mounted: holder.is_some(),
+            secs: mount + plan.positioning_secs + reading.sum::<f64>(),
+            drives: self.config.drives_max.min(self.drives.len()).max(1),
+        }
+    }
+
     /// Returns when `waiter` will be served; `None` where it waits for nothing, or where there is
     /// no drive that works. Costs as much as for all.
     pub fn forecast(&mut self, now: Duration, waiter: WaiterId) -> Option<Forecast> {

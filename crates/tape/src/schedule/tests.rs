@@ -323,11 +323,11 @@ fn budgets_hold_opens_back_and_let_lists_pass() {
 fn optimised_only_refuses_opens_and_nothing_else() {
     let mut schedule = schedule(config(1), 1);
     schedule.request(secs(0), open(1, 5, GB)).unwrap();
-    schedule.set_optimised_only(true);
+    schedule.reconfigure(1, secs(300), true);
     assert_eq!(schedule.request(secs(0), open(2, 5, GB)), Err(Refusal::OptimisedOnly));
     assert!(schedule.request(secs(0), of_kind(Kind::List, open(3, 5, GB))).is_ok());
     check(&mut schedule, 0, &["mount 0 5"]);
-    schedule.set_optimised_only(false);
+    schedule.reconfigure(1, secs(300), false);
     assert!(schedule.request(secs(0), open(2, 5, GB)).is_ok());
 }
 

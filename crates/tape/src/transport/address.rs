@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use sys::durable::Lock;
 use sys::iscsi::Session;
 use sys::scsi::{Answer, Exchange, SgDevice};
 
@@ -79,6 +80,19 @@ impl Address {
             }
         })
     }
+}
+
+/// Where locks of devices lie, the first that is there: every program that uses them looks there.
+const LOCK_FOLDERS: [&str; 2] = ["/run/lock", "/tmp"];
+
+/// Has no other process use the library of this changer until what is returned is dropped; `None`
+/// while one does.
+pub fn lock(changer: &Address) -> io::Result<Option<Lock>> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
+    let name: String = changer.to_string().chars().map(plain).collect();
+    let folder = LOCK_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir());
+    let folder = folder.ok_or(io::ErrorKind::NotFound)?;
+    Lock::try_exclusive(&folder.join(format!("holdfast-tape-{name}.lock")))
 }
 
 struct Local(SgDevice);

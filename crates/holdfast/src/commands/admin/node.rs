@@ -83,7 +83,7 @@ struct RenameArgs {
     new_name: String,
 }
 
-/// Change a node's policy domain, option set and rights
+/// Change a node's policy domain, option set, collocation group and rights
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -98,6 +98,9 @@ struct SetArgs {
     /// The include and exclude statements that it gets beside its own; '' takes them away
     #[arg(long, value_name = "NAME")]
     optionset: Option<String>,
+    /// Nodes of one group share the volumes of pools that collocate by group; '' takes it away
+    #[arg(long, value_name = "NAME")]
+    collocation_group: Option<String>,
     /// BACKDELETE: whether the node may delete its backups
     #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
     backdelete: Option<bool>,
@@ -163,19 +166,20 @@ fn lock(admin: &mut Admin, name: String, locked: bool) -> Result<NodeInfo, Comma
 }
 
 fn set(args: SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
-    let SetArgs { name, domain, optionset, backdelete, archdelete } = args;
-    if (&domain, &optionset, backdelete, archdelete) == (&None, &None, None, None) {
-        let message = "say what to set: --domain, --optionset, --backdelete or --archdelete";
+    let request = SetNodeRequest {
+        domain: args.domain,
+        option_set: args.optionset,
+        deletes_backups: args.backdelete,
+        deletes_archives: args.archdelete,
+        collocation_group: args.collocation_group,
+        ..SetNodeRequest::default()
+    };
+    if request == SetNodeRequest::default() {
+        let message = "say what to set: --domain, --optionset, --collocation-group, --backdelete \
+                       or --archdelete";
         return Err(CommandError::usage(message, "holdfast admin node set"));
     }
-    let node = admin.set_node(SetNodeRequest {
-        name,
-        domain,
-        option_set: optionset,
-        deletes_backups: backdelete,
-        deletes_archives: archdelete,
-        ..SetNodeRequest::default()
-    })?;
+    let node = admin.set_node(SetNodeRequest { name: args.name, ..request })?;
     tell(&node, &format!("Node {} is changed.", node.name), context);
     Ok(())
 }
@@ -220,6 +224,7 @@ struct NodeDocument<'a> {
     enrolled: bool,
     registered: String,
     option_set: Option<&'a str>,
+    collocation_group: Option<&'a str>,
     backdelete: bool,
     archdelete: bool,
     filespaces: Vec<FilespaceDocument<'a>>,
@@ -241,7 +246,8 @@ impl<'a> NodeDocument<'a> {
             locked: node.locked,
             enrolled: node.enrolled,
             registered: moment::rfc3339(ServerTime(node.registered)),
-            option_set: Some(node.option_set.as_str()).filter(|name| !name.is_empty()),
+            option_set: named(&node.option_set),
+            collocation_group: named(&node.collocation_group),
             backdelete: node.deletes_backups,
             archdelete: node.deletes_archives,
             filespaces: filespaces
@@ -253,6 +259,11 @@ impl<'a> NodeDocument<'a> {
                 .collect(),
         }
     }
+}
+
+/// On the wire a name that is empty is none.
+fn named(name: &str) -> Option<&str> {
+    Some(name).filter(|name| !name.is_empty())
 }
 
 /// On the wire 0 means never.
@@ -292,6 +303,7 @@ fn nodes_table(nodes: &[NodeInfo]) -> String {
     let columns = [
         ("Node", Align::Left),
         ("Domain", Align::Left),
+        ("Group", Align::Left),
         ("State", Align::Left),
         ("Filespaces", Align::Right),
         ("Active objects", Align::Right),
@@ -303,6 +315,7 @@ fn nodes_table(nodes: &[NodeInfo]) -> String {
         [
             node.name.clone(),
             node.domain.clone(),
+            named(&node.collocation_group).unwrap_or("-").to_owned(),
             state(node).to_owned(),
             filespaces.len().to_string(),
             quantity::count(filespaces.iter().map(|one| one.active_objects).sum()),
@@ -319,13 +332,15 @@ fn show(node: &NodeInfo, context: &mut Context) {
         return;
     }
     let head = format!(
-        "Node:        {}\nDomain:      {}\nState:       {}\nRegistered:  {}\nOption set:  {}\n\
-         May delete:  {}\n",
+        "Node:               {}\nDomain:             {}\nState:              {}\n\
+         Registered:         {}\nOption set:         {}\nCollocation group:  {}\n\
+         May delete:         {}\n",
         node.name,
         node.domain,
         state(node),
         moment::shown(ServerTime(node.registered)),
-        if node.option_set.is_empty() { "none" } else { &node.option_set },
+        named(&node.option_set).unwrap_or("none"),
+        named(&node.collocation_group).unwrap_or("none"),
         match (node.deletes_backups, node.deletes_archives) {
             (true, true) => "backups and archives",
             (true, false) => "backups",
@@ -369,6 +384,7 @@ mod tests {
             deletes_backups: false,
             deletes_archives: true,
             filespaces: Vec::new(),
+            collocation_group: if locked { "accounts".to_owned() } else { String::new() },
         }
     }
 
@@ -380,10 +396,10 @@ mod tests {
             node("c", false, false),
         ];
         insta::assert_snapshot!(nodes_table(&nodes), @r"
-        Node              Domain    State         Filespaces  Active objects  Last backup
-        anna              STANDARD  enrolled               0               0  never
-        bert.example.org  STANDARD  locked                 0               0  never
-        c                 STANDARD  not enrolled           0               0  never
+        Node              Domain    Group     State         Filespaces  Active objects  Last backup
+        anna              STANDARD  -         enrolled               0               0  never
+        bert.example.org  STANDARD  accounts  locked                 0               0  never
+        c                 STANDARD  -         not enrolled           0               0  never
         ");
     }
 
@@ -399,6 +415,7 @@ mod tests {
           "enrolled": true,
           "registered": "2023-11-14T22:13:20Z",
           "option_set": null,
+          "collocation_group": null,
           "backdelete": false,
           "archdelete": true,
           "filespaces": []

@@ -1,11 +1,11 @@
 //! `holdfast admin pool`: where the data lies, and where its copies do.
 
-use client::admin::{Admin, PoolInfo, PutPoolRequest, TendPoolReply, TendPoolRequest, Work};
+use client::admin::{Admin, PoolInfo, PutPoolRequest, TendPoolRequest, Work};
 use serde::Serialize;
 
+use super::tend::{self, Telling};
 use crate::commands::{Context, DONE};
-use crate::error::{CommandError, FAILED};
-use crate::output;
+use crate::error::CommandError;
 use crate::quantity;
 use crate::table::{self, Align};
 
@@ -18,7 +18,8 @@ use crate::table::{self, Align};
 Example:
   holdfast admin --server /srv/holdfast pool add OFFSITE file:///mnt/offsite/pool --copy
   holdfast admin --server /srv/holdfast pool add LARGE file:///mnt/large/pool
-  holdfast admin --server /srv/holdfast pool set PRIMARY --next LARGE --high 80 --low 60")]
+  holdfast admin --server /srv/holdfast pool set PRIMARY --next LARGE --high 80 --low 60
+  holdfast admin --server /srv/holdfast pool add TAPE tape:vault --collocate group")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: PoolCommand,
@@ -37,16 +38,17 @@ enum PoolCommand {
     Repair(RepairArgs),
 }
 
-/// Make a pool in an empty or new folder
+/// Make a pool in an empty or new folder, or on the volumes of a library
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
-  holdfast admin --server /srv/holdfast pool add OFFSITE file:///mnt/offsite/pool --copy")]
+  holdfast admin --server /srv/holdfast pool add OFFSITE file:///mnt/offsite/pool --copy
+  holdfast admin --server /srv/holdfast pool add TAPE tape:vault --collocate group")]
 struct AddArgs {
     /// The pool: 1 to 64 letters, digits, '.', '-' or '_'
     #[arg(value_name = "NAME")]
     name: String,
-    /// Where it is, as file:///FOLDER
+    /// Where it is: file:///FOLDER or tape:LIBRARY
     #[arg(value_name = "URL")]
     url: String,
     /// It holds second copies of all that primary pools hold
@@ -90,6 +92,15 @@ struct Traits {
     /// Packs stay so many days, unless it would stay above its high mark
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=9999))]
     delay: Option<u32>,
+    /// Whose packs share volumes: everybody's, those of a node's group, or those of one node
+    #[arg(long, value_name = "no|group|node", value_parser = ["no", "group", "node"])]
+    collocate: Option<String>,
+    /// Volumes of which so much is dead are emptied, to be written again; 100 for never
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    reclaim: Option<u32>,
+    /// A volume is written again so many days after the last pack left it
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=9999))]
+    reuse_delay: Option<u32>,
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -169,8 +180,8 @@ pub(super) fn run(
             let is_replaced = args.replaced;
             let request = PutPoolRequest { is_replaced, ..args.traits.request() };
             if request == PutPoolRequest::default() {
-                let message = "say what to set: --next, --capacity, --high, --low, --delay or \
-                               --replaced";
+                let message = "say what to set: --next, --capacity, --high, --low, --delay, \
+                               --collocate, --reclaim, --reuse-delay or --replaced";
                 return Err(CommandError::usage(message, "holdfast admin pool set"));
             }
             let pool = admin.put_pool(PutPoolRequest { name: args.name, ..request })?;
@@ -182,11 +193,17 @@ pub(super) fn run(
         }
         PoolCommand::Copy(args) => {
             let pool = args.name.unwrap_or_default();
-            return tend(Work::Copy, pool, false, admin, context);
+            let request = TendPoolRequest { work: Work::Copy.into(), pool, all: false };
+            return tend(request, &tend::COPIED, admin, context);
         }
-        PoolCommand::Drain(args) => return tend(Work::Drain, args.name, args.all, admin, context),
+        PoolCommand::Drain(args) => {
+            let DrainArgs { name: pool, all } = args;
+            let request = TendPoolRequest { work: Work::Drain.into(), pool, all };
+            return tend(request, &tend::MOVED, admin, context);
+        }
         PoolCommand::Repair(RepairArgs {}) => {
-            return tend(Work::Repair, String::new(), false, admin, context);
+            let request = TendPoolRequest { work: Work::Repair.into(), ..Default::default() };
+            return tend(request, &tend::REPAIRED, admin, context);
         }
     }
     Ok(DONE)
@@ -200,99 +217,21 @@ impl Traits {
             high_percent: self.high,
             low_percent: self.low,
             delay_days: self.delay,
+            collocation: self.collocate,
+            reclaim_percent: self.reclaim,
+            reuse_delay_days: self.reuse_delay,
             ..PutPoolRequest::default()
         }
     }
 }
 
-fn done(work: Work) -> &'static str {
-    match work {
-        Work::Copy => "copied",
-        Work::Drain => "moved",
-        Work::Repair => "repaired",
-    }
-}
-
 fn tend(
-    work: Work,
-    pool: String,
-    all: bool,
+    request: TendPoolRequest,
+    telling: &Telling,
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    let request = TendPoolRequest { work: work.into(), pool, all };
-    let global = &context.global;
-    let shows = !global.quiet && (global.progress || output::stderr_is_terminal());
-    let outcome = admin.tend_pool(request, &mut |reply| {
-        if shows {
-            output::say(&so_far(reply, work));
-        }
-    })?;
-    if context.output.is_json() {
-        context.output.json(&TendDocument::new(&outcome));
-    } else {
-        context.output.text(&text(&outcome, work));
-    }
-    Ok(if outcome.failures.is_empty() { DONE } else { FAILED })
-}
-
-fn so_far(reply: &TendPoolReply, work: Work) -> String {
-    format!(
-        "{} of {} packs, {} of {} {}",
-        quantity::count(reply.packs_done),
-        quantity::count(reply.packs),
-        quantity::bytes_with_unit(reply.bytes_done),
-        quantity::bytes_with_unit(reply.bytes),
-        done(work),
-    )
-}
-
-fn text(outcome: &TendPoolReply, work: Work) -> String {
-    let mut text = format!(
-        "{} packs with {} are {}.\n",
-        quantity::count(outcome.packs_done),
-        quantity::bytes_with_unit(outcome.bytes_done),
-        done(work)
-    );
-    for failure in &outcome.failures {
-        let pack = failure.pack.to_string();
-        text.push_str(&["  pack ", &pack, " stays: ", &failure.reason, "\n"].concat());
-    }
-    if !outcome.failures.is_empty() {
-        text.push_str("'holdfast admin audit' names the versions that need them.\n");
-    }
-    text
-}
-
-/// `pool copy|drain|repair --json`.
-#[derive(Serialize)]
-struct TendDocument<'a> {
-    packs: u64,
-    bytes: u64,
-    packs_done: u64,
-    bytes_done: u64,
-    failures: Vec<FailureDocument<'a>>,
-}
-
-#[derive(Serialize)]
-struct FailureDocument<'a> {
-    pack: u64,
-    reason: &'a str,
-}
-
-impl<'a> TendDocument<'a> {
-    fn new(outcome: &'a TendPoolReply) -> Self {
-        let failures = outcome.failures.iter();
-        Self {
-            packs: outcome.packs,
-            bytes: outcome.bytes,
-            packs_done: outcome.packs_done,
-            bytes_done: outcome.bytes_done,
-            failures: failures
-                .map(|failure| FailureDocument { pack: failure.pack, reason: &failure.reason })
-                .collect(),
-        }
-    }
+    tend::run(telling, context, |visit| admin.tend_pool(request, visit))
 }
 
 /// `pool list --json`, one a line.
@@ -312,10 +251,29 @@ struct PoolDocument<'a> {
     delay_days: u32,
     missing_packs: u64,
     missing_bytes: u64,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    tape: Option<TapeDocument<'a>>,
+}
+
+/// What a pool on volumes has beside.
+#[derive(Serialize)]
+struct TapeDocument<'a> {
+    library: &'a str,
+    volumes: u32,
+    collocate: &'a str,
+    reclaim_percent: u32,
+    reuse_delay_days: u32,
 }
 
 impl<'a> PoolDocument<'a> {
     fn new(pool: &'a PoolInfo) -> Self {
+        let tape = is_on_volumes(pool).then(|| TapeDocument {
+            library: &pool.library,
+            volumes: pool.volumes,
+            collocate: &pool.collocation,
+            reclaim_percent: pool.reclaim_percent,
+            reuse_delay_days: pool.reuse_delay_days,
+        });
         Self {
             pool: &pool.name,
             url: &pool.url,
@@ -331,8 +289,13 @@ impl<'a> PoolDocument<'a> {
             delay_days: pool.delay_days,
             missing_packs: pool.missing_packs,
             missing_bytes: pool.missing_bytes,
+            tape,
         }
     }
+}
+
+fn is_on_volumes(pool: &PoolInfo) -> bool {
+    !pool.library.is_empty()
 }
 
 fn tell(pool: &PoolInfo, text: &str, context: &mut Context) {
@@ -348,33 +311,44 @@ fn list(pools: &[PoolInfo], context: &mut Context) {
         pools.iter().for_each(|pool| context.output.json(&PoolDocument::new(pool)));
         return;
     }
+    context.output.text(&pools_table(pools));
+}
+
+fn pools_table(pools: &[PoolInfo]) -> String {
     let columns = [
         ("Pool", Align::Left),
         ("Kind", Align::Left),
         ("Packs", Align::Right),
         ("Used", Align::Right),
         ("Of", Align::Right),
+        ("Volumes", Align::Right),
         ("Marks", Align::Left),
         ("Next", Align::Left),
         ("Lacks", Align::Right),
         ("Place", Align::Left),
     ];
-    let rows: Vec<_> = pools.iter().map(row).collect();
-    context.output.text(&table::render(columns, &rows));
+    table::render(columns, &pools.iter().map(row).collect::<Vec<_>>())
 }
 
-fn row(pool: &PoolInfo) -> [String; 9] {
+fn row(pool: &PoolInfo) -> [String; 10] {
+    let of = match pool.bytes_max {
+        // Nobody knows what the volumes that are not written yet will take.
+        0 if is_on_volumes(pool) => String::new(),
+        bytes => quantity::bytes_with_unit(bytes),
+    };
     let (used, of) = if pool.is_there {
-        (quantity::bytes_with_unit(pool.bytes), quantity::bytes_with_unit(pool.bytes_max))
+        (quantity::bytes_with_unit(pool.bytes), of)
     } else {
         ("away".to_owned(), String::new())
     };
+    let tape = is_on_volumes(pool);
     [
         pool.name.clone(),
         if pool.is_copy { "copy" } else { "primary" }.to_owned(),
         quantity::count(pool.packs),
         used,
         of,
+        if tape { quantity::count(pool.volumes.into()) } else { String::new() },
         if pool.next.is_empty() {
             String::new()
         } else {
@@ -382,6 +356,49 @@ fn row(pool: &PoolInfo) -> [String; 9] {
         },
         pool.next.clone(),
         if pool.is_copy { quantity::bytes_with_unit(pool.missing_bytes) } else { String::new() },
-        pool.url.clone(),
+        if tape { format!("tape:{}", pool.library) } else { pool.url.clone() },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_on_volumes_say_how_many() {
+        let folder = PoolInfo {
+            name: "PRIMARY".to_owned(),
+            url: "file:///srv/pool".to_owned(),
+            is_there: true,
+            packs: 1_234,
+            bytes: 3 << 30,
+            bytes_max: 1 << 40,
+            next: "TAPE".to_owned(),
+            high_percent: 90,
+            low_percent: 70,
+            ..PoolInfo::default()
+        };
+        let tape = PoolInfo {
+            name: "TAPE".to_owned(),
+            url: "tape:vault".to_owned(),
+            is_there: true,
+            packs: 20,
+            bytes: 1 << 30,
+            library: "vault".to_owned(),
+            collocation: "group".to_owned(),
+            reclaim_percent: 60,
+            volumes: 7,
+            ..PoolInfo::default()
+        };
+        insta::assert_snapshot!(pools_table(&[folder.clone(), tape.clone()]), @r"
+        Pool     Kind     Packs     Used       Of  Volumes  Marks    Next  Lacks  Place
+        PRIMARY  primary  1,234  3.00 GB  1.00 TB           90/70 %  TAPE         file:///srv/pool
+        TAPE     primary     20  1.00 GB                 7                        tape:vault
+        ");
+        let document =
+            |pool: &PoolInfo| serde_json::to_value(PoolDocument::new(pool)).expect("a document");
+        assert_eq!(document(&folder).get("library"), None);
+        assert_eq!(document(&tape)["library"], "vault");
+        assert_eq!(document(&tape)["volumes"], 7);
+    }
 }

@@ -3,12 +3,15 @@
 
 use std::io::Read as _;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use ::hsm::{FileOutcome, PathText, Reply, Request};
+use client::{Phase, Progress};
 use model::escaped;
 use serde::Serialize;
 
-use super::ask;
+use super::{ask, plan};
 use crate::commands::{Context, DONE};
 use crate::error::{CommandError, FAILED};
 use crate::output;
@@ -157,11 +160,25 @@ fn run_files(
     verb: &str,
 ) -> Result<u8, CommandError> {
     let home = context.home()?;
+    let progress = Arc::<Progress>::default();
+    let meter = context.meter(&progress);
     let mut teller = Teller::new(context, detail);
     let asked = ::hsm::ask(&home, request, &mut |reply| match reply {
-        Reply::File(outcome) => teller.take(&outcome),
+        Reply::Expect { files, bytes } => {
+            progress.objects_expected.store(files, Relaxed);
+            progress.bytes_expected.store(bytes, Relaxed);
+            progress.enter(Phase::Running);
+            true
+        }
+        Reply::File(outcome) => {
+            progress.objects.fetch_add(1, Relaxed);
+            progress.bytes.fetch_add(outcome.bytes, Relaxed);
+            progress.failed.fetch_add(u64::from(outcome.error.is_some()), Relaxed);
+            teller.take(&outcome)
+        }
         _ => true,
     });
+    drop(meter);
     let asked = asked.map_err(|error| super::not_running(&error))?;
     asked.map_err(CommandError::new)?;
     Ok(teller.end(verb))
@@ -195,11 +212,13 @@ pub(super) fn migrate(
 
 /// Bring the content of files back; they stay at the server too
 ///
-/// Anybody may recall his own files. Files are taken in the order in which the server has them.
+/// Anybody may recall his own files. Files come volume by volume, in the order in which they lie
+/// there. A recall that was interrupted goes on where it was when it is run again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast hsm recall /data/2024/run-17
+  holdfast hsm recall --filelist wanted --preview
   holdfast hsm recall --filelist wanted")]
 pub(super) struct RecallArgs {
     #[command(flatten)]
@@ -207,13 +226,20 @@ pub(super) struct RecallArgs {
     /// Let go of what the server has of them: they are resident then
     #[arg(long)]
     resident: bool,
+    /// Tell which volumes are needed, in which order, and how long it will take; recall nothing
+    #[arg(long, conflicts_with = "resident")]
+    preview: bool,
     /// Name each file
     #[arg(long)]
     detail: bool,
 }
 
 pub(super) fn recall(args: &RecallArgs, context: &mut Context) -> Result<u8, CommandError> {
-    let request = Request::Recall { paths: args.paths.paths()?, resident: args.resident };
+    let RecallArgs { resident, preview, .. } = *args;
+    let request = Request::Recall { paths: args.paths.paths()?, resident, preview };
+    if preview {
+        return plan::preview(&request, args.detail, context);
+    }
     run_files(context, &request, args.detail, "recalled:")
 }
 

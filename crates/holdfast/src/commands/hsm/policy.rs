@@ -88,7 +88,9 @@ pub(super) fn policy(args: &PolicyArgs, context: &mut Context) -> Result<u8, Com
         PolicyCommand::Premigrate => {
             request(&Request::Migrate { paths, only_copies: true }, context)?;
         }
-        PolicyCommand::Recall => request(&Request::Recall { paths, resident: false }, context)?,
+        PolicyCommand::Recall => {
+            request(&Request::Recall { paths, resident: false, preview: false }, context)?;
+        }
         PolicyCommand::Test => {}
     }
     Ok(DONE)

@@ -50,7 +50,7 @@ struct DriveDocument {
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let site = Site::of(&args.library, context)?;
-    let mut opened = Opened::open(&site, context)?;
+    let mut opened = Opened::open(&site)?;
     let library = opened.library()?;
     let (mut failures, mut shown) = (Vec::new(), 0);
     for listed in library.drives() {

@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     let (mut failures, mut warnings) = (Vec::new(), Vec::new());
     let mut shown = 0;
     for (name, site) in &sites {
-        match take(name, site, args.scan, context) {
+        match take(name, site, args.scan) {
             Ok((rows, said)) => {
                 show(&rows, shown > 0, context);
                 warnings.extend(said);
@@ -80,13 +80,8 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     Ok(trouble::tell(&failures, &warnings, shown, context))
 }
 
-fn take(
-    name: &str,
-    site: &Site,
-    scan: bool,
-    context: &Context,
-) -> Result<(Vec<Row>, Vec<String>), CommandError> {
-    let mut opened = Opened::open(site, context)?;
+fn take(name: &str, site: &Site, scan: bool) -> Result<(Vec<Row>, Vec<String>), CommandError> {
+    let mut opened = Opened::open(site)?;
     let rows = match &mut opened.place {
         Place::Folder { volumes, path } => {
             let names = volumes.names().map_err(|error| {

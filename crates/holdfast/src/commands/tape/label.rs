@@ -72,7 +72,7 @@ struct LabelDocument<'a> {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let mut opened = Opened::open(&Site::of(&args.library, context)?, context)?;
+    let mut opened = Opened::open(&Site::of(&args.library, context)?)?;
     let mut failures = Vec::new();
     for (sequence, name) in (args.number..).zip(&args.volumes) {
         let labelling = Labelling {

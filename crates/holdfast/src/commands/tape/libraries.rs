@@ -40,14 +40,14 @@ pub(super) struct AddArgs {
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     /// What each volume in the folder takes, as in 100G [default: as much as there is room for]
-    #[arg(long, value_name = "SIZE", value_parser = size, requires = "folder")]
+    #[arg(long, value_name = "SIZE", value_parser = capacity, requires = "folder")]
     capacity: Option<u64>,
 }
 
 /// Less is not even a few blocks.
 const CAPACITY_BYTES_MIN: u64 = 1 << 20;
 
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn capacity(text: &str) -> Result<u64, String> {
     match quantity::parse_bytes(text, 1)? {
         bytes if bytes < CAPACITY_BYTES_MIN => Err("a volume takes at least 1M".to_owned()),
         bytes => Ok(bytes),

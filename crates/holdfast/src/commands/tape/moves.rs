@@ -111,7 +111,7 @@ fn done(mut opened: Opened, context: &mut Context) -> u8 {
 }
 
 fn open(library: &OsString, context: &Context) -> Result<Opened, CommandError> {
-    let mut opened = Opened::open(&Site::of(library, context)?, context)?;
+    let mut opened = Opened::open(&Site::of(library, context)?)?;
     // A folder is refused whatever is asked of it.
     opened.library()?;
     Ok(opened)

@@ -10,14 +10,13 @@ use ::tape::file_volume::FileVolumes;
 use ::tape::library::{Library, LibraryError, Mounted};
 use ::tape::medium::{Medium, MediumError};
 use ::tape::scsi::ElementKind;
-use ::tape::transport::Address;
+use ::tape::transport::{self, Address};
 use ::tape::volume::{self, VolumeError};
 use format::volume::{Label, VolumeName};
 use sys::durable::Lock;
 
 use super::site::Site;
 use super::trouble;
-use crate::commands::Context;
 use crate::error::CommandError;
 
 /// What holds volumes.
@@ -33,11 +32,11 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    pub(super) fn open(site: &Site, context: &Context) -> Result<Self, CommandError> {
+    pub(super) fn open(site: &Site) -> Result<Self, CommandError> {
         let place = match site {
             Site::Folder { path, capacity_bytes } => open_folder(path, *capacity_bytes)?,
             Site::Devices { changer, drives } => {
-                let lock = lock(changer, context)?;
+                let lock = lock(changer)?;
                 let library = Box::new(open_library(changer, drives)?);
                 Place::Library { library, _lock: lock }
             }
@@ -180,19 +179,13 @@ fn open_library(changer: &Address, drives: &[Address]) -> Result<Library, Comman
     Library::open(open(changer)?, opened).map_err(|error| trouble::of_opening(&error, drives))
 }
 
-/// The lock is named by the changer, so that one library with two names is locked once.
-fn lock(changer: &Address, context: &Context) -> Result<Lock, CommandError> {
-    let home = context.home()?;
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
-    let name: String = changer.to_string().chars().map(plain).collect();
-    let path = home.join(format!("tape-{name}.lock"));
-    let locked = std::fs::create_dir_all(&home).and_then(|()| Lock::try_exclusive(&path));
-    match locked {
+fn lock(changer: &Address) -> Result<Lock, CommandError> {
+    match transport::lock(changer) {
         Ok(Some(lock)) => Ok(lock),
         Ok(None) => Err(CommandError {
             message: format!("the library at {changer} is in use by another process"),
-            hint: Some("try again when it has ended".to_owned()),
+            hint: Some("try again when it has ended; a server keeps its libraries".to_owned()),
         }),
-        Err(error) => Err(CommandError::new(format!("cannot lock {}: {error}", path.display()))),
+        Err(error) => Err(CommandError::new(format!("cannot lock {changer}: {error}"))),
     }
 }

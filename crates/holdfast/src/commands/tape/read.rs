@@ -131,7 +131,7 @@ fn request(args: &Args, context: &Context) -> Result<Request, CommandError> {
             let volumes = volumes.to_string_lossy();
             let volumes = super::volume_list(&volumes)
                 .map_err(|why| CommandError::new(format!("volume {volumes}: {why}")))?;
-            let opened = Opened::open(&Site::of(library, context)?, context)?;
+            let opened = Opened::open(&Site::of(library, context)?)?;
             (Source::Volumes { opened: Box::new(opened), names: volumes.0 }, names)
         }
         (None, _) => {

@@ -75,7 +75,7 @@ pub(super) fn absolute(folder: &OsStr) -> Result<PathBuf, CommandError> {
     })
 }
 
-pub(super) fn address(text: &str) -> Result<Address, String> {
+pub(crate) fn address(text: &str) -> Result<Address, String> {
     text.parse().map_err(|error| format!("{text}: {error}"))
 }
 

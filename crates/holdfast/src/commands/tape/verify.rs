@@ -53,7 +53,7 @@ struct Verified {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let mut opened = Opened::open(&Site::of(&args.library, context)?, context)?;
+    let mut opened = Opened::open(&Site::of(&args.library, context)?)?;
     let progress = context.progress()?;
     progress.enter(Phase::Running);
     let (mut failures, mut whole) = (Vec::new(), 0);

@@ -83,7 +83,7 @@ struct ObjectDocument<'a> {
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let progress = context.progress()?;
     let mut session = Session::new(&args.files, args.sync, &progress);
-    let mut opened = Opened::open(&Site::of(&args.library, context)?, context)?;
+    let mut opened = Opened::open(&Site::of(&args.library, context)?)?;
     let meter = context.meter(&progress);
     progress.enter(Phase::Running);
     for name in &args.volumes.0 {

@@ -1,0 +1,128 @@
+//! Migrated files whose copies have gone to volumes.
+
+use std::os::unix::fs::FileExt as _;
+
+use super::*;
+
+const FILES: usize = 24;
+const FILE_BYTES: usize = 300_000;
+
+/// Files with their contents.
+type Files = Vec<(PathBuf, Vec<u8>)>;
+
+impl Space {
+    /// Migrates files in three rounds, each of which goes to a volume of its own.
+    fn on_volumes() -> Option<(Self, Files)> {
+        let space = Self::new(KINDS[0], &[])?;
+        let scene = &space.scene;
+        scene.add_library("3M");
+        scene.add_tape(&[]);
+        let mut files = Vec::new();
+        for index in 0..FILES {
+            let content = noise(index as u64, FILE_BYTES);
+            let path = space.write(&format!("run-{}/file-{index:02}", index % 3), &content);
+            files.push((path, content));
+        }
+        for round in 0..3 {
+            space.migrate(&space.fs().join(format!("run-{round}")));
+            scene.drain();
+        }
+        Some((space, files))
+    }
+
+    #[track_caller]
+    fn preview(&self, list: &Path) -> (Value, i32) {
+        let list = list.to_str().unwrap();
+        let words = ["hsm", "recall", "--filelist", list, "--preview", "--json"];
+        let outcome = self.node().run(&words);
+        (outcome.json_lines().remove(0), outcome.code())
+    }
+}
+
+fn list_of(space: &Space, files: &[(PathBuf, Vec<u8>)]) -> PathBuf {
+    let list = space.scene.scratch.join("list");
+    // In an order in which nothing lies.
+    let lines = (0..files.len()).map(|index| &files[index * 7 % files.len()].0);
+    let lines: Vec<String> = lines.map(|path| format!("{}\n", path.display())).collect();
+    fs::write(&list, lines.concat()).unwrap();
+    list
+}
+
+#[test]
+fn who_opens_a_file_gets_it_from_its_volume() {
+    let Some((_space, files)) = Space::on_volumes() else { return };
+    let (path, content) = &files[5];
+    assert_eq!(fs::read(path).unwrap(), *content);
+    // Of the next one a part, of the one behind it the end.
+    let mut part = vec![0; 5000];
+    File::open(&files[6].0).unwrap().read_exact_at(&mut part, 123_456).unwrap();
+    assert_eq!(part, files[6].1[123_456..][..5000]);
+    assert_eq!(fs::read(&files[7].0).unwrap(), files[7].1);
+}
+
+#[test]
+fn a_list_comes_volume_by_volume_as_the_preview_says() {
+    let Some((space, files)) = Space::on_volumes() else { return };
+    let list = list_of(&space, &files);
+    let (plan, code) = space.preview(&list);
+    assert_eq!(code, 0, "{plan}");
+    let volumes = plan["volumes"].as_array().unwrap();
+    assert!(volumes.len() >= 3, "{plan}");
+    let of_all: u64 = volumes.iter().map(|volume| volume["files"].as_u64().unwrap()).sum();
+    assert_eq!(of_all, FILES as u64, "{plan}");
+    let order = plan["order"].as_array().unwrap();
+    assert_eq!(order.len(), FILES);
+    // What was migrated together lies together: a round is over before another begins.
+    let rounds: Vec<&str> = order.iter().map(round_of).collect();
+    let changes = rounds.windows(2).filter(|two| two[0] != two[1]).count();
+    assert_eq!(changes, 2, "{rounds:?}");
+    let stays_migrated = |(path, _): &(PathBuf, Vec<u8>)| space.state(path) == "m";
+    assert!(files.iter().all(stays_migrated), "a preview recalls nothing");
+    let words = ["hsm", "recall", "--filelist", list.to_str().unwrap(), "--json"];
+    let rows = space.node().run(&words).expect(&[0]).json_lines();
+    assert_eq!(rows.len(), FILES);
+    assert!(rows.iter().all(|row| row["state"] == "p"), "{rows:?}");
+    for (path, content) in &files {
+        assert_eq!(fs::read(path).unwrap(), *content);
+    }
+    // What is here needs no volume any more.
+    let (plan, _) = space.preview(&list);
+    assert_eq!((plan["mounts"].as_u64(), plan["order"].as_array().unwrap().len()), (Some(0), 0));
+}
+
+fn round_of(path: &Value) -> &str {
+    path.as_str().unwrap().split('/').find(|part| part.starts_with("run-")).unwrap()
+}
+
+#[test]
+fn what_lies_offsite_is_said_and_comes_back() {
+    let Some((mut space, files)) = Space::on_volumes() else { return };
+    space.scene.configure("stage_bytes", 0);
+    let server = &space.scene.server;
+    let names: Vec<String> = space.scene.volume_names();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    server.admin(&[&["volume", "offsite", "--location", "the bank"], &all[..]].concat());
+    let error = fs::read(&files[0].0).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(5), "{error}");
+    let list = list_of(&space, &files);
+    let (plan, code) = space.preview(&list);
+    assert_ne!(code, 0);
+    let problem = plan["volumes"][0]["problem"].as_str().unwrap();
+    assert!(problem.contains("offsite, in the bank"), "{plan}");
+    server.admin(&[&["volume", "onsite"], &all[..]].concat());
+    assert_eq!(fs::read(&files[0].0).unwrap(), files[0].1);
+}
+
+#[test]
+fn lists_go_on_where_opens_are_refused() {
+    let Some((mut space, files)) = Space::on_volumes() else { return };
+    space.scene.configure("stage_bytes", 0);
+    let server = &space.scene.server;
+    server.admin(&["library", "set", "vault", "--optimised-only", "on"]);
+    fs::read(&files[0].0).unwrap_err();
+    let rows = space.hsm(&["recall"], &files[0].0).expect(&[0]).json_lines();
+    assert_eq!(rows[0]["state"], "p");
+    assert_eq!(fs::read(&files[0].0).unwrap(), files[0].1);
+    server.admin(&["library", "set", "vault", "--optimised-only", "off"]);
+    assert_eq!(fs::read(&files[1].0).unwrap(), files[1].1);
+}

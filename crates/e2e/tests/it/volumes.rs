@@ -1,0 +1,261 @@
+//! Pools on volumes: packs go to them, come back, and volumes are emptied and moved.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use e2e::harness::Node;
+use serde_json::Value;
+
+use crate::scene::{Scene, plant_files};
+
+const FILES: usize = 60;
+const FILE_BYTES: usize = 100_000;
+/// Of a volume: the packs of the trees here go on on the next.
+const VOLUME: &str = "2M";
+
+impl Scene {
+    /// Has a library of files that stand for tapes, each of which takes `capacity`.
+    pub(crate) fn add_library(&self, capacity: &str) -> PathBuf {
+        let folder = self.scratch.join("tapes");
+        let text = folder.display().to_string();
+        self.server
+            .admin(&["library", "add", "vault", "--folder", &text, "--capacity", capacity]);
+        folder
+    }
+
+    /// Has the first pool hand on to one on volumes.
+    pub(crate) fn add_tape(&self, options: &[&str]) {
+        self.server.admin(&[&["pool", "add", "TAPE", "tape:vault"], options].concat());
+        self.server.admin(&["pool", "set", "PRIMARY", "--next", "TAPE"]);
+    }
+
+    #[track_caller]
+    pub(crate) fn drain(&self) -> Value {
+        self.server.admin(&["pool", "drain", "PRIMARY", "--all"])
+    }
+
+    #[track_caller]
+    fn volumes(&self) -> Vec<Value> {
+        self.server.try_admin(&["volume", "list"]).expect(&[0]).json_lines()
+    }
+
+    #[track_caller]
+    pub(crate) fn volume_names(&self) -> Vec<String> {
+        let name = |volume: &Value| volume["volume"].as_str().unwrap().to_owned();
+        self.volumes().iter().map(name).collect()
+    }
+
+    fn volume(&self, name: &str) -> Value {
+        self.server.admin(&["volume", "list", name])
+    }
+}
+
+/// Damages what lies behind the label.
+fn damage(volume: &Path) {
+    let mut content = fs::read(volume).unwrap();
+    let at = content.len() / 2;
+    content[at..at + 64].fill(0x55);
+    fs::write(volume, content).unwrap();
+}
+
+fn file_of(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.volume"))
+}
+
+#[test]
+fn what_was_drained_to_volumes_comes_back() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
+    let folder = scene.add_library(VOLUME);
+    scene.add_tape(&[]);
+    scene.backup();
+    scene.drain();
+    assert_eq!(scene.pool("PRIMARY")["packs"], 0);
+    assert!(scene.pool("TAPE")["packs"].as_u64().unwrap() > 0);
+    let files = fs::read_dir(&folder).unwrap().count();
+    assert!(scene.volumes().len() > 1 && files > scene.volumes().len(), "{files}");
+    scene.compare("drained");
+    // From the volumes again, by a server that has begun anew.
+    scene.server.restart();
+    scene.compare("restarted");
+    // More goes behind it, and what is there already is not sent again.
+    plant_files(&scene.tree.join("more"), 20, FILE_BYTES, 2);
+    scene.backup();
+    scene.drain();
+    scene.compare("more");
+}
+
+#[test]
+fn a_server_that_was_killed_while_it_drained_goes_on() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
+    scene.add_library(VOLUME);
+    scene.add_tape(&[]);
+    for round in 0..4 {
+        plant_files(&scene.tree.join(format!("round-{round}")), 20, FILE_BYTES, round + 10);
+        scene.backup();
+        let drain = ["pool", "drain", "PRIMARY", "--all"];
+        let running = scene.server.spawn_admin(&drain);
+        e2e::clock::pause(std::time::Duration::from_millis(20 * (round + 1)));
+        scene.server.kill9();
+        drop(running.wait());
+        scene.server.restart();
+        scene.compare(&format!("killed-{round}"));
+    }
+    scene.drain();
+    assert_eq!(scene.pool("PRIMARY")["packs"], 0);
+    scene.compare("drained");
+    let audit = scene.server.try_admin(&["audit", "--data"]).expect(&[0]).json_lines();
+    assert_eq!(audit[0]["damages"].as_array().map(Vec::len), Some(0), "{audit:?}");
+}
+
+#[test]
+fn a_second_set_serves_what_the_first_has_lost_and_may_be_offsite() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
+    let folder = scene.add_library(VOLUME);
+    scene.add_tape(&[]);
+    scene.server.admin(&["pool", "add", "SECOND", "tape:vault", "--copy"]);
+    scene.backup();
+    scene.drain();
+    scene.server.admin(&["pool", "copy", "SECOND"]);
+    assert_eq!(scene.pool("SECOND")["missing_packs"], 0);
+    let of = |pool: &str| -> Vec<String> {
+        let volumes = scene.volumes().into_iter().filter(|volume| volume["pool"] == pool);
+        volumes.map(|volume| volume["volume"].as_str().unwrap().to_owned()).collect()
+    };
+    let (first, second) = (of("TAPE"), of("SECOND"));
+    assert!(!first.is_empty() && !second.is_empty());
+    damage(&file_of(&folder, &first[0]));
+    scene.server.restart();
+    scene.compare("from-the-second");
+    assert!(scene.volume(&first[0])["errors"].as_u64().unwrap() > 0);
+    // The second set goes away: what the first has lost is said, by name.
+    let offsite: Vec<&str> = second.iter().map(String::as_str).collect();
+    scene
+        .server
+        .admin(&[&["volume", "offsite", "--location", "bank"], &offsite[..]].concat());
+    scene.server.restart();
+    let out = scene.scratch.folder("lost");
+    let lost = scene.node.restore(&scene.tree, &out, &[]);
+    assert_ne!(lost.code(), 0);
+    // It comes back, and everything moves off the damaged volume.
+    scene.server.admin(&[&["volume", "onsite"], &offsite[..]].concat());
+    let first: Vec<&str> = first.iter().map(String::as_str).collect();
+    scene.server.admin(&[&["volume", "move"], &first[..]].concat());
+    scene.server.restart();
+    scene.compare("moved");
+    assert_eq!(scene.volume(first[0])["live_bytes"], 0);
+}
+
+#[test]
+fn an_audit_of_a_volume_names_what_is_damaged() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
+    let folder = scene.add_library("100M");
+    scene.add_tape(&[]);
+    scene.backup();
+    scene.drain();
+    let name = scene.volume_names().remove(0);
+    scene.server.try_admin(&["volume", "audit", &name]).expect(&[0]);
+    damage(&file_of(&folder, &name));
+    let outcome = scene.server.try_admin(&["volume", "audit", &name]);
+    assert_ne!(outcome.code(), 0);
+    let found = outcome.json_lines().remove(0);
+    let reason = found["failures"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains(&name), "{found}");
+}
+
+#[test]
+fn volumes_of_which_little_is_needed_are_emptied_and_used_again() {
+    let mut scene = Scene::new();
+    scene.copy_no_catalog();
+    scene.keep_only_active();
+    scene.add_library("3M");
+    scene.add_tape(&["--reclaim", "50"]);
+    for round in 0..6 {
+        let folder = scene.tree.join(format!("round-{round}"));
+        plant_files(&folder, 20, FILE_BYTES, round + 1);
+        scene.backup();
+        scene.drain();
+    }
+    let before = scene.volumes().len();
+    for round in [0, 1, 3, 4] {
+        fs::remove_dir_all(scene.tree.join(format!("round-{round}"))).unwrap();
+    }
+    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    scene.server.admin(&["expire"]);
+    scene.server.admin(&["reclaim"]);
+    scene.server.admin(&["volume", "reclaim"]);
+    let states: Vec<String> =
+        scene.volumes().iter().map(|volume| volume["state"].to_string()).collect();
+    let scratch = states.iter().filter(|state| *state == "\"scratch\"").count();
+    assert!(scratch >= 2, "{states:?} of {before}");
+    scene.compare("reclaimed");
+    // What is scratch is written before new volumes are made.
+    plant_files(&scene.tree.join("later"), 20, FILE_BYTES, 99);
+    scene.backup();
+    scene.drain();
+    assert!(scene.volumes().len() <= states.len(), "{:?}", scene.volumes());
+    scene.server.restart();
+    scene.compare("later");
+}
+
+#[test]
+fn nodes_that_are_to_lie_apart_do() {
+    let mut scene = Scene::with_files(20, FILE_BYTES);
+    scene.copy_no_catalog();
+    scene.add_library("100M");
+    scene.add_tape(&["--collocate", "group"]);
+    let second = Node::enroll(&scene.server, "berta");
+    let third = Node::enroll(&scene.server, "clara");
+    for node in ["berta", "clara"] {
+        scene.server.admin(&["node", "set", node, "--collocation-group", "guests"]);
+    }
+    scene.backup();
+    for (node, seed) in [(&second, 7), (&third, 8)] {
+        let tree = scene.scratch.folder(&format!("source-{seed}/tree"));
+        plant_files(&tree, 20, FILE_BYTES, seed);
+        node.backup(&tree, &[]).expect(&[0]);
+    }
+    scene.drain();
+    let mut groups: Vec<String> = scene
+        .volumes()
+        .iter()
+        .map(|volume| volume["group"].as_str().unwrap().to_owned())
+        .collect();
+    groups.sort();
+    assert_eq!(groups, ["anna", "guests"]);
+    scene.compare("apart");
+}
+
+#[test]
+fn what_makes_no_sense_is_said() {
+    let scene = Scene::new();
+    let refused = |words: &[&str], expected: &str| {
+        let outcome = scene.server.try_admin(words);
+        assert_ne!(outcome.code(), 0, "{words:?}");
+        drop(outcome.says(expected));
+    };
+    refused(&["pool", "add", "TAPE", "tape:vault"], "there is no library vault");
+    refused(&["library", "add", "vault", "--folder", "relative"], "relative");
+    let folder = scene.add_library(VOLUME);
+    refused(&["library", "add", "VAULT", "--folder", folder.to_str().unwrap()], "already");
+    scene.server.admin(&["pool", "add", "TAPE", "tape:vault"]);
+    refused(&["library", "remove", "vault"], "TAPE");
+    refused(&["pool", "set", "PRIMARY", "--collocate", "node"], "on volumes");
+    refused(&["volume", "move", "NONE01"], "no volume NONE01");
+    refused(&["library", "checkin", "vault"], "no robot");
+    refused(&["volume", "label", "vault"], "name the volumes");
+    scene.server.admin(&["volume", "label", "vault", "MINE01"]);
+    refused(&["volume", "label", "vault", "MINE01"], "labelled");
+    scene.server.admin(&["volume", "set", "MINE01", "--access", "read-only"]);
+    scene.server.admin(&["volume", "remove", "MINE01"]);
+    assert!(!file_of(&folder, "MINE01").try_exists().unwrap());
+    // Somebody else's file of that name is left alone.
+    fs::write(file_of(&folder, "THEIRS"), b"not a volume").unwrap();
+    refused(&["volume", "label", "vault", "THEIRS"], "THEIRS");
+    assert_eq!(fs::read(file_of(&folder, "THEIRS")).unwrap(), b"not a volume");
+    scene.server.admin(&["pool", "remove", "TAPE"]);
+    scene.server.admin(&["library", "remove", "vault"]);
+}

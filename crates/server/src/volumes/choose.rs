@@ -1,0 +1,274 @@
+//! Which volume is written next.
+
+use std::collections::BTreeSet;
+
+use catalog::{PoolRow, VolumeAccess, VolumeRow, VolumeState, Write};
+use format::volume::{BLOCK_BYTES_MAX, Label, VolumeId as LabelId, VolumeName};
+use tape::library::Labelling;
+use tape::operator::{Lent, Stock};
+use tape::volume::{self, Overwrite, VolumeError};
+use tonic::Status;
+
+use super::Volumes;
+use super::site::{Site, is_same};
+use super::write::Trouble;
+use crate::refusal;
+
+/// Blocks are so large unless somebody says otherwise: drives stream with them.
+pub(super) const BLOCK_BYTES: u32 = 512 << 10;
+/// Of the volumes that a folder gets by itself.
+const FILE_PREFIX: char = 'F';
+const FILE_DIGITS: usize = 5;
+
+/// The volume that takes more of the `group`: one that has begun, the fullest first, else an empty
+/// one, else one of another group.
+fn pick<'a>(rows: &[&'a VolumeRow], pool: &PoolRow, group: &str) -> Option<&'a VolumeRow> {
+    let is_filling =
+        |row: &&&VolumeRow| row.pool == Some(pool.id) && row.state == VolumeState::Filling;
+    let filling = |of_group: bool| {
+        let wanted = rows.iter().filter(is_filling).filter(|row| (row.group == group) == of_group);
+        wanted.max_by_key(|row| (row.written_bytes, std::cmp::Reverse(row.id))).copied()
+    };
+    let is_scratch = |row: &&&VolumeRow| row.pool.is_none() && row.state == VolumeState::Scratch;
+    let scratch = || rows.iter().filter(is_scratch).min_by_key(|row| row.id).copied();
+    filling(true).or_else(scratch).or_else(|| filling(false))
+}
+
+impl Volumes {
+    /// The volume to write next, which belongs to the pool from now on.
+    pub(super) fn choose(
+        &self,
+        site: &Site,
+        pool: &PoolRow,
+        group: &str,
+        avoided: &BTreeSet<u64>,
+    ) -> Result<VolumeRow, Status> {
+        let rows: Vec<VolumeRow> = self.rows().values().cloned().collect();
+        let is_usable = |row: &&VolumeRow| {
+            is_same(&row.library, &site.name)
+                && row.access == VolumeAccess::ReadWrite
+                && !avoided.contains(&row.id)
+        };
+        let usable: Vec<&VolumeRow> = rows.iter().filter(is_usable).collect();
+        let picked = pick(&usable, pool, group).cloned();
+        let is_own = |row: &VolumeRow| row.group == group || row.pool.is_none();
+        let mut row = match picked {
+            Some(row) if is_own(&row) => row,
+            // A folder makes as many as are needed.
+            _ if site.is_folder() => self.make_file(site, &pool.name)?,
+            Some(row) => row,
+            None => return Err(nothing_left(site, pool)),
+        };
+        if row.pool.is_none() {
+            row = VolumeRow { pool: Some(pool.id), group: group.to_owned(), ..row };
+            self.commit(vec![Write::PutVolume(row.clone())])?;
+        }
+        Ok(row)
+    }
+
+    /// Makes a new volume in a folder.
+    fn make_file(&self, site: &Site, pool: &str) -> Result<VolumeRow, Status> {
+        let number = |name: &str| name.strip_prefix(FILE_PREFIX)?.parse::<u64>().ok();
+        let operator = site.operator().map_err(Status::unavailable)?;
+        // One that was being made when its server died is there, and not known.
+        let there = operator.with_stock(|stock| match stock {
+            Stock::Folder { volumes, .. } => volumes.names(),
+            Stock::Library(_) => Ok(Vec::new()),
+        });
+        let there = there.map_err(|error| Status::unavailable(error.to_string()))?;
+        let there = there.iter().filter_map(|name| number(name.as_str())).max();
+        let known = self.rows().values().filter_map(|row| number(&row.name)).max();
+        let last = there.max(known).unwrap_or(0);
+        let name = format!("{FILE_PREFIX}{:0FILE_DIGITS$}", last + 1);
+        let name = VolumeName::new(&name).map_err(|error| Status::internal(error.to_string()))?;
+        self.label(site, &name, (pool, BLOCK_BYTES), Overwrite::Nothing)
+    }
+
+    /// Labels a volume, which is scratch then.
+    pub(super) fn label(
+        &self,
+        site: &Site,
+        name: &VolumeName,
+        (pool, block_bytes): (&str, u32),
+        overwrite: Overwrite,
+    ) -> Result<VolumeRow, Status> {
+        let failed = |error: &dyn std::error::Error| {
+            Status::failed_precondition(format!("{name}: {}", refusal::chain(error)))
+        };
+        let operator = site.operator().map_err(Status::unavailable)?;
+        let labelling =
+            Labelling { pool: pool.to_owned(), sequence: self.sequence(), block_bytes, overwrite };
+        let label = if site.is_folder() {
+            let label = labelling.label(name, BLOCK_BYTES_MAX);
+            let made = operator.with_stock(|stock| match stock {
+                Stock::Folder { volumes, .. } => volumes.label(&label, overwrite),
+                Stock::Library(_) => Ok(()),
+            });
+            made.map(|()| label).map_err(|error| failed(&error))?
+        } else {
+            let known = tape::operator::Known {
+                id: tape::schedule::VolumeId(u64::MAX - self.sequence()),
+                name: name.clone(),
+                label: None,
+                block_bytes,
+            };
+            let mut lent = operator.borrow(&known).map_err(|error| failed(&error))?;
+            let label = labelling.label(name, lent.medium().block_bytes_max());
+            volume::label(lent.medium(), &label, overwrite).map_err(|error| failed(&error))?;
+            label
+        };
+        self.add(site, &label)
+    }
+
+    fn sequence(&self) -> u64 {
+        self.rows().len() as u64 + 1
+    }
+
+    /// Has the catalogue know the volume, or know that it begins anew.
+    fn add(&self, site: &Site, label: &Label) -> Result<VolumeRow, Status> {
+        let row = VolumeRow {
+            id: 0,
+            library: site.name.clone(),
+            name: label.name.to_string(),
+            label: label.volume.0,
+            block_bytes: label.block_bytes,
+            pool: None,
+            group: String::new(),
+            state: VolumeState::Scratch,
+            access: VolumeAccess::ReadWrite,
+            location: String::new(),
+            written_bytes: 0,
+            errors: 0,
+            changed: sys::clock::now(),
+        };
+        let is_it =
+            |known: &VolumeRow| is_same(&known.library, &row.library) && known.name == row.name;
+        let before = self.rows().values().find(|known| is_it(known)).map(|known| known.id);
+        match before {
+            Some(id) => {
+                let row = VolumeRow { id, ..row };
+                self.commit(vec![Write::PutVolume(row.clone())])?;
+                Ok(row)
+            }
+            None => {
+                let id = self.catalog.add_volume(&row).map_err(|error| refusal::catalog(&error))?;
+                let row = VolumeRow { id, ..row };
+                self.rows().insert(id, row.clone());
+                Ok(row)
+            }
+        }
+    }
+
+    /// Gives a volume that was scratch a new identity, so that nothing that was on it is taken for
+    /// something that is; from then on it is being filled. What a crash has left of an earlier try
+    /// is told by the identity, which follows from the one before.
+    pub(super) fn relabel_scratch(
+        &self,
+        lent: &mut Lent,
+        row: &mut VolumeRow,
+        pool: &PoolRow,
+    ) -> Result<(), Trouble> {
+        if row.state != VolumeState::Scratch {
+            return Ok(());
+        }
+        let before = volume::read_label(lent.medium())?;
+        let next = next_identity(row.label);
+        if before.name.as_str() != row.name || ![row.label, next].contains(&before.volume.0) {
+            return Err(VolumeError::Another { found: before.name }.into());
+        }
+        let label = Label {
+            volume: LabelId(next),
+            pool: pool.name.clone(),
+            labelled: sys::clock::now(),
+            ..before
+        };
+        volume::label(lent.medium(), &label, Overwrite::Ours)?;
+        row.label = next;
+        row.state = VolumeState::Filling;
+        row.written_bytes = 0;
+        lent.relabelled(label);
+        Ok(self.commit(vec![Write::PutVolume(row.clone())])?)
+    }
+}
+
+/// What a volume is known by once it is used again.
+fn next_identity(identity: [u8; 16]) -> [u8; 16] {
+    let mut next = [0; 16];
+    next.copy_from_slice(&blake3::hash(&identity).as_bytes()[..16]);
+    next
+}
+
+fn nothing_left(site: &Site, pool: &PoolRow) -> Status {
+    let name = &site.name;
+    Status::resource_exhausted(format!(
+        "pool {} has no volume left to write, and library {name} no scratch one; 'holdfast admin \
+         volume label {name}' labels blank ones",
+        pool.name
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{PoolId, ServerTime};
+
+    use super::*;
+
+    fn row(id: u64, pool: Option<u32>, group: &str, written_bytes: u64) -> VolumeRow {
+        let state = if pool.is_some() { VolumeState::Filling } else { VolumeState::Scratch };
+        VolumeRow {
+            id,
+            library: "vault".to_owned(),
+            name: format!("A{id:05}"),
+            label: [0; 16],
+            block_bytes: BLOCK_BYTES,
+            pool: pool.map(PoolId),
+            group: group.to_owned(),
+            state,
+            access: VolumeAccess::ReadWrite,
+            location: String::new(),
+            written_bytes,
+            errors: 0,
+            changed: ServerTime(0),
+        }
+    }
+
+    fn pool() -> PoolRow {
+        PoolRow {
+            id: PoolId(2),
+            name: "TAPE".to_owned(),
+            url: "tape:vault".to_owned(),
+            is_copy: false,
+            mark: [2; 16],
+            next: None,
+            capacity_bytes: None,
+            high_percent: 90,
+            low_percent: 70,
+            delay_days: 0,
+            collocation: catalog::Collocation::Group,
+            reclaim_percent: 60,
+            reuse_delay_days: 0,
+        }
+    }
+
+    #[track_caller]
+    fn check(rows: &[VolumeRow], group: &str, expected: Option<u64>) {
+        let rows: Vec<&VolumeRow> = rows.iter().collect();
+        assert_eq!(pick(&rows, &pool(), group).map(|row| row.id), expected);
+    }
+
+    #[test]
+    fn a_group_fills_its_own_volume_then_an_empty_one_then_anothers() {
+        let own = row(1, Some(2), "a", 10);
+        let fuller = row(5, Some(2), "a", 20);
+        let scratch = row(3, None, "", 0);
+        let other = row(4, Some(2), "b", 99);
+        let foreign = row(6, Some(9), "a", 500);
+        let full = VolumeRow { state: VolumeState::Full, ..row(7, Some(2), "a", 900) };
+        let all = [own, fuller, scratch.clone(), other.clone(), foreign.clone(), full];
+        check(&all, "a", Some(5));
+        check(&all, "c", Some(3));
+        check(&[other, foreign.clone()], "c", Some(4));
+        check(&[foreign, scratch], "a", Some(3));
+        check(&[], "a", None);
+    }
+}

@@ -1,0 +1,221 @@
+//! Volumes emptied and checked: what is needed of one that is nearly dead goes to others, and then
+//! it is scratch again.
+//!
+//! 1. Of a volume that is offsite nothing is read: what it holds is copied once more from what is
+//!    here.
+//! 2. A volume of which nothing is needed waits for its pool's reuse delay, so that a catalogue
+//!    from before still finds what it names.
+//! 3. Nobody writes meanwhile: whoever calls holds `Core::tending`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use catalog::{PoolRow, VolumeAccess, VolumeRow, VolumeState, Write};
+use model::{PackNumber, PoolId};
+use tonic::Status;
+
+use super::Volumes;
+use super::fetch::{Ahead, Who};
+use super::listing::access_word;
+use super::site::absence;
+use super::write::{Carrying, write};
+use crate::core::Core;
+use crate::refusal;
+
+const DAY_MICROS: i64 = 86_400_000_000;
+
+fn failed(error: catalog::CatalogError) -> Status {
+    refusal::catalog(&error)
+}
+
+/// What a run over packs of volumes tells.
+pub(crate) trait Watching: Carrying {
+    /// There is so much to do.
+    fn expect(&mut self, packs: &[(PackNumber, u64)]);
+
+    /// Something is wrong with a whole volume.
+    fn volume_failed(&mut self, volume: &str, reason: String);
+}
+
+/// Has volumes of which nothing is needed be scratch again, once their pool's delay is over.
+pub(crate) fn free(core: &Core) -> Result<(), Status> {
+    let volumes = &core.volumes;
+    let live = core.catalog.volume_bytes().map_err(failed)?;
+    let pools = core.catalog.pools().map_err(failed)?;
+    let delays: BTreeMap<PoolId, i64> =
+        pools.iter().map(|pool| (pool.id, i64::from(pool.reuse_delay_days))).collect();
+    let now = sys::clock::now();
+    let rows: Vec<VolumeRow> = volumes.rows().values().cloned().collect();
+    let mut writes = Vec::new();
+    for mut row in rows.into_iter().filter(|row| !live.contains_key(&row.id)) {
+        let before = row.state;
+        let is_used = matches!(row.state, VolumeState::Full | VolumeState::Filling);
+        if is_used && (row.written_bytes > 0 || row.access != VolumeAccess::ReadWrite) {
+            (row.state, row.changed) = (VolumeState::Pending, now);
+        }
+        let delay = row.pool.and_then(|pool| delays.get(&pool)).copied().unwrap_or(0);
+        let is_over = now.0 - row.changed.0 >= delay * DAY_MICROS;
+        if row.state == VolumeState::Pending && is_over {
+            row.state = VolumeState::Scratch;
+            (row.pool, row.written_bytes) = (None, 0);
+            row.group.clear();
+            // What was closed because it had come back from offsite may be written again.
+            if row.access == VolumeAccess::ReadOnly && row.errors == 0 {
+                row.access = VolumeAccess::ReadWrite;
+            }
+        }
+        if row.state != before {
+            tracing::info!(volume = row.name, state = ?row.state, "nothing on a volume is needed");
+            writes.push(Write::PutVolume(row));
+        }
+    }
+    if writes.is_empty() { Ok(()) } else { volumes.commit(writes) }
+}
+
+/// Empties the volumes of the pools of which so many per cent are dead, the deadest first;
+/// `dead_percent` 0: as each pool says.
+pub(crate) fn reclaim(
+    core: &Arc<Core>,
+    pools: &[PoolRow],
+    dead_percent: u8,
+    watching: &mut dyn Watching,
+) -> Result<(), Status> {
+    let live = core.catalog.volume_bytes().map_err(failed)?;
+    let mut chosen = Vec::new();
+    for row in core.volumes.rows().values() {
+        let Some(pool) = pools.iter().find(|pool| Some(pool.id) == row.pool) else { continue };
+        let percent = if dead_percent == 0 { pool.reclaim_percent } else { dead_percent };
+        let alive = live.get(&row.id).copied().unwrap_or(0);
+        let dead = row.written_bytes.saturating_sub(alive);
+        let is_due = u128::from(dead) * 100 >= u128::from(row.written_bytes) * u128::from(percent);
+        // Of one that is being filled the rest may still come to be used.
+        let is_closed = row.state == VolumeState::Full
+            || (row.state == VolumeState::Filling && row.access != VolumeAccess::ReadWrite);
+        if is_closed && alive > 0 && is_due && percent < 100 && is_movable(row.access) {
+            chosen.push((alive, row.clone()));
+        }
+    }
+    chosen.sort_by_key(|(alive, row)| (*alive, row.id));
+    let rows: Vec<VolumeRow> = chosen.into_iter().map(|(_, row)| row).collect();
+    vacate(core, &rows, watching)
+}
+
+/// Whether packs of such a volume can be had, from it or from elsewhere.
+fn is_movable(access: VolumeAccess) -> bool {
+    access != VolumeAccess::Unavailable
+}
+
+/// Moves all that is needed off the volumes.
+pub(crate) fn vacate(
+    core: &Arc<Core>,
+    rows: &[VolumeRow],
+    watching: &mut dyn Watching,
+) -> Result<(), Status> {
+    let avoided: BTreeSet<u64> = rows.iter().map(|row| row.id).collect();
+    let pools = core.catalog.pools().map_err(failed)?;
+    let mut held = Vec::new();
+    for row in rows {
+        let Some(pool) = pools.iter().find(|pool| Some(pool.id) == row.pool) else { continue };
+        let packs = packs_on(core, row)?;
+        watching.expect(&packs);
+        held.push((row, pool, packs));
+    }
+    for (row, pool, packs) in held {
+        let mut rest = &packs[..];
+        while !rest.is_empty() {
+            let (batch, behind) = rest.split_at(batch_len(core, rest));
+            rest = behind;
+            bring(core, batch)?;
+            let numbers: Vec<PackNumber> = batch.iter().map(|(pack, _)| *pack).collect();
+            write(core, pool, &numbers, &avoided, watching)?;
+        }
+        tracing::info!(volume = row.name, packs = packs.len(), "a volume was emptied");
+        free(core)?;
+    }
+    Ok(())
+}
+
+/// The packs on a volume with their bytes, in the order in which they lie.
+fn packs_on(core: &Core, row: &VolumeRow) -> Result<Vec<(PackNumber, u64)>, Status> {
+    let mut seen = BTreeSet::new();
+    let mut packs = Vec::new();
+    for (_, pack, part) in core.catalog.volume_parts(row.id).map_err(failed)? {
+        if seen.insert(pack) {
+            packs.push((pack, part.bytes));
+        }
+    }
+    Ok(packs)
+}
+
+/// As many packs as the stage takes beside others' at once.
+fn batch_len(core: &Core, packs: &[(PackNumber, u64)]) -> usize {
+    let budget = core.volumes.stage.bytes_max() / 2;
+    let mut bytes = 0;
+    let fits = packs.iter().take_while(|(_, length)| {
+        bytes += length;
+        bytes <= budget
+    });
+    fits.count().max(1)
+}
+
+/// Has the packs on the disk, those that are only on volumes.
+fn bring(core: &Arc<Core>, packs: &[(PackNumber, u64)]) -> Result<(), Status> {
+    let shelved: Vec<_> = packs
+        .iter()
+        .filter(|(pack, _)| core.pools.is_only_shelved(*pack))
+        .copied()
+        .collect();
+    let mut ahead = Ahead::new(&core.volumes, Who::server(), shelved.clone());
+    ahead.advance().map_err(Status::unavailable)?;
+    for (pack, bytes) in shelved {
+        // One that does not come is said when it is read.
+        ahead.wait_for(pack, bytes).map_err(Status::unavailable)?;
+    }
+    Ok(())
+}
+
+/// Reads everything on the volumes and checks it.
+pub(crate) fn audit(
+    core: &Arc<Core>,
+    rows: &[VolumeRow],
+    watching: &mut dyn Watching,
+) -> Result<(), Status> {
+    let mut held = Vec::new();
+    for row in rows {
+        if absence(row.access).is_some() {
+            watching.volume_failed(&row.name, format!("it is {}", access_word(row.access)));
+            continue;
+        }
+        let packs = packs_on(core, row)?;
+        watching.expect(&packs);
+        held.push((row, packs));
+    }
+    for (row, packs) in held {
+        for (pack, _) in packs {
+            if !watching.goes_on() {
+                return Err(Status::cancelled("the audit was cancelled"));
+            }
+            let pool = row.pool.unwrap_or(PoolId(0));
+            match core.volumes.check(core, pool, pack) {
+                Ok(()) => watching.stored(pack)?,
+                Err(reason) => watching.failed(pack, format!("on volume {}: {reason}", row.name)),
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Volumes {
+    /// Reads the pool's copy of a pack from its volumes, whatever is elsewhere.
+    fn check(self: &Arc<Self>, core: &Core, pool: PoolId, pack: PackNumber) -> Result<(), String> {
+        self.stage.forget(pack);
+        self.fetch_own(pool, pack)?;
+        let file = self.stage.open_pack(pack).ok_or("it was pushed out of the stage")?;
+        let checked = core.pools.check_file(&file, pack);
+        if checked.is_err() {
+            // Nobody is to be served what is wrong.
+            self.stage.forget(pack);
+        }
+        checked.map_err(|error| refusal::chain(&error))
+    }
+}

@@ -1,0 +1,254 @@
+//! Packs that were read from volumes, on the server's disk for as long as there is room: what is
+//! wanted again soon is not read again, and a pack is whole before anybody sees it.
+//!
+//! A pack may lie on several volumes in parts, which come in any order: it is there once all have
+//! come. What was used longest ago goes first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use model::PackNumber;
+
+pub(crate) struct Stage {
+    folder: PathBuf,
+    bytes_max: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    here: HashMap<PackNumber, Here>,
+    /// By the offsets of their parts: how much of each part is there.
+    coming: HashMap<PackNumber, Coming>,
+    bytes: u64,
+    uses: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Here {
+    bytes: u64,
+    last_use: u64,
+    came: Instant,
+    was_used: bool,
+}
+
+struct Coming {
+    bytes: u64,
+    /// Parts that have come, by their offsets.
+    parts: BTreeMap<u64, u64>,
+}
+
+impl Coming {
+    /// Whether nothing is missing. Parts of different copies may overlap.
+    fn is_whole(&self) -> bool {
+        let reach = |end: u64, (offset, bytes): (&u64, &u64)| {
+            if *offset <= end { end.max(offset + bytes) } else { end }
+        };
+        self.parts.iter().fold(0, reach) >= self.bytes
+    }
+}
+
+impl Stage {
+    /// Begins with an empty folder.
+    pub(crate) fn open(folder: PathBuf, bytes_max: u64) -> io::Result<Self> {
+        match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        sys::durable::create_dir(&folder, 0o700)?;
+        Ok(Self { folder, bytes_max, state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self, pack: PackNumber) -> PathBuf {
+        self.folder.join(format!("{:010}.pack", pack.0))
+    }
+
+    /// What it keeps at most, but for the pack that came last.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// The pack, if it is here.
+    pub(crate) fn open_pack(&self, pack: PackNumber) -> Option<File> {
+        let mut state = self.state();
+        state.uses += 1;
+        let uses = state.uses;
+        let here = state.here.get_mut(&pack)?;
+        (here.last_use, here.was_used) = (uses, true);
+        File::open(self.path(pack)).ok()
+    }
+
+    pub(crate) fn has(&self, pack: PackNumber) -> bool {
+        self.state().here.contains_key(&pack)
+    }
+
+    /// How long the pack has been here without being used; `None` for one that was, or is not here.
+    pub(crate) fn idle_for(&self, pack: PackNumber) -> Option<Duration> {
+        let state = self.state();
+        let here = state.here.get(&pack).filter(|here| !here.was_used)?;
+        Some(here.came.elapsed())
+    }
+
+    /// Where the part of a pack of `bytes` goes that begins at `offset`.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        pack: PackNumber,
+        bytes: u64,
+        offset: u64,
+    ) -> io::Result<Arriving> {
+        let path = self.path(pack).with_extension("coming");
+        let mut options = File::options();
+        let mut file = options.write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        file.seek(SeekFrom::Start(offset))?;
+        let fresh = || Coming { bytes, parts: BTreeMap::new() };
+        self.state().coming.entry(pack).or_insert_with(fresh).parts.remove(&offset);
+        Ok(Arriving { stage: Arc::clone(self), pack, offset, written: 0, path, file })
+    }
+
+    /// A part has come; with the last one the pack is here.
+    fn arrive(&self, pack: PackNumber, offset: u64, bytes: u64, from: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        let Some(coming) = state.coming.get_mut(&pack) else { return Ok(()) };
+        coming.parts.insert(offset, bytes);
+        if !coming.is_whole() {
+            return Ok(());
+        }
+        let total = coming.bytes;
+        state.coming.remove(&pack);
+        std::fs::rename(from, self.path(pack))?;
+        state.uses += 1;
+        let (last_use, came) = (state.uses, sys::clock::monotonic());
+        let here = Here { bytes: total, last_use, came, was_used: false };
+        let before = state.here.insert(pack, here);
+        state.bytes += total;
+        state.bytes -= before.map_or(0, |before| before.bytes);
+        self.make_room(&mut state, pack);
+        Ok(())
+    }
+
+    /// Lets go of what was used longest ago, until there is not too much.
+    fn make_room(&self, state: &mut State, newest: PackNumber) {
+        while state.bytes > self.bytes_max {
+            let others = state.here.iter().filter(|(pack, _)| **pack != newest);
+            let oldest = others.min_by_key(|(_, here)| here.last_use).map(|(pack, _)| *pack);
+            let Some(oldest) = oldest else { return };
+            self.drop_pack(state, oldest);
+        }
+    }
+
+    fn drop_pack(&self, state: &mut State, pack: PackNumber) {
+        let Some(here) = state.here.remove(&pack) else { return };
+        state.bytes -= here.bytes;
+        if let Err(error) = std::fs::remove_file(self.path(pack)) {
+            tracing::warn!(%pack, %error, "a staged pack stays on the disk until the next start");
+        }
+    }
+
+    /// What is here of the pack is not what it should be, or nothing needs it any more.
+    pub(crate) fn forget(&self, pack: PackNumber) {
+        let mut state = self.state();
+        self.drop_pack(&mut state, pack);
+    }
+}
+
+/// A part of a pack that is being written.
+pub(crate) struct Arriving {
+    stage: Arc<Stage>,
+    pack: PackNumber,
+    offset: u64,
+    written: u64,
+    path: PathBuf,
+    file: File,
+}
+
+impl Write for Arriving {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.written += count as u64;
+        Ok(count)
+    }
+
+    /// Called once, when the part is whole.
+    fn flush(&mut self) -> io::Result<()> {
+        self.stage.arrive(self.pack, self.offset, self.written, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage(folder: &Path, bytes_max: u64) -> Arc<Stage> {
+        Arc::new(Stage::open(folder.join("stage"), bytes_max).expect("a folder"))
+    }
+
+    fn put(stage: &Arc<Stage>, pack: u64, total: u64, offset: u64, bytes: &[u8]) {
+        let part = stage.begin(PackNumber(pack), total, offset);
+        let mut part = part.expect("a file");
+        part.write_all(bytes).expect("room");
+        part.flush().expect("whole");
+    }
+
+    fn content(stage: &Stage, pack: u64) -> Option<String> {
+        stage
+            .open_pack(PackNumber(pack))
+            .map(|file| io::read_to_string(file).expect("text"))
+    }
+
+    #[test]
+    fn a_pack_is_there_once_all_its_parts_are() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let stage = stage(folder.path(), 100);
+        put(&stage, 1, 6, 4, b"ef");
+        assert_eq!(content(&stage, 1), None);
+        put(&stage, 1, 6, 0, b"abcd");
+        assert_eq!(content(&stage, 1).as_deref(), Some("abcdef"));
+    }
+
+    #[test]
+    fn a_part_that_is_read_again_counts_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let stage = stage(folder.path(), 100);
+        put(&stage, 1, 6, 0, b"abc");
+        put(&stage, 1, 6, 0, b"abc");
+        assert_eq!(content(&stage, 1), None);
+        put(&stage, 1, 6, 3, b"def");
+        assert_eq!(content(&stage, 1).as_deref(), Some("abcdef"));
+    }
+
+    #[test]
+    fn parts_of_copies_that_are_cut_elsewhere_do_not_make_up_for_each_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let stage = stage(folder.path(), 100);
+        put(&stage, 1, 6, 2, b"cdef");
+        put(&stage, 1, 6, 3, b"def");
+        assert_eq!(content(&stage, 1), None);
+        put(&stage, 1, 6, 0, b"abc");
+        assert_eq!(content(&stage, 1).as_deref(), Some("abcdef"));
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_makes_room() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let stage = stage(folder.path(), 6);
+        put(&stage, 1, 3, 0, b"abc");
+        put(&stage, 2, 3, 0, b"def");
+        assert!(content(&stage, 1).is_some());
+        put(&stage, 3, 3, 0, b"ghi");
+        assert_eq!(content(&stage, 2), None);
+        assert_eq!(content(&stage, 1).as_deref(), Some("abc"));
+        put(&stage, 4, 60, 0, &[b'x'; 60]);
+        assert_eq!((content(&stage, 1), stage.has(PackNumber(4))), (None, true));
+        stage.forget(PackNumber(4));
+        assert_eq!(stage.state().bytes, 0);
+    }
+}
