@@ -294,6 +294,23 @@ impl Operator {
         self.shared.pump(state);
     }
 
+    /// As [`Self::volume_absent`], and waits until no drive holds the volume any more; says whether
+    /// that came in time.
+    pub fn set_aside(&self, volume: &Known, absence: Absence, wait_max: Duration) -> bool {
+        self.volume_absent(volume.id, absence);
+        let end = self.shared.now() + wait_max;
+        let mut state = self.shared.state();
+        loop {
+            let is_in = |bench: &Bench| bench.volume.as_ref() == Some(&volume.name);
+            if !state.drives.values().any(is_in) {
+                return true;
+            }
+            let Some(left) = end.checked_sub(self.shared.now()) else { return false };
+            let waited = self.shared.wake.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
     /// The volume can be had again.
     pub fn volume_present(&self, volume: VolumeId) {
         let mut state = self.shared.state();

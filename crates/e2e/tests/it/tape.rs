@@ -1,7 +1,7 @@
 //! Tapes by hand: over files that stand for them, and over a virtual library of others.
 
 mod library;
-mod tgt;
+pub(crate) mod tgt;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

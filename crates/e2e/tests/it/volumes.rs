@@ -7,6 +7,7 @@ use e2e::harness::Node;
 use serde_json::Value;
 
 use crate::scene::{Scene, plant_files};
+use crate::tape::tgt::{self, Tgt};
 
 const FILES: usize = 60;
 const FILE_BYTES: usize = 100_000;
@@ -258,4 +259,89 @@ fn what_makes_no_sense_is_said() {
     assert_eq!(fs::read(file_of(&folder, "THEIRS")).unwrap(), b"not a volume");
     scene.server.admin(&["pool", "remove", "TAPE"]);
     scene.server.admin(&["library", "remove", "vault"]);
+}
+
+/// A scene with a virtual library of somebody else's, all of whose tapes are labelled.
+fn with_tgt() -> Option<(Scene, Tgt)> {
+    let tgt = Tgt::start()?;
+    let mut scene = Scene::with_files(200, FILE_BYTES);
+    scene.copy_no_catalog();
+    let (changer, first, second) = (tgt.address(4), tgt.address(1), tgt.address(2));
+    let drives = ["--drive", &first, "--drive", &second];
+    let add = ["library", "add", "vault", "--changer", &changer];
+    scene.server.admin(&[&add[..], &drives].concat());
+    let labelled = scene.server.try_admin(&["volume", "label", "vault"]).expect(&[0]).json_lines();
+    assert_eq!(labelled.len(), tgt::TAPES.len(), "{labelled:?}");
+    scene.add_tape(&[]);
+    Some((scene, tgt))
+}
+
+#[test]
+fn a_real_changer_and_its_drives_serve_a_pool() {
+    let Some((mut scene, tgt)) = with_tgt() else { return };
+    scene.backup();
+    scene.drain();
+    assert_eq!(scene.pool("PRIMARY")["packs"], 0);
+    let used = scene.volumes().iter().filter(|volume| volume["pool"] == "TAPE").count();
+    assert!(used >= 2, "{:?}", scene.volumes());
+    scene.compare("drained");
+    // Whatever is in the drives when a server dies is put away by the next one.
+    scene.server.kill9();
+    scene.server.restart();
+    scene.compare("killed");
+    let shown = scene.server.admin(&["library", "show", "vault"]);
+    assert_eq!(shown["drives"].as_array().unwrap().len(), 2, "{shown}");
+    // By hand nobody gets at it meanwhile.
+    let changer = tgt.address(4);
+    let (first, second) = (tgt.address(1), tgt.address(2));
+    let add = ["tape", "add", "mine", "--changer", &changer];
+    let drives = ["--drive", &first, "--drive", &second];
+    scene.node.run(&[&add[..], &drives].concat()).expect(&[0]);
+    let refused = scene.node.run(&["tape", "inventory", "mine"]);
+    assert_ne!(refused.code(), 0);
+    drop(refused.says("in use by another process"));
+}
+
+#[test]
+fn a_tape_goes_offsite_and_comes_back() {
+    let Some((mut scene, _tgt)) = with_tgt() else { return };
+    scene.configure("stage_bytes", 0);
+    plant_files(&scene.tree, 60, FILE_BYTES, 1);
+    scene.backup();
+    scene.drain();
+    let of_pool = scene.volumes().into_iter().filter(|volume| volume["pool"] == "TAPE");
+    let names: Vec<String> =
+        of_pool.map(|volume| volume["volume"].as_str().unwrap().to_owned()).collect();
+    let name = names[0].as_str();
+    // One that is in a drive is put away first.
+    scene.server.admin(&["volume", "offsite", name, "--location", "bank"]);
+    let shown = scene.server.admin(&["library", "show", "vault"]);
+    let portal =
+        |element: &&Value| element["kind"] == "import/export" && element["barcode"] == name;
+    assert!(shown["elements"].as_array().unwrap().iter().any(|e| portal(&e)), "{shown}");
+    let out = scene.scratch.folder("away");
+    let lost = scene.node.restore(&scene.tree, &out, &[]);
+    assert_ne!(lost.code(), 0);
+    drop(lost.says("offsite"));
+    scene.server.admin(&["volume", "onsite", name]);
+    scene.compare("back");
+}
+
+#[test]
+fn without_a_scratch_tape_a_drain_stops_and_goes_on_later() {
+    let Some((scene, _tgt)) = with_tgt() else { return };
+    for name in &tgt::TAPES[1..] {
+        scene.server.admin(&["volume", "set", name, "--access", "read-only"]);
+    }
+    scene.backup();
+    let stopped = scene.server.try_admin(&["pool", "drain", "PRIMARY", "--all"]);
+    assert_ne!(stopped.code(), 0);
+    drop(stopped.says("no volume left to write"));
+    scene.compare("stopped");
+    for name in &tgt::TAPES[1..] {
+        scene.server.admin(&["volume", "set", name, "--access", "read-write"]);
+    }
+    scene.drain();
+    assert_eq!(scene.pool("PRIMARY")["packs"], 0);
+    scene.compare("drained");
 }

@@ -1,8 +1,10 @@
 //! Volumes labelled and changed by an administrator.
 
+use std::time::Duration;
+
 use catalog::{VolumeAccess, VolumeRow, VolumeState, Write};
 use format::volume::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, VolumeName};
-use tape::schedule::VolumeId;
+use tape::schedule::{Absence, VolumeId};
 use tape::scsi::ElementKind;
 use tape::volume::Overwrite;
 use tonic::Status;
@@ -12,7 +14,10 @@ use wire::proto::set_volume_request::Change;
 use super::Volumes;
 use super::choose::BLOCK_BYTES;
 use super::listing::{access_of, access_word};
-use super::site::{Site, absence, is_same};
+use super::site::{Site, absence, is_same, known};
+
+/// What is being read or written is waited for so long: a filemark comes every few gigabytes.
+const IN_USE_MAX: Duration = Duration::from_secs(300);
 
 impl Volumes {
     /// Labels volumes, and tells of each; those that have a label of this program's only where they
@@ -169,9 +174,16 @@ impl Volumes {
         if row.access == VolumeAccess::Offsite {
             return Err(Status::failed_precondition(format!("{} is offsite already", row.name)));
         }
-        if !site.is_folder() {
-            let name = VolumeName::new(&row.name).map_err(|e| Status::internal(e.to_string()))?;
-            self.move_volume(site, &name, true)?;
+        let operator = site.operator().map_err(Status::unavailable)?;
+        let known = known(&row).map_err(Status::internal)?;
+        let moved = if operator.set_aside(&known, Absence::Offsite, IN_USE_MAX) {
+            self.move_volume(site, &known.name, true)
+        } else {
+            Err(Status::aborted(format!("{} is in use; try again in a while", row.name)))
+        };
+        if let Err(status) = moved {
+            self.announce(site, &row);
+            return Err(status);
         }
         row.access = VolumeAccess::Offsite;
         location.clone_into(&mut row.location);

@@ -9,8 +9,8 @@ use e2e::clock;
 use e2e::harness::{Running, is_root, start};
 use e2e::scratch::Scratch;
 
-pub(super) const TARGET: &str = "iqn.2026-01.test:vtl";
-pub(super) const TAPES: [&str; 4] = ["A00001L8", "A00002L8", "A00003L8", "A00004L8"];
+pub(crate) const TARGET: &str = "iqn.2026-01.test:vtl";
+pub(crate) const TAPES: [&str; 4] = ["A00001L8", "A00002L8", "A00003L8", "A00004L8"];
 const CLEANER: &str = "CLN001L1";
 const TAPE_MEBIBYTES: &str = "16";
 const PROGRAMS: [&str; 4] = ["tgtd", "tgtadm", "tgtimg", "setpriv"];
@@ -18,7 +18,7 @@ const START_MAX: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Killed when it is dropped, or when the test dies.
-pub(super) struct Tgt {
+pub(crate) struct Tgt {
     server: Running,
     folder: Scratch,
     port: u16,
@@ -37,7 +37,7 @@ fn missing() -> Option<String> {
 
 impl Tgt {
     /// Starts it, or says why the test is left out.
-    pub(super) fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         if let Some(reason) = missing() {
             eprintln!("skipped: {reason}");
             return None;
@@ -68,7 +68,7 @@ impl Tgt {
         }
     }
 
-    pub(super) fn address(&self, lun: u16) -> String {
+    pub(crate) fn address(&self, lun: u16) -> String {
         format!("iscsi://127.0.0.1:{}/{TARGET}/{lun}", self.port)
     }
 }
