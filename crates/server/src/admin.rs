@@ -559,6 +559,7 @@ fn audit_reply(outcome: &audit::Outcome, is_last: bool) -> proto::AuditReply {
     if is_last {
         reply.damages = outcome.damages.iter().take(DAMAGES_MAX).map(damage).collect();
         reply.away.clone_from(&outcome.away);
+        reply.on_volumes.clone_from(&outcome.on_volumes);
         reply.victims = outcome.victims.named.iter().map(victim).collect();
     }
     reply

@@ -55,6 +55,8 @@ pub(crate) struct Outcome {
     pub(crate) pools: BTreeMap<PoolId, String>,
     /// Of those that are not there, so that they were not looked at.
     pub(crate) away: Vec<String>,
+    /// Of those whose packs lie on volumes, which are left alone here.
+    pub(crate) on_volumes: Vec<String>,
 }
 
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
@@ -93,8 +95,10 @@ fn begin(core: &Core) -> Result<Outcome, Status> {
     core.pools.refresh();
     let rows = core.catalog.pools().map_err(|error| refusal::catalog(&error))?;
     let away = rows.iter().filter(|row| !core.pools.usage(row.id).is_there);
+    let on_volumes = rows.iter().filter(|row| core.pools.is_shelf(row.id));
     Ok(Outcome {
         away: away.map(|row| row.name.clone()).collect(),
+        on_volumes: on_volumes.map(|row| row.name.clone()).collect(),
         pools: rows.iter().map(|row| (row.id, row.name.clone())).collect(),
         ..Outcome::default()
     })
@@ -137,7 +141,9 @@ impl Audit<'_> {
         if !self.core.pools.has_primary(pack) {
             self.damaged(pack, pools::FIRST, None, "no primary pool has it".to_owned());
         }
-        homes.into_iter().try_for_each(|pool| self.copy(pack, pool))
+        // Volumes are read as a whole, when somebody wants that: see `volumes::audit`.
+        let mut homes = homes.into_iter().filter(|pool| !self.core.pools.is_shelf(*pool));
+        homes.try_for_each(|pool| self.copy(pack, pool))
     }
 
     fn damaged(

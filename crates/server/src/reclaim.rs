@@ -41,6 +41,7 @@ use crate::recovery;
 use crate::refusal;
 use crate::resolve::push_chunk;
 use crate::restore::places;
+use crate::volumes;
 
 /// Rows rewritten in one batch.
 const BATCH: usize = 256;
@@ -165,12 +166,15 @@ impl Round<'_> {
         self.outcome.pack_bytes = packs.values().sum();
         let mut dead = BTreeSet::new();
         let mut sparse = BTreeMap::new();
+        let mut shelved = BTreeMap::new();
         for &pack in packs.keys().filter(|pack| !before.contains(pack)) {
             let Ok(table) = self.core.pools.table(pack) else { continue };
             let (alive, all) = weigh(&table, named.get(&pack));
             self.outcome.dead_bytes += all - alive;
             if alive == 0 {
                 dead.insert(pack);
+            } else if self.core.pools.is_only_shelved(pack) {
+                shelved.insert(pack, (alive, all));
             } else if table.domain == DOMAIN
                 && (all - alive) * 100 >= all * u64::from(self.order.dead_percent.max(1))
             {
@@ -180,6 +184,7 @@ impl Round<'_> {
         if self.order.is_dry {
             return Ok(());
         }
+        sparse.extend(volumes::worth_rewriting(self.core, &shelved)?);
         let rewritten = self.rewrite(&named, &sparse)?;
         dead.extend(rewritten);
         self.condemn(&dead)?;
@@ -259,9 +264,13 @@ impl Round<'_> {
         by_life.sort_unstable();
         let mut chosen = BTreeSet::new();
         let mut bytes = 0;
+        let mut staged_bytes = 0;
         for (alive, pack) in by_life {
             bytes += alive;
-            if bytes > REWRITE_BYTES_MAX {
+            if self.core.pools.is_only_shelved(pack) {
+                staged_bytes += self.core.pools.bytes_of(pack);
+            }
+            if bytes > REWRITE_BYTES_MAX || staged_bytes > volumes::staged_max(self.core) {
                 break;
             }
             chosen.insert(pack);
@@ -269,6 +278,7 @@ impl Round<'_> {
         if chosen.is_empty() {
             return Ok(chosen);
         }
+        volumes::bring(self.core, &chosen)?;
         let mut copy = Copy::new(self.core, named)?;
         self.records(&mut |_, record| {
             for object in record.objects()? {

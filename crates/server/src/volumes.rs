@@ -38,7 +38,9 @@ use crate::run::RunError;
 
 pub(crate) use fetch::{Ahead, Wait, Who};
 pub(crate) use plan::stage_copies;
-pub(crate) use reclaim::{Watching, audit, free, reclaim, vacate};
+pub(crate) use reclaim::{
+    Watching, audit, bring, free, reclaim, staged_max, vacate, worth_rewriting,
+};
 pub(crate) use write::{Carrying, write};
 
 use shelf::PoolShelf;

@@ -51,11 +51,11 @@ impl Scene {
     }
 }
 
-/// Damages what lies behind the label.
+/// Damages what lies behind the label; done twice, it is whole again.
 fn damage(volume: &Path) {
     let mut content = fs::read(volume).unwrap();
     let at = content.len() / 2;
-    content[at..at + 64].fill(0x55);
+    content[at..at + 64].iter_mut().for_each(|byte| *byte ^= 0x55);
     fs::write(volume, content).unwrap();
 }
 
@@ -164,7 +164,18 @@ fn an_audit_of_a_volume_names_what_is_damaged() {
     assert_ne!(outcome.code(), 0);
     let found = outcome.json_lines().remove(0);
     let reason = found["failures"][0]["reason"].as_str().unwrap();
-    assert!(reason.contains(&name), "{found}");
+    assert!(reason.contains(&name) && !reason.contains("again"), "{found}");
+    // With a second set it is made whole.
+    damage(&file_of(&folder, &name));
+    scene.server.admin(&["pool", "add", "SECOND", "tape:vault", "--copy"]);
+    scene.server.admin(&["pool", "copy", "SECOND"]);
+    damage(&file_of(&folder, &name));
+    scene.server.restart();
+    let outcome = scene.server.try_admin(&["volume", "audit", &name]);
+    let found = outcome.json_lines().remove(0);
+    assert!(found["failures"][0]["reason"].as_str().unwrap().contains("again"), "{found}");
+    assert_eq!(scene.volume(&name)["live_bytes"], 0);
+    scene.compare("repaired");
 }
 
 #[test]
@@ -200,6 +211,40 @@ fn volumes_of_which_little_is_needed_are_emptied_and_used_again() {
     assert!(scene.volumes().len() <= states.len(), "{:?}", scene.volumes());
     scene.server.restart();
     scene.compare("later");
+}
+
+#[test]
+fn what_is_dead_within_packs_is_freed_too() {
+    let mut scene = Scene::new();
+    scene.copy_no_catalog();
+    scene.keep_only_active();
+    scene.add_library("3M");
+    scene.add_tape(&["--reclaim", "40"]);
+    plant_files(&scene.tree, 100, FILE_BYTES, 1);
+    scene.backup();
+    scene.drain();
+    let packs = scene.pool("TAPE")["packs"].as_u64().unwrap();
+    for index in (0..100).filter(|index| index % 3 != 0) {
+        fs::remove_file(scene.file(index)).unwrap();
+    }
+    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    scene.server.admin(&["expire"]);
+    let live = |scene: &Scene| -> u64 {
+        scene
+            .volumes()
+            .iter()
+            .map(|volume| volume["live_bytes"].as_u64().unwrap())
+            .sum()
+    };
+    let before = live(&scene);
+    // Written again, and gone with the second look.
+    scene.server.admin(&["reclaim"]);
+    scene.server.admin(&["reclaim"]);
+    scene.drain();
+    scene.server.admin(&["volume", "reclaim"]);
+    assert!(live(&scene) < before / 2, "{} of {before}, {packs} packs", live(&scene));
+    scene.server.restart();
+    scene.compare("freed");
 }
 
 #[test]

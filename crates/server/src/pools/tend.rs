@@ -415,7 +415,9 @@ pub(crate) fn repair(
 /// if no primary one has it any more.
 fn mend(core: &Core, pack: PackNumber) -> Result<(), PutError> {
     let homes = core.pools.homes(pack);
-    for pool in homes.iter().filter(|pool| !is_whole(core, **pool, pack)) {
+    // What lies on volumes is read as a whole when somebody wants that: see `volumes::audit`.
+    let homes = homes.iter().filter(|pool| !core.pools.is_shelf(**pool));
+    for pool in homes.filter(|pool| !is_whole(core, **pool, pack)) {
         core.pools.put(pack, *pool)?;
     }
     if !core.pools.has_primary(pack) && core.pools.usage(FIRST).is_there {

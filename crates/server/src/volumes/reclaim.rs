@@ -100,6 +100,44 @@ pub(crate) fn reclaim(
     vacate(core, &rows, watching)
 }
 
+/// Packs of which something is dead, of `shelved`, those that lie on volumes alone with their bytes
+/// that are alive and all: where so much of a volume is dead as its pool says, within packs too.
+/// With each its bytes that are alive.
+pub(crate) fn worth_rewriting(
+    core: &Core,
+    shelved: &BTreeMap<PackNumber, (u64, u64)>,
+) -> Result<BTreeMap<PackNumber, u64>, Status> {
+    let pools = core.catalog.pools().map_err(failed)?;
+    let rows: Vec<VolumeRow> = core.volumes.rows().values().cloned().collect();
+    let mut worth = BTreeMap::new();
+    for row in rows.iter().filter(|row| absence(row.access).is_none()) {
+        let Some(pool) = pools.iter().find(|pool| Some(pool.id) == row.pool) else { continue };
+        if row.state != VolumeState::Full || pool.reclaim_percent >= 100 {
+            continue;
+        }
+        let parts = core.catalog.volume_parts(row.id).map_err(failed)?;
+        let share = |pack: &PackNumber, bytes: u64| match shelved.get(pack) {
+            Some((alive, all)) => {
+                u128::from(bytes) * u128::from(*alive) / u128::from((*all).max(1))
+            }
+            None => u128::from(bytes),
+        };
+        let alive: u128 = parts.iter().map(|(_, pack, part)| share(pack, part.bytes)).sum();
+        let dead = u128::from(row.written_bytes).saturating_sub(alive);
+        if dead * 100 < u128::from(row.written_bytes) * u128::from(pool.reclaim_percent) {
+            continue;
+        }
+        let sparse = parts.iter().filter_map(|(_, pack, _)| Some((*pack, *shelved.get(pack)?)));
+        worth.extend(sparse.filter(|(_, (alive, all))| alive < all).map(|(pack, of)| (pack, of.0)));
+    }
+    Ok(worth)
+}
+
+/// As many bytes of packs as may be on the disk at once for one purpose.
+pub(crate) fn staged_max(core: &Core) -> u64 {
+    core.volumes.stage.bytes_max() / 2
+}
+
 /// Whether packs of such a volume can be had, from it or from elsewhere.
 fn is_movable(access: VolumeAccess) -> bool {
     access != VolumeAccess::Unavailable
@@ -125,8 +163,8 @@ pub(crate) fn vacate(
         while !rest.is_empty() {
             let (batch, behind) = rest.split_at(batch_len(core, rest));
             rest = behind;
-            bring(core, batch)?;
             let numbers: Vec<PackNumber> = batch.iter().map(|(pack, _)| *pack).collect();
+            bring(core, &numbers)?;
             write(core, pool, &numbers, &avoided, watching)?;
         }
         tracing::info!(volume = row.name, packs = packs.len(), "a volume was emptied");
@@ -149,7 +187,7 @@ fn packs_on(core: &Core, row: &VolumeRow) -> Result<Vec<(PackNumber, u64)>, Stat
 
 /// As many packs as the stage takes beside others' at once.
 fn batch_len(core: &Core, packs: &[(PackNumber, u64)]) -> usize {
-    let budget = core.volumes.stage.bytes_max() / 2;
+    let budget = staged_max(core);
     let mut bytes = 0;
     let fits = packs.iter().take_while(|(_, length)| {
         bytes += length;
@@ -159,12 +197,15 @@ fn batch_len(core: &Core, packs: &[(PackNumber, u64)]) -> usize {
 }
 
 /// Has the packs on the disk, those that are only on volumes.
-fn bring(core: &Arc<Core>, packs: &[(PackNumber, u64)]) -> Result<(), Status> {
-    let shelved: Vec<_> = packs
-        .iter()
-        .filter(|(pack, _)| core.pools.is_only_shelved(*pack))
-        .copied()
-        .collect();
+pub(crate) fn bring<'a>(
+    core: &Arc<Core>,
+    packs: impl IntoIterator<Item = &'a PackNumber>,
+) -> Result<(), Status> {
+    let shelved = packs.into_iter().filter(|pack| core.pools.is_only_shelved(**pack));
+    let shelved: Vec<_> = shelved.map(|pack| (*pack, core.pools.bytes_of(*pack))).collect();
+    if shelved.is_empty() {
+        return Ok(());
+    }
     let mut ahead = Ahead::new(&core.volumes, Who::server(), shelved.clone());
     ahead.advance().map_err(Status::unavailable)?;
     for (pack, bytes) in shelved {
@@ -196,13 +237,47 @@ pub(crate) fn audit(
                 return Err(Status::cancelled("the audit was cancelled"));
             }
             let pool = row.pool.unwrap_or(PoolId(0));
-            match core.volumes.check(core, pool, pack) {
-                Ok(()) => watching.stored(pack)?,
-                Err(reason) => watching.failed(pack, format!("on volume {}: {reason}", row.name)),
-            }
+            let Err(reason) = core.volumes.check(core, pool, pack) else {
+                watching.stored(pack)?;
+                continue;
+            };
+            let reason = format!("on volume {}: {reason}", row.name);
+            let again = rewrite(core, row, pack)?;
+            watching.failed(pack, if again { format!("{reason}; {REPAIRED}") } else { reason });
         }
     }
     Ok(())
+}
+
+const REPAIRED: &str = "it was written again from what is whole elsewhere";
+
+/// Writes a pack that is damaged on a volume anew, if any pool has it whole; whether it has.
+fn rewrite(core: &Arc<Core>, row: &VolumeRow, pack: PackNumber) -> Result<bool, Status> {
+    let pools = core.catalog.pools().map_err(failed)?;
+    let Some(pool) = pools.iter().find(|pool| Some(pool.id) == row.pool) else { return Ok(false) };
+    let mut again = Again::default();
+    write(core, pool, &[pack], &BTreeSet::from([row.id]), &mut again)?;
+    Ok(again.is_stored)
+}
+
+#[derive(Default)]
+struct Again {
+    is_stored: bool,
+}
+
+impl Carrying for Again {
+    fn stored(&mut self, _: PackNumber) -> Result<(), Status> {
+        self.is_stored = true;
+        Ok(())
+    }
+
+    fn failed(&mut self, pack: PackNumber, reason: String) {
+        tracing::error!(%pack, reason, "a pack is damaged wherever it is");
+    }
+
+    fn goes_on(&mut self) -> bool {
+        true
+    }
 }
 
 impl Volumes {

@@ -81,6 +81,10 @@ fn text(outcome: &AuditReply, named_max: usize) -> String {
             &["Pool ", pool, " is not there: what it holds was not looked at.\n"].concat(),
         );
     }
+    for pool in &outcome.on_volumes {
+        let how = " lies on volumes, which 'holdfast admin volume audit' reads.\n";
+        text.push_str(&["Pool ", pool, how].concat());
+    }
     for damage in outcome.damages.iter().take(named_max) {
         let chunks = match (damage.first_chunk, damage.end_chunk) {
             (0, 0) => "all of it".to_owned(),
@@ -125,6 +129,7 @@ struct AuditDocument<'a> {
     bytes: u64,
     data: bool,
     pools_away: &'a [String],
+    pools_on_volumes: &'a [String],
     damages: Vec<DamageDocument<'a>>,
     versions_lost: u64,
     versions: Vec<VictimDocument<'a>>,
@@ -168,6 +173,7 @@ impl<'a> AuditDocument<'a> {
             bytes: outcome.bytes,
             data,
             pools_away: &outcome.away,
+            pools_on_volumes: &outcome.on_volumes,
             damages: damages.collect(),
             versions_lost: outcome.victim_count,
             versions: versions.collect(),
