@@ -1,10 +1,11 @@
 //! `bench tape`: recalls from tape, on a virtual clock.
 //!
-//! The schedule is the one that serves real drives; the drives are a model. Five questions, each
+//! The schedule is the one that serves real drives; the drives are a model. Six questions, each
 //! with a module of its own:
 //!
 //! ```text
 //!   recalls   the ten cells of a table that IBM has published, lists and opened files
+//!   driven    some of them through SCSI, with an emulated library
 //!   orders    seconds to get to a file, by the order in which scattered files are read
 //!   drives    eight volumes in one drive, and in several
 //!   day       a day of opened files and lists, against serving them as they come
@@ -14,6 +15,7 @@
 //! All but the last give the same figures on every machine.
 
 mod day;
+mod driven;
 mod drives;
 mod orders;
 mod planning;
@@ -47,6 +49,7 @@ const SEEDS_MAX: usize = 1000;
 struct Results {
     seeds: u64,
     recalls: Vec<recalls::Row>,
+    driven: Vec<driven::Row>,
     orders: Vec<orders::Row>,
     drives: Vec<drives::Row>,
     day: day::Day,
@@ -67,6 +70,8 @@ pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
 fn measure(seeds: u64) -> Results {
     output::step("IBM's table");
     let recalls = recalls::rows(seeds);
+    output::step("through SCSI");
+    let driven = driven::rows();
     output::step("orders");
     let orders = orders::rows(seeds);
     output::step("drives");
@@ -74,7 +79,7 @@ fn measure(seeds: u64) -> Results {
     output::step("a day");
     let day = day::day();
     output::step("planning");
-    Results { seeds, recalls, orders, drives, day, planning: planning::rows() }
+    Results { seeds, recalls, driven, orders, drives, day, planning: planning::rows() }
 }
 
 /// Returns the numbers of `seed`, which are not those of the next seed moved by one.

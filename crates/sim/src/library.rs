@@ -49,6 +49,8 @@ pub enum Trouble {
 pub(crate) struct World {
     clockwork: Box<dyn Clockwork>,
     pub(crate) clock: Duration,
+    /// That all devices have got.
+    pub(crate) commands: u64,
     pub(crate) changer: Changer,
     pub(crate) drives: Vec<DriveUnit>,
 }
@@ -77,6 +79,7 @@ impl Library {
         let world = World {
             clockwork,
             clock: Duration::ZERO,
+            commands: 0,
             changer: Changer::new(&layout, cartridges),
             drives: layout.drives.into_iter().map(DriveUnit::new).collect(),
         };
@@ -98,6 +101,11 @@ impl Library {
     /// Time that everything together has taken.
     pub fn clock(&self) -> Duration {
         self.world().clock
+    }
+
+    /// Commands that all devices together have got.
+    pub fn commands(&self) -> u64 {
+        self.world().commands
     }
 
     /// Puts a cartridge into a free import/export element, as a person does; returns whether one
@@ -153,6 +161,7 @@ pub struct Unit {
 impl Unit {
     fn answer(&self, cdb: &[u8], parameters: &[u8]) -> Result<Answered, TransportError> {
         let mut world = self.world.lock().expect("nobody panics while holding it");
+        world.commands += 1;
         world.spend(Motion::Command);
         let Some(index) = self.drive else {
             return Ok(Changer::execute(&mut world, cdb));

@@ -1,15 +1,15 @@
-//! A library on a virtual clock: it carries out what a [`Schedule`] wants, in the time that a
-//! [`Timing`] says, and notes when everybody was served.
+//! A library on a virtual clock: it carries out what a [`Schedule`] wants, in the time that its
+//! [`Hardware`] says, and notes when everybody was served.
 //!
-//! The timing of the library need not be the one that the schedule plans with: drives are never
-//! quite as their model. Everything is deterministic.
+//! The hardware is a [`Model`], whose timing need not be the one that the schedule plans with, or
+//! emulated devices that are driven as real ones are. Everything is deterministic.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::geometry::Geometry;
 use crate::order::Stop;
-use crate::schedule::{Action, Ask, DriveId, Refusal, Schedule, WaiterId};
+use crate::schedule::{Action, Ask, DriveId, Refusal, Schedule, VolumeId, WaiterId};
 use crate::timing::{Timing, duration};
 
 /// A waiter that got what it wanted. Times are since the start of the clock.
@@ -35,30 +35,67 @@ enum Event {
 #[derive(Clone, Copy, Debug)]
 enum Task {
     Mount,
-    Read(Stop),
+    Read,
     Dismount,
 }
 
-/// A drive of the library.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mechanism {
-    head: u64,
-    bytes_read: u64,
-    /// With the number of the event that ends it.
-    task: Option<(Task, u64)>,
+/// What does the work of a library, and says how many seconds each step takes.
+pub trait Hardware {
+    fn mount(&mut self, drive: DriveId, volume: VolumeId) -> f64;
+
+    /// Goes to `stop` and reads it.
+    fn read(&mut self, drive: DriveId, stop: Stop) -> f64;
+
+    fn dismount(&mut self, drive: DriveId) -> f64;
+}
+
+/// Drives that take what a timing says.
+#[derive(Debug)]
+pub struct Model {
+    timing: Timing,
+    geometry: Geometry,
+    /// Where each drive's head is, and the bytes that it has read of its volume.
+    heads: BTreeMap<DriveId, (u64, u64)>,
+}
+
+impl Model {
+    pub fn new(timing: Timing, geometry: Geometry) -> Self {
+        Self { timing, geometry, heads: BTreeMap::new() }
+    }
+}
+
+impl Hardware for Model {
+    fn mount(&mut self, drive: DriveId, _: VolumeId) -> f64 {
+        self.heads.insert(drive, (0, 0));
+        self.timing.mount_secs()
+    }
+
+    fn read(&mut self, drive: DriveId, stop: Stop) -> f64 {
+        let (head, bytes_read) = self.heads.entry(drive).or_default();
+        let from = self.geometry.point(*head);
+        let reach = self.timing.reach(&from, &self.geometry.point(stop.at)).1;
+        (*head, *bytes_read) = (stop.end(), *bytes_read + stop.bytes);
+        reach + self.timing.read_secs(stop.bytes)
+    }
+
+    fn dismount(&mut self, drive: DriveId) -> f64 {
+        let (head, bytes_read) = self.heads.remove(&drive).unwrap_or_default();
+        let along = self.geometry.along(&self.geometry.point(head));
+        self.timing.dismount_secs(along, self.geometry.part(bytes_read))
+    }
 }
 
 /// A schedule at work.
 #[derive(Debug)]
-pub struct Simulation {
+pub struct Simulation<H: Hardware = Model> {
     pub schedule: Schedule,
-    timing: Timing,
-    geometry: Geometry,
+    hardware: H,
     now: Duration,
     /// By time, then by the order in which they were made.
     events: BTreeMap<(Duration, u64), Event>,
     events_made: u64,
-    drives: BTreeMap<DriveId, Mechanism>,
+    /// What each drive is at, with the number of the event that ends it.
+    tasks: BTreeMap<DriveId, (Task, u64)>,
     /// Whoever waits, since when, and what it was told.
     waiting: BTreeMap<WaiterId, (Duration, Option<Duration>)>,
     /// Waiters whose number is a multiple of it are told when they will be served; 0 for nobody.
@@ -72,17 +109,22 @@ pub struct Simulation {
 impl Simulation {
     /// Returns a library of `drives` drives that take what `timing` says, with volumes of one
     /// `geometry`.
-    pub fn new(mut schedule: Schedule, timing: Timing, geometry: Geometry, drives: u32) -> Self {
-        let drives = (0..drives).map(DriveId);
-        drives.clone().for_each(|drive| schedule.drive_free(drive));
+    pub fn new(schedule: Schedule, timing: Timing, geometry: Geometry, drives: u32) -> Self {
+        Self::over(schedule, Model::new(timing, geometry), drives)
+    }
+}
+
+impl<H: Hardware> Simulation<H> {
+    /// Returns a library of `drives` drives, whose work `hardware` does.
+    pub fn over(mut schedule: Schedule, hardware: H, drives: u32) -> Self {
+        (0..drives).map(DriveId).for_each(|drive| schedule.drive_free(drive));
         Self {
             schedule,
-            timing,
-            geometry,
+            hardware,
             now: Duration::ZERO,
             events: BTreeMap::new(),
             events_made: 0,
-            drives: drives.map(|drive| (drive, Mechanism::default())).collect(),
+            tasks: BTreeMap::new(),
             waiting: BTreeMap::new(),
             told_every: 0,
             served: Vec::new(),
@@ -90,6 +132,10 @@ impl Simulation {
             refused: Vec::new(),
             mounts: 0,
         }
+    }
+
+    pub fn hardware(&self) -> &H {
+        &self.hardware
     }
 
     pub fn now(&self) -> Duration {
@@ -151,7 +197,7 @@ impl Simulation {
             Event::Asked(ask) => self.admit(ask),
             Event::Ended(drive) => self.end(drive, number),
             Event::Broke(drive) => {
-                self.mechanism(drive).task = None;
+                self.tasks.remove(&drive);
                 self.schedule.drive_failed(self.now, drive);
             }
         }
@@ -170,37 +216,29 @@ impl Simulation {
     }
 
     fn end(&mut self, id: DriveId, number: u64) {
-        let now = self.now;
-        let drive = self.mechanism(id);
-        let Some((task, _)) = drive.task.filter(|(_, ends)| *ends == number) else { return };
-        drive.task = None;
+        let is_it = |(_, ends): &&(Task, u64)| *ends == number;
+        let Some((task, _)) = self.tasks.get(&id).filter(is_it).copied() else { return };
+        self.tasks.remove(&id);
         match task {
-            Task::Mount => self.schedule.mounted(now, id),
+            Task::Mount => self.schedule.mounted(self.now, id),
             Task::Dismount => self.schedule.dismounted(id),
-            Task::Read(stop) => {
-                drive.head = stop.end();
-                drive.bytes_read += stop.bytes;
-                self.schedule.finished(now, id);
-            }
+            Task::Read => self.schedule.finished(self.now, id),
         }
     }
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::Mount { drive, .. } => {
+            Action::Mount { drive, volume } => {
                 self.mounts += 1;
-                (self.mechanism(drive).head, self.mechanism(drive).bytes_read) = (0, 0);
-                self.begin(drive, Task::Mount, self.timing.mount_secs());
+                let secs = self.hardware.mount(drive, volume);
+                self.begin(drive, Task::Mount, secs);
             }
             Action::Read { drive, stop, .. } => {
-                let head = self.geometry.point(self.drives[&drive].head);
-                let reach = self.timing.reach(&head, &self.geometry.point(stop.at)).1;
-                self.begin(drive, Task::Read(stop), reach + self.timing.read_secs(stop.bytes));
+                let secs = self.hardware.read(drive, stop);
+                self.begin(drive, Task::Read, secs);
             }
             Action::Dismount { drive, .. } => {
-                let Mechanism { head, bytes_read, .. } = self.drives[&drive];
-                let along = self.geometry.along(&self.geometry.point(head));
-                let secs = self.timing.dismount_secs(along, self.geometry.part(bytes_read));
+                let secs = self.hardware.dismount(drive);
                 self.begin(drive, Task::Dismount, secs);
             }
             Action::Lend { .. } => unreachable!("nobody borrows drives here"),
@@ -216,16 +254,12 @@ impl Simulation {
 
     fn begin(&mut self, drive: DriveId, task: Task, secs: f64) {
         let number = self.events_made;
-        self.mechanism(drive).task = Some((task, number));
+        self.tasks.insert(drive, (task, number));
         self.add(self.now + duration(secs), Event::Ended(drive));
     }
 
     fn note(&mut self, waiter: WaiterId) {
         let (asked, told) = self.waiting.remove(&waiter).expect("only who waits is served");
         self.served.push(Served { waiter, asked, told, served: self.now });
-    }
-
-    fn mechanism(&mut self, drive: DriveId) -> &mut Mechanism {
-        self.drives.get_mut(&drive).expect("a drive of this library")
     }
 }

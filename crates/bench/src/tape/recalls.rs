@@ -13,7 +13,7 @@ use std::time::Duration;
 use tape::generation::MEDIUM_LTO8;
 use tape::geometry::Geometry;
 use tape::schedule::{Config, Kind, Schedule};
-use tape::simulation::Simulation;
+use tape::simulation::{Hardware, Simulation};
 use tape::timing::Timing;
 
 use super::{ask, fraction, source};
@@ -37,14 +37,14 @@ const PAUSE_SECS: f64 = 23.0;
 pub(super) struct Published {
     pub(super) label: &'static str,
     files: u64,
-    bytes: u64,
+    pub(super) bytes: u64,
     pub(super) list_secs: u32,
     pub(super) open_secs: u32,
     /// Where the first file is taken to lie.
     first_at: u64,
 }
 
-const PUBLISHED: [Published; 5] = [
+pub(super) const PUBLISHED: [Published; 5] = [
     row("100 x 4 KB", [100, 4096], [101, 142], 28_600_000_000),
     row("1024 x 4 KB", [1024, 4096], [118, 769], 28_600_000_000),
     row("1000 x 10 MB", [1000, 10 << 20], [150, 8893], 33_600_000_000),
@@ -77,14 +77,14 @@ fn simulated(published: &Published, seeds: u64) -> Row {
     Row {
         published: *published,
         first_secs: timing.reach(&geometry.load_point(), &first).1,
-        list_secs: list(published),
-        open_secs: Spread::of((0..seeds).map(|seed| opens(published, seed))),
+        list_secs: list(published, &mut library()),
+        open_secs: Spread::of((0..seeds).map(|seed| opens(published, seed, &mut library()))),
         as_they_come_secs: Spread::of((0..seeds).map(|seed| as_they_come(published, seed))),
     }
 }
 
 /// One drive of the model that plans it.
-fn library() -> Simulation {
+pub(super) fn library() -> Simulation {
     let geometry = Geometry::even(MEDIUM_LTO8);
     let config = Config::new(Timing::lto8(), 1);
     Simulation::new(Schedule::new(config, geometry.clone()), config.timing, geometry, 1)
@@ -95,28 +95,42 @@ impl Published {
         self.first_at + file * self.bytes
     }
 
-    fn add(&self, library: &mut Simulation, at: Duration, kind: Kind, file: u64) {
+    /// Of all files.
+    pub(super) fn bytes_all(&self) -> u64 {
+        self.files * self.bytes
+    }
+
+    /// Behind the last file.
+    pub(super) fn end(&self) -> u64 {
+        self.at(self.files)
+    }
+
+    fn add<H: Hardware>(&self, library: &mut Simulation<H>, at: Duration, kind: Kind, file: u64) {
         library.ask(at, ask(file, kind, source(1, self.at(file), self.bytes)));
     }
 }
 
-fn list(published: &Published) -> f64 {
-    let mut library = library();
+/// Seconds of a list of all files.
+pub(super) fn list<H: Hardware>(published: &Published, library: &mut Simulation<H>) -> f64 {
     for file in 0..published.files {
-        published.add(&mut library, Duration::ZERO, Kind::List, file);
+        published.add(library, Duration::ZERO, Kind::List, file);
     }
     library.run();
     library.now().as_secs_f64()
 }
 
-fn opens(published: &Published, seed: u64) -> f64 {
-    let mut library = library();
+/// Seconds of all files opened, a hundred together.
+pub(super) fn opens<H: Hardware>(
+    published: &Published,
+    seed: u64,
+    library: &mut Simulation<H>,
+) -> f64 {
     let mut random = super::random(seed);
     let mut begin = Duration::ZERO;
     for first in (0..published.files).step_by(usize::try_from(TOGETHER).unwrap_or(usize::MAX)) {
         let mut at = begin;
         for file in arrivals(published, first, &mut random) {
-            published.add(&mut library, at, Kind::Open, file);
+            published.add(library, at, Kind::Open, file);
             at += APART;
         }
         library.run();

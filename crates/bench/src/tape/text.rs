@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Results;
 use super::day::{self, Percentiles, Way};
+use super::driven;
 use super::drives;
 use super::orders;
 use super::planning::{self, Cost};
@@ -23,6 +24,7 @@ pub(super) fn page(results: &Results) -> String {
     let parts = [
         head(results),
         recalls(results),
+        driven(results),
         orders(results),
         drives(results),
         day(results),
@@ -90,6 +92,27 @@ fn recall(row: &recalls::Row) -> Vec<String> {
         format!("{:.2}", row.open_secs.median / row.list_secs),
         format!("{:.0}", row.first_secs),
     ]
+}
+
+fn driven(results: &Results) -> String {
+    let row = |row: &driven::Row| {
+        let ratio = |driven: f64, model: f64| format!("{driven:.1} ({:.3})", driven / model);
+        vec![
+            row.label.to_owned(),
+            ratio(row.list_secs, row.list_model_secs),
+            ratio(row.open_secs, row.open_model_secs),
+            row.commands.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = results.driven.iter().map(row).collect();
+    let heads = ["files", "list, s (of the model's)", "opened, s (of the model's)", "commands"];
+    let table = page::table(&heads, &rows);
+    format!(
+        "\n## The same through SCSI\n\n{table}\nHere the schedule commands an emulated changer and \
+         drive with the code that commands real ones, on the emulator's clock, which takes for \
+         each motion what the model says. The last column counts the commands of one list. Rows of \
+         more than 16 GiB are left to the model: the emulator makes every byte that is read.\n"
+    )
 }
 
 /// Whether a list takes no longer than published, which is in whole seconds.
@@ -249,6 +272,11 @@ pub(super) fn document(results: &Results) -> Value {
     json!({
         "seeds": results.seeds,
         "recalls": results.recalls.iter().map(recall_json).collect::<Vec<_>>(),
+        "through_scsi": results.driven.iter().map(|row| json!({
+            "files": row.label, "list_secs": row.list_secs, "open_secs": row.open_secs,
+            "list_model_secs": row.list_model_secs, "open_model_secs": row.open_model_secs,
+            "commands": row.commands,
+        })).collect::<Vec<_>>(),
         "orders": results.orders.iter().map(order_json).collect::<Vec<_>>(),
         "drives": results.drives.iter().map(|row| json!({
             "drives": row.drives, "secs": row.secs, "mounts": row.mounts,
