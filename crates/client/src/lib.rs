@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::{BatchId, CopyId, DirPath, Kind, Name, ServerTime};
+use model::{BatchId, CopyId, DirPath, Kind, Name, ServerTime, Stat};
 use sys::{Dir, Found};
 
 pub use archive::{ArchiveSummary, DeletionSummary};
@@ -153,6 +153,14 @@ pub struct RestoreOptions {
     pub which: Which,
     pub replace: Replace,
     pub origin: Origin,
+    /// Files of so many bytes and more are left out: space management makes stubs of them.
+    pub left_out_from: Option<u64>,
+}
+
+/// Whether a restore leaves a file out for space management to make a stub of it.
+pub fn is_left_out(stat: &Stat, left_out_from: Option<u64>) -> bool {
+    let is_large = left_out_from.is_some_and(|least| stat.size >= least.max(1));
+    is_large && stat.kind == Kind::File && !stat.linked
 }
 
 /// What to verify.

@@ -41,6 +41,11 @@ pub enum Request {
     Undelete {
         mount_point: PathText,
     },
+    /// Makes stubs of files that the server's backup has and that are not there.
+    MakeStubs {
+        paths: Vec<PathText>,
+        bytes_min: u64,
+    },
     Status,
     Cancel {
         number: u64,

@@ -30,6 +30,7 @@ mod monitor;
 mod recall;
 mod record;
 mod relay;
+mod remake;
 mod settings;
 mod stub;
 mod tree;

@@ -15,7 +15,7 @@ use crate::recall::{Mount, emptied};
 ///
 /// Only the worker may do this: it has its record before it has a name, and nobody puts a mark on
 /// what the worker uses.
-pub(crate) fn make(mount: &Mount, copy: &ListedCopy) -> io::Result<()> {
+pub(crate) fn make(mount: &Mount, copy: &ListedCopy, attributes: &Attributes) -> io::Result<()> {
     let within = match &mount.settings.mount_point[..] {
         b"/" => Some(&copy.path[..]),
         mount_point => copy.path.strip_prefix(mount_point),
@@ -45,7 +45,7 @@ pub(crate) fn make(mount: &Mount, copy: &ListedCopy) -> io::Result<()> {
         unsynced: None,
     };
     file.set_attribute(STUB_ATTRIBUTE, &emptied(stub).encode())?;
-    let applied = file.apply(&copy.stat, &Attributes::default(), true);
+    let applied = file.apply(&copy.stat, attributes, true);
     if let Some(refusal) = applied.refused.into_iter().next() {
         return Err(refusal.error);
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use client::ErrorKind;
-use model::CopyId;
+use model::{Attributes, CopyId};
 use sys::Dir;
 use sys::fanotify::{Asks, Group};
 use sys::space::SpaceFile;
@@ -25,7 +25,7 @@ use crate::recall::{Mount, Recaller, Shown, Who};
 use crate::record::{self, FileState, state_of};
 use crate::relay::Relay;
 use crate::settings::Settings;
-use crate::{SOCKET, stub, tree};
+use crate::{SOCKET, remake, stub, tree};
 
 /// Files that are recalled at once.
 const RECALLS_AT_ONCE: usize = 16;
@@ -165,7 +165,7 @@ fn watch(recaller: &Recaller) {
 }
 
 /// One connection: who is at its other end, and whether he still listens.
-struct Caller {
+pub(crate) struct Caller {
     socket: UnixStream,
     who: Who,
     is_gone: AtomicBool,
@@ -179,11 +179,11 @@ impl Caller {
         }
     }
 
-    fn listens(&self) -> bool {
+    pub(crate) fn listens(&self) -> bool {
         !self.is_gone.load(Relaxed)
     }
 
-    fn tell_file(&self, path: &[u8], outcome: Result<(FileState, u64), String>) {
+    pub(crate) fn tell_file(&self, path: &[u8], outcome: Result<(FileState, u64), String>) {
         let (state, bytes, error) = match outcome {
             Ok((state, bytes)) => (Some(state.letter().to_owned()), bytes, None),
             Err(error) => (None, 0, Some(error)),
@@ -241,6 +241,11 @@ fn perform(recaller: &Recaller, caller: &Caller, request: Request) -> Result<(),
         }
         Request::Undelete { mount_point } => {
             undelete(recaller, caller, managed(recaller, &mount_point.0)?)?;
+        }
+        Request::MakeStubs { paths, bytes_min } => {
+            for path in &paths {
+                remake::remake(recaller, caller, &path.0, bytes_min)?;
+            }
         }
         Request::Status => {
             let is_shown = |shown: &Shown| caller.who.uid == 0 || shown.who.uid == caller.who.uid;
@@ -381,14 +386,27 @@ fn staged<'a>(
     let (mut ordered, mut plan, mut staging) = (Vec::new(), PlanState::default(), Vec::new());
     for (mount_point, of_mount) in by_mount {
         let copies: Vec<CopyId> = of_mount.iter().filter_map(|asked| asked.copy).collect();
-        let how = (preview, purpose.clone());
-        let staged = recaller.client().and_then(|client| client.stage(&mount_point, &copies, how));
+        let stage = || {
+            let how = (preview, purpose.clone());
+            recaller.client()?.stage(&mount_point, &copies, how)
+        };
+        // The connection may be of a server that has gone since.
+        let staged = stage().or_else(|error| match error.kind {
+            ErrorKind::Retry => {
+                recaller.disconnect();
+                stage()
+            }
+            _ => Err(error),
+        });
         let of_server = match staged {
             Ok((of_server, stage)) => {
                 staging.push(stage);
                 of_server
             }
-            Err(error) if preview => return Err(error.message),
+            Err(error) if preview => {
+                recaller.disconnect();
+                return Err(error.message);
+            }
             // Recalling says it, after trying again; what is nearest together comes together.
             Err(error) => {
                 tracing::warn!(error = error.message, "no plan for a recall");
@@ -546,7 +564,7 @@ fn undelete(recaller: &Recaller, caller: &Caller, mount: &Mount) -> Result<(), S
     copies.sort_by(|a, b| (&a.path, b.since).cmp(&(&b.path, a.since)));
     copies.dedup_by(|later, first| later.path == first.path);
     for copy in copies.iter().filter(|copy| !named.copies.contains(&copy.id)) {
-        let made = stub::make(mount, copy);
+        let made = stub::make(mount, copy, &Attributes::default());
         match made {
             // Something is there: it is no deleted file.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}

@@ -673,6 +673,7 @@ impl Pools {
 
     /// The same, if there is room for the pack, or it is there already.
     fn folder_with_room(&self, pack: PackNumber, pool: PoolId) -> Result<PathBuf, AppendError> {
+        assert!(!self.is_shelf(pool), "packs go to volumes by another way");
         let folder = self.folder_of(pool)?;
         let state = self.state();
         let bytes = state.bytes_of(pack).unwrap_or(0);

@@ -87,6 +87,12 @@ pub(crate) fn begin(
         tracing::warn!(%error, "the list of pools is not kept beside the catalogue");
     }
     let specs = specs(&rows, folder, Some(volumes))?;
+    for spec in specs.iter().filter(|spec| spec.shelf.is_some() && !pool::is_marked(spec)) {
+        // What is in there can be had again.
+        let unusable = |source| RunError::Pool { folder: spec.folder.clone(), source };
+        std::fs::create_dir_all(&spec.folder).map_err(unusable)?;
+        pool::mark(&spec.folder, spec.mark).map_err(unusable)?;
+    }
     for (row, spec) in rows.iter().zip(&specs) {
         if !pool::is_marked(spec) {
             let folder = spec.folder.display();
@@ -213,6 +219,7 @@ pub(crate) fn list(core: &Core, name: &str) -> Result<proto::PoolsReply, Status>
 }
 
 fn describe(core: &Core, row: &PoolRow) -> Result<proto::PoolInfo, Status> {
+    let is_on_volumes = volumes::library_of(&row.url).is_some();
     let usage = core.pools.usage(row.id);
     let rows = core.catalog.pools().map_err(failed)?;
     let next = rows.iter().find(|other| Some(other.id) == row.next);
@@ -229,7 +236,7 @@ fn describe(core: &Core, row: &PoolRow) -> Result<proto::PoolInfo, Status> {
         is_there: usage.is_there,
         packs: usage.packs,
         bytes: usage.bytes,
-        bytes_max: usage.bytes_max,
+        bytes_max: if is_on_volumes { 0 } else { usage.bytes_max },
         missing_packs: missing.len() as u64,
         missing_bytes: missing.iter().map(|(_, bytes)| bytes).sum(),
         library: volumes::library_of(&row.url).unwrap_or_default().to_owned(),
@@ -344,11 +351,14 @@ fn begin_folder(folder: &Path, mark: Mark) -> Result<(), Status> {
 }
 
 fn new_row(core: &Core, request: &proto::PutPoolRequest) -> PoolRow {
+    let is_on_volumes = volumes::library_of(&request.url).is_some();
     PoolRow {
         name: request.name.clone(),
         url: request.url.clone(),
         id: PoolId(0),
         is_copy: request.is_copy,
+        // A volume is written again once no copy of the catalogue is kept that names what it had.
+        reuse_delay_days: if is_on_volumes { core.config.catalog_copies_kept } else { 0 },
         ..first_row(&core.config)
     }
 }

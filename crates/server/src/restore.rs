@@ -251,7 +251,7 @@ impl Sender<'_> {
             if let Some(ahead) = &mut self.ahead {
                 ahead.done_with(pack);
                 if is_mostly_wanted {
-                    ahead.advance().map_err(Status::unavailable)?;
+                    ahead.advance().map_err(Status::failed_precondition)?;
                 }
             }
         }
@@ -268,9 +268,9 @@ impl Sender<'_> {
         let pools = &self.core.pools;
         let shelved = places.keys().filter(|pack| pools.is_only_shelved(**pack));
         let shelved: Vec<_> = shelved.map(|pack| (*pack, pools.bytes_of(*pack))).collect();
-        ahead.need(&shelved).map_err(Status::unavailable)?;
+        ahead.need(&shelved).map_err(Status::failed_precondition)?;
         if and_on {
-            ahead.advance().map_err(Status::unavailable)?;
+            ahead.advance().map_err(Status::failed_precondition)?;
         }
         Ok(())
     }
@@ -285,7 +285,9 @@ impl Sender<'_> {
         let Some(pack) = ahead.choose(&packs) else { return Ok(None) };
         if self.core.pools.is_only_shelved(pack) {
             let bytes = self.core.pools.bytes_of(pack);
-            ahead.wait_for(pack, bytes).map_err(Status::unavailable)?;
+            let replies = self.replies;
+            let waited = ahead.wait_for(pack, bytes, &|| !replies.is_closed());
+            waited.map_err(Status::failed_precondition)?;
         }
         Ok(Some(pack))
     }

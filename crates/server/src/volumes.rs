@@ -23,10 +23,11 @@ mod stage;
 mod work;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
 
 use catalog::{Catalog, EventRow, PoolRow, VolumeAccess, VolumeRow, Write};
 use pool::Shelved;
@@ -50,6 +51,9 @@ use stage::Stage;
 /// What stands in front of a library's name in the URL of a pool.
 const SCHEME: &str = "tape:";
 const STAGE: &str = "stage";
+/// Who does what is recorded.
+const SERVER: &str = "server";
+const ADMINISTRATOR: &str = "administrator";
 
 /// The library of the pool at `url`, if it is on volumes.
 pub(crate) fn library_of(url: &str) -> Option<&str> {
@@ -64,6 +68,10 @@ pub(crate) struct Volumes {
     /// As the catalogue has them.
     rows: Mutex<BTreeMap<u64, VolumeRow>>,
     shelves: Mutex<BTreeMap<model::PoolId, Shelved>>,
+    /// Held while a volume's row is changed.
+    changing: Mutex<()>,
+    /// Packs that could not be had lately, and why: each of their quanta is asked for.
+    failures: Mutex<HashMap<model::PackNumber, (Instant, String)>>,
     waits: Mutex<BTreeMap<u64, Arc<Wait>>>,
     last_wait: AtomicU64,
 }
@@ -86,6 +94,8 @@ impl Volumes {
             sites: RwLock::default(),
             rows: Mutex::new(rows),
             shelves: Mutex::default(),
+            changing: Mutex::default(),
+            failures: Mutex::default(),
             waits: Mutex::default(),
             last_wait: AtomicU64::new(0),
         });
@@ -153,6 +163,22 @@ impl Volumes {
         Ok(())
     }
 
+    /// Changes a volume's row, as it is by then, and writes it with `others`.
+    fn change(
+        &self,
+        volume: u64,
+        others: Vec<Write>,
+        change: impl FnOnce(&mut VolumeRow),
+    ) -> Result<VolumeRow, Status> {
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let row = self.row(volume);
+        let mut row = row.ok_or_else(|| Status::not_found("the volume is not known any more"))?;
+        change(&mut row);
+        let writes = std::iter::once(Write::PutVolume(row.clone())).chain(others);
+        self.commit(writes.collect())?;
+        Ok(row)
+    }
+
     /// Notes that a volume has given trouble, and what may be done with it from now on.
     fn note_trouble(
         &self,
@@ -160,20 +186,23 @@ impl Volumes {
         access: Option<VolumeAccess>,
         reason: &str,
     ) -> Result<(), Status> {
-        let Some(mut row) = self.row(volume) else { return Ok(()) };
-        row.errors += 1;
-        // What is worse already stays.
-        if let Some(access) = access.filter(|_| row.access == VolumeAccess::ReadWrite) {
-            row.access = access;
-        }
+        let Some(row) = self.row(volume) else { return Ok(()) };
         tracing::warn!(volume = row.name, reason, "a volume gives trouble");
         let details = format!("{}: {reason}", row.name);
-        let event = self.event("volume trouble", details);
-        self.commit(vec![Write::PutVolume(row), event])
+        let event = self.event(SERVER, "volume trouble", details);
+        let changed = self.change(volume, vec![event], |row| {
+            row.errors += 1;
+            // What is worse already stays.
+            let is_usable = matches!(row.access, VolumeAccess::ReadWrite | VolumeAccess::ReadOnly);
+            if let Some(access) = access.filter(|_| is_usable) {
+                row.access = access;
+            }
+        });
+        changed.map(drop)
     }
 
-    fn event(&self, what: &str, details: String) -> Write {
-        let (actor, what) = ("server".to_owned(), what.to_owned());
+    fn event(&self, actor: &str, what: &str, details: String) -> Write {
+        let (actor, what) = (actor.to_owned(), what.to_owned());
         Write::AddEvent(EventRow { time: sys::clock::now(), actor, what, details })
     }
 
@@ -195,15 +224,20 @@ impl Volumes {
                 self.note_trouble(volume.0, Some(VolumeAccess::Unavailable), &reason)
             }
             Event::Damaged { volume, reason } => self.note_trouble(volume.0, None, &reason),
+            Event::RobotFailed { drive, reason } => {
+                tracing::error!(library, drive, reason, "the robot did not bring a volume");
+                let details = format!("to drive {drive} of {library}: {reason}");
+                self.commit(vec![self.event(SERVER, "robot failed", details)])
+            }
             Event::DriveFailed { drive, reason } => {
                 tracing::error!(library, drive, reason, "a drive has failed");
                 let details = format!("drive {drive} of {library}: {reason}");
-                self.commit(vec![self.event("drive failed", details)])
+                self.commit(vec![self.event(SERVER, "drive failed", details)])
             }
             Event::Alert { drive, alert } => {
                 tracing::warn!(library, drive, %alert, "a drive has raised an alert");
                 let details = format!("drive {drive} of {library}: {alert}");
-                self.commit(vec![self.event("drive alert", details)])
+                self.commit(vec![self.event(SERVER, "drive alert", details)])
             }
         }
     }

@@ -206,6 +206,17 @@ fn set_times(inode: &Inode<'_>, stat: &Stat) -> io::Result<()> {
     Ok(())
 }
 
+impl Dir {
+    /// Sets the directory's modification time.
+    pub fn set_modified(&self, time: model::Timestamp) -> io::Result<()> {
+        let times = Timestamps {
+            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+            last_modification: Timespec { tv_sec: time.secs, tv_nsec: i64::from(time.nanos) },
+        };
+        Ok(rustix::fs::futimens(self, &times)?)
+    }
+}
+
 /// Makes the flags of an open inode within `mask` those of `flags`. Where privileges lack for the
 /// sealing ones, the others are set all the same.
 pub(crate) fn set_flags(inode: &Inode<'_>, flags: u32, mask: u32) -> io::Result<()> {

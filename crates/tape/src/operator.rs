@@ -77,6 +77,9 @@ pub enum Event {
     Missing { volume: VolumeId, reason: String },
     /// Something on the volume cannot be read, or it is not what it should be.
     Damaged { volume: VolumeId, reason: String },
+    /// The robot did not get a volume to this drive; the volume counts as missing until somebody
+    /// says that it is present.
+    RobotFailed { drive: u16, reason: String },
     /// The drive with this element address is not used any more.
     DriveFailed { drive: u16, reason: String },
     /// The drive has raised an alert.
@@ -132,7 +135,7 @@ struct State {
 struct Bench {
     address: u16,
     tasks: Sender<Task>,
-    volume: Option<VolumeName>,
+    volume: Option<(VolumeId, VolumeName)>,
     is_busy: bool,
     is_writing: bool,
     problem: Option<String>,
@@ -273,6 +276,10 @@ impl Operator {
         if state.working == 0 {
             return Err(LoanError::Drives("all have failed".to_owned()));
         }
+        if let Some(absence) = state.schedule.absence_of(volume.id) {
+            let (name, reason) = (volume.name.clone(), format!("it is {absence}"));
+            return Err(LoanError::Volume { name, reason });
+        }
         state.volumes.insert(volume.id, volume.clone());
         state.loans.insert(id, told);
         state.schedule.borrow(self.shared.now(), id, volume.id);
@@ -290,7 +297,7 @@ impl Operator {
     /// The volume cannot be had any more; who waits for it turns to other copies, or is told.
     pub fn volume_absent(&self, volume: VolumeId, absence: Absence) {
         let mut state = self.shared.state();
-        state.schedule.volume_absent(self.shared.now(), volume, absence);
+        state.lose(self.shared.now(), volume, absence);
         self.shared.pump(state);
     }
 
@@ -301,7 +308,8 @@ impl Operator {
         let end = self.shared.now() + wait_max;
         let mut state = self.shared.state();
         loop {
-            let is_in = |bench: &Bench| bench.volume.as_ref() == Some(&volume.name);
+            let is_in =
+                |bench: &Bench| bench.volume.as_ref().is_some_and(|(id, _)| *id == volume.id);
             if !state.drives.values().any(is_in) {
                 return true;
             }
@@ -309,6 +317,12 @@ impl Operator {
             let waited = self.shared.wake.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// The volume is forgotten: its number does not come again.
+    pub fn forget(&self, volume: VolumeId) {
+        self.volume_absent(volume, Absence::Missing);
+        self.shared.state().volumes.remove(&volume);
     }
 
     /// The volume can be had again.
@@ -353,7 +367,7 @@ impl Operator {
         let state = self.shared.state();
         let shown = |bench: &Bench| ShownDrive {
             address: bench.address,
-            volume: bench.volume.clone(),
+            volume: bench.volume.as_ref().map(|(_, name)| name.clone()),
             is_idle: !bench.is_busy,
             is_writing: bench.is_writing,
             problem: bench.problem.clone(),
@@ -448,6 +462,21 @@ impl Shared {
 }
 
 impl State {
+    /// A volume cannot be had: whoever waits for it to read or to write is told, or served
+    /// elsewhere.
+    fn lose(&mut self, now: Duration, volume: VolumeId, absence: Absence) {
+        self.schedule.volume_absent(now, volume, absence);
+        let Some(known) = self.volumes.get(&volume) else { return };
+        let name = known.name.clone();
+        for loan in self.schedule.withdraw_of(volume) {
+            if let Some(told) = self.loans.remove(&loan) {
+                let reason = format!("it is {absence}");
+                // Who does not listen any more does not mind.
+                drop(told.send(Err(LoanError::Volume { name: name.clone(), reason })));
+            }
+        }
+    }
+
     fn carry_out(&mut self, action: Action) {
         match action {
             Action::Mount { drive, volume } => {
@@ -486,16 +515,14 @@ impl State {
     }
 
     fn read(&mut self, drive: DriveId, object: ObjectId) {
-        let volume = self.drives[&drive].volume.clone();
-        let known = self.volumes.values().find(|known| Some(&known.name) == volume.as_ref());
+        let volume = self.drives[&drive].volume.as_ref().map(|(id, _)| *id);
         let wanted = self.objects.get(&object);
-        let part = known.zip(wanted).and_then(|(known, wanted)| {
-            let part = wanted.parts.get(&known.id)?;
-            Some((*part, Arc::clone(&wanted.deliver)))
+        let part = volume.zip(wanted).and_then(|(volume, wanted)| {
+            Some((*wanted.parts.get(&volume)?, Arc::clone(&wanted.deliver)))
         });
         match part {
             Some((part, deliver)) => self.send(drive, Task::Read { object, part, deliver }),
-            // Nobody wants it any more: it counts as read.
+            // Nobody wants it any more, or not from here.
             None => self.send(drive, Task::Skip),
         }
     }

@@ -463,6 +463,19 @@ impl Schedule {
         self.loans.len() < before
     }
 
+    /// Takes back all that was asked for to write a volume.
+    pub fn withdraw_of(&mut self, volume: VolumeId) -> Vec<LoanId> {
+        let (of_volume, others): (VecDeque<Loan>, VecDeque<Loan>) =
+            self.loans.drain(..).partition(|loan| loan.volume == volume);
+        self.loans = others;
+        of_volume.into_iter().map(|loan| loan.id).collect()
+    }
+
+    /// Why a volume cannot be had, if so.
+    pub fn absence_of(&self, volume: VolumeId) -> Option<Absence> {
+        self.absent.get(&volume).copied()
+    }
+
     /// A borrower has done with `drive`. The volume is in it still and stands at `head`, or the
     /// drive is empty.
     pub fn given_back(&mut self, now: Duration, id: DriveId, head: Option<u64>) {

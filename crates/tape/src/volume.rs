@@ -104,6 +104,14 @@ pub fn read_label(medium: &mut dyn Medium) -> Result<Label, VolumeError> {
     }
 }
 
+/// Whether nothing lies behind the label, which `medium` must have.
+pub fn is_unwritten(medium: &mut dyn Medium) -> Result<bool, VolumeError> {
+    medium.rewind()?;
+    let mut block = vec![0; FIRST_BLOCK_BYTES];
+    let _label = medium.read(&mut block)?;
+    Ok(medium.read(&mut block)? == Found::Filemark && medium.read(&mut block)? == Found::EndOfData)
+}
+
 /// Labels `medium`, as far as `overwrite` allows it. Everything on it is gone.
 pub fn label(
     medium: &mut dyn Medium,

@@ -11,7 +11,7 @@ use super::links::{Group, Links, Spot, Turn};
 use super::tree::{Site, State, Tree};
 use super::window::Entry;
 use super::{Destination, Place, Tally};
-use crate::{ClientError, Replace, RestoreOptions, has_data};
+use crate::{ClientError, Replace, RestoreOptions, has_data, is_left_out};
 
 /// Makes what was selected, below one place of the target.
 pub(super) struct Maker<'a> {
@@ -21,6 +21,7 @@ pub(super) struct Maker<'a> {
     /// The filespace's root is not made: it is what everything is put into.
     tally: &'a Tally,
     replace: Replace,
+    left_out_from: Option<u64>,
     owner: bool,
     /// A name that waits to be linked keeps its directory from being finished.
     links: Links<Arc<Site<'a>>>,
@@ -65,7 +66,8 @@ impl<'a> Maker<'a> {
         let tree = Tree::new(base, above.clone(), filespace, tally, options.replace);
         let owner = tree.owner();
         let links = Links::default();
-        Ok(Self { tree, base: again, above, tally, replace: options.replace, owner, links })
+        let RestoreOptions { replace, left_out_from, .. } = *options;
+        Ok(Self { tree, base: again, above, tally, replace, left_out_from, owner, links })
     }
 
     /// Finishes all directories.
@@ -119,6 +121,9 @@ impl<'a> Maker<'a> {
             self.tally.fail(path, "its directory could not be made");
             return None;
         };
+        if is_left_out(&object.stat, self.left_out_from) {
+            return None;
+        }
         let spot = Spot { directory, name: object.name.clone() };
         let group = Group::of(&object.stat).map(|group| (group, spot.clone()));
         if let Some((group, spot)) = &group {

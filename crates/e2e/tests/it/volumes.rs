@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use e2e::harness::Node;
+use e2e::harness::{Node, Server};
 use serde_json::Value;
 
 use crate::scene::{Scene, plant_files};
@@ -184,7 +184,7 @@ fn volumes_of_which_little_is_needed_are_emptied_and_used_again() {
     scene.copy_no_catalog();
     scene.keep_only_active();
     scene.add_library("3M");
-    scene.add_tape(&["--reclaim", "50"]);
+    scene.add_tape(&["--reclaim", "50", "--reuse-delay", "0"]);
     for round in 0..6 {
         let folder = scene.tree.join(format!("round-{round}"));
         plant_files(&folder, 20, FILE_BYTES, round + 1);
@@ -219,7 +219,7 @@ fn what_is_dead_within_packs_is_freed_too() {
     scene.copy_no_catalog();
     scene.keep_only_active();
     scene.add_library("3M");
-    scene.add_tape(&["--reclaim", "40"]);
+    scene.add_tape(&["--reclaim", "40", "--reuse-delay", "0"]);
     plant_files(&scene.tree, 100, FILE_BYTES, 1);
     scene.backup();
     scene.drain();
@@ -245,6 +245,135 @@ fn what_is_dead_within_packs_is_freed_too() {
     assert!(live(&scene) < before / 2, "{} of {before}, {packs} packs", live(&scene));
     scene.server.restart();
     scene.compare("freed");
+}
+
+#[test]
+fn a_catalogue_that_is_older_than_a_volume_does_not_overwrite_it() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
+    let folder = scene.add_library("100M");
+    scene.add_tape(&[]);
+    scene.server.admin(&["volume", "label", "vault", "MINE01"]);
+    scene.backup();
+    scene.server.terminate().expect(&[0]);
+    let files = ["", "-wal", "-shm"].map(|suffix| {
+        let path = scene.server.dir().join(format!("catalog.sqlite{suffix}"));
+        (path.clone(), fs::read(path).ok())
+    });
+    scene.server.restart();
+    scene.drain();
+    scene.server.terminate().expect(&[0]);
+    let written = fs::read(file_of(&folder, "MINE01")).unwrap();
+    for (path, older) in files {
+        drop(fs::remove_file(&path));
+        older.into_iter().for_each(|older| fs::write(&path, older).unwrap());
+    }
+    scene.server.restart();
+    plant_files(&scene.tree.join("more"), 5, FILE_BYTES, 5);
+    scene.node.backup(&scene.tree, &[]).expect(&[0, 4, 8]);
+    drop(scene.server.try_admin(&["pool", "drain", "PRIMARY", "--all"]));
+    assert_eq!(fs::read(file_of(&folder, "MINE01")).unwrap(), written);
+    assert_eq!(scene.volume("MINE01")["access"], "read-only");
+}
+
+#[test]
+fn copies_of_the_catalogue_stay_on_disks() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.add_library("100M");
+    scene.add_tape(&[]);
+    scene.backup();
+    scene.drain();
+    scene.server.admin(&["catalog", "backup"]);
+    scene.drain();
+    scene.server.terminate().expect(&[0]);
+    for suffix in ["", "-wal", "-shm"] {
+        drop(fs::remove_file(scene.server.dir().join(format!("catalog.sqlite{suffix}"))));
+    }
+    let dir = scene.server.dir().display().to_string();
+    let rebuilt = Server::command(&["rebuild-catalog", &dir]).expect(&[0, 4, 8]).json();
+    assert!(rebuilt["copy"].is_u64(), "{rebuilt}");
+    scene.server.restart();
+    scene.compare("rebuilt");
+}
+
+#[test]
+fn one_drive_copies_from_volumes_to_volumes() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
+    scene.add_library(VOLUME);
+    scene.server.admin(&["library", "set", "vault", "--mounts", "1"]);
+    scene.add_tape(&[]);
+    scene.backup();
+    scene.drain();
+    scene.configure("stage_bytes", 0);
+    scene.server.admin(&["pool", "add", "SECOND", "tape:vault", "--copy"]);
+    scene.server.admin(&["pool", "copy", "SECOND"]);
+    assert_eq!(scene.pool("SECOND")["missing_packs"], 0);
+    scene.compare("copied");
+}
+
+#[test]
+fn a_volume_that_cannot_be_had_holds_nobody_up() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
+    let folder = scene.add_library("100M");
+    scene.add_tape(&[]);
+    scene.backup();
+    scene.drain();
+    let name = scene.volume_names().remove(0);
+    let path = file_of(&folder, &name);
+    let whole = fs::read(&path).unwrap();
+    let mut torn = whole.clone();
+    torn[20..200].fill(0);
+    fs::write(&path, torn).unwrap();
+    scene.server.restart();
+    let out = scene.scratch.folder("lost");
+    assert_ne!(scene.node.restore(&scene.tree, &out, &[]).code(), 0);
+    assert_eq!(scene.volume(&name)["access"], "unavailable");
+    // What comes next goes to another volume.
+    plant_files(&scene.tree.join("more"), 20, FILE_BYTES, 3);
+    scene.backup();
+    scene.drain();
+    fs::write(&path, whole).unwrap();
+    scene.server.admin(&["volume", "set", &name, "--access", "read-write"]);
+    scene.compare("found");
+}
+
+#[test]
+fn what_an_administrator_says_while_a_volume_is_written_holds() {
+    let mut scene = Scene::with_files(300, FILE_BYTES);
+    scene.copy_no_catalog();
+    scene.add_library("8M");
+    scene.add_tape(&[]);
+    scene.server.admin(&["volume", "label", "vault", "MINE01"]);
+    scene.backup();
+    let running = scene.server.spawn_admin(&["pool", "drain", "PRIMARY", "--all"]);
+    scene.server.admin(&["volume", "set", "MINE01", "--access", "read-only"]);
+    running.wait().expect(&[0]);
+    assert_eq!(scene.volume("MINE01")["access"], "read-only");
+    scene.compare("drained");
+}
+
+#[test]
+fn a_volume_of_the_same_name_is_another_one() {
+    let mut scene = Scene::with_files(20, FILE_BYTES);
+    scene.copy_no_catalog();
+    scene.configure("stage_bytes", 0);
+    scene.add_library("100M");
+    scene.add_tape(&[]);
+    scene.backup();
+    scene.drain();
+    let name = scene.volume_names().remove(0);
+    scene.compare("first");
+    scene.server.admin(&["volume", "label", "vault", "OTHER1"]);
+    scene.server.admin(&["volume", "set", &name, "--access", "read-only"]);
+    scene.server.admin(&["volume", "move", &name]);
+    scene.server.admin(&["volume", "remove", &name]);
+    scene.server.admin(&["volume", "label", "vault", &name]);
+    scene.server.admin(&["volume", "set", "OTHER1", "--access", "read-only"]);
+    scene.server.admin(&["volume", "move", "OTHER1"]);
+    assert!(scene.volume(&name)["live_bytes"].as_u64().unwrap() > 0);
+    scene.compare("again");
 }
 
 #[test]

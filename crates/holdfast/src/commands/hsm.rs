@@ -9,6 +9,8 @@ mod show;
 
 use ::hsm::{Reply, Request};
 
+pub(crate) use files::make_stubs;
+
 use super::Context;
 use crate::error::CommandError;
 
@@ -81,6 +83,11 @@ fn ask(
     let home = context.home()?;
     let asked = ::hsm::ask(&home, request, visit).map_err(|error| not_running(&error))?;
     asked.map_err(CommandError::new)
+}
+
+/// Fails where no worker answers.
+pub(crate) fn check_running(context: &Context) -> Result<(), CommandError> {
+    ask(context, &Request::Status, &mut |_| true)
 }
 
 fn not_running(error: &std::io::Error) -> CommandError {

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use client::{Origin, Replace, RestoreOptions, RestoreReport, Which};
 use model::ServerTime;
 
-use super::Context;
+use super::{Context, hsm};
 use crate::error::CommandError;
 use crate::moment;
 use crate::path;
+use crate::quantity;
 use crate::report::{self, RestoreDocument};
 
 /// Bring back paths as they were backed up
@@ -20,6 +21,7 @@ use crate::report::{self, RestoreDocument};
 Example:
   holdfast restore /home/ann/letters --at 'yesterday 18:00' --to /tmp
   holdfast restore /home/ann/gone --inactive
+  holdfast restore /data --stubs-from 1M
 
 Times: 2026-11-20 (the end of that day), '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, or
 back from now as in 30m, 12h, 3d, 2w.")]
@@ -39,6 +41,15 @@ pub(crate) struct Args {
     /// Whether to replace what is there and differs
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ReplaceArg::No)]
     replace: ReplaceArg,
+    /// Files of at least this size come back as stubs, whose content is recalled when it is needed;
+    /// their file system must be managed, see 'holdfast hsm'
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(conflicts_with_all = ["to", "at", "inactive", "replace"])]
+    stubs_from: Option<u64>,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    quantity::parse_bytes(text, 1)
 }
 
 /// [`Replace`], as the command line has it.
@@ -69,10 +80,17 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         which: Which { at: args.at, inactive: args.inactive },
         replace: args.replace.into(),
         origin: Origin::Backups,
+        left_out_from: args.stubs_from,
     };
+    if args.stubs_from.is_some() {
+        // Before anything is made: without it files would be missing.
+        hsm::check_running(context)?;
+    }
     let report = context.watched(|client, progress| client.restore(&options, progress))?;
     show(&report, context);
-    Ok(report.exit_code())
+    let Some(bytes_min) = args.stubs_from else { return Ok(report.exit_code()) };
+    let made = hsm::make_stubs(&options.paths, bytes_min, context)?;
+    Ok(made.max(report.exit_code()))
 }
 
 pub(super) fn show(report: &RestoreReport, context: &mut Context) {

@@ -34,6 +34,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let filter: ArchiveFilter = args.meant.into();
     let options = RestoreOptions {
+        left_out_from: None,
         paths: path::on_node(&args.paths)?,
         to: args.to.as_deref().map(path::absolute).transpose()?,
         which: Which::default(),

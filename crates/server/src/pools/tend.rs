@@ -12,7 +12,7 @@ use tonic::Status;
 
 use super::{FIRST, failed, find, plan};
 use crate::catalog_copy;
-use crate::core::{Core, Use};
+use crate::core::{CATALOG_DOMAIN, Core, Use};
 use crate::recovery;
 use crate::refusal;
 use crate::volumes::{self, Carrying, Watching};
@@ -321,7 +321,7 @@ fn move_on(
     next: &PoolRow,
     all: bool,
 ) -> Result<(), Status> {
-    let leaving = leaving(core, row, all)?;
+    let leaving = leaving(core, row, next, all)?;
     if leaving.is_empty() {
         return Ok(());
     }
@@ -340,7 +340,16 @@ fn move_on(
 }
 
 /// The packs that are to leave the pool.
-fn leaving(core: &Core, row: &PoolRow, all: bool) -> Result<Vec<(PackNumber, u64)>, Status> {
+///
+/// What copies of the catalogue are made of does not go to volumes: a server is made again from it,
+/// which has no catalogue that says what lies on them.
+fn leaving(
+    core: &Core,
+    row: &PoolRow,
+    next: &PoolRow,
+    all: bool,
+) -> Result<Vec<(PackNumber, u64)>, Status> {
+    let to_volumes = core.pools.is_shelf(next.id);
     let marks = plan::Marks {
         high_percent: row.high_percent,
         low_percent: row.low_percent,
@@ -366,6 +375,7 @@ fn leaving(core: &Core, row: &PoolRow, all: bool) -> Result<Vec<(PackNumber, u64
     let residents: Vec<plan::Resident> = packs
         .iter()
         .filter(|pack| is_needed(pack.state))
+        .filter(|pack| !(to_volumes && pack.domain == CATALOG_DOMAIN))
         .filter_map(|pack| {
             let bytes = *there.get(&pack.number)?;
             Some(plan::Resident { pack: pack.number, bytes, days: days(pack.number) })

@@ -29,7 +29,7 @@ fn pick<'a>(rows: &[&'a VolumeRow], pool: &PoolRow, group: &str) -> Option<&'a V
         let wanted = rows.iter().filter(is_filling).filter(|row| (row.group == group) == of_group);
         wanted.max_by_key(|row| (row.written_bytes, std::cmp::Reverse(row.id))).copied()
     };
-    let is_scratch = |row: &&&VolumeRow| row.pool.is_none() && row.state == VolumeState::Scratch;
+    let is_scratch = |row: &&&VolumeRow| row.state == VolumeState::Scratch;
     let scratch = || rows.iter().filter(is_scratch).min_by_key(|row| row.id).copied();
     filling(true).or_else(scratch).or_else(|| filling(false))
 }
@@ -51,7 +51,7 @@ impl Volumes {
         };
         let usable: Vec<&VolumeRow> = rows.iter().filter(is_usable).collect();
         let picked = pick(&usable, pool, group).cloned();
-        let is_own = |row: &VolumeRow| row.group == group || row.pool.is_none();
+        let is_own = |row: &VolumeRow| row.group == group || row.state == VolumeState::Scratch;
         let mut row = match picked {
             Some(row) if is_own(&row) => row,
             // A folder makes as many as are needed.
@@ -59,17 +59,19 @@ impl Volumes {
             Some(row) => row,
             None => return Err(nothing_left(site, pool)),
         };
-        if row.pool.is_none() {
+        if row.state == VolumeState::Scratch {
+            // The catalogue learns of it with the new label.
             row = VolumeRow { pool: Some(pool.id), group: group.to_owned(), ..row };
-            self.commit(vec![Write::PutVolume(row.clone())])?;
         }
         Ok(row)
     }
 
     /// Makes a new volume in a folder.
-    fn make_file(&self, site: &Site, pool: &str) -> Result<VolumeRow, Status> {
+    fn make_file(&self, site: &Site, pool_name: &str) -> Result<VolumeRow, Status> {
+        let room = site.check_room(2 * pool::PACK_BYTES);
+        room.map_err(|why| Status::resource_exhausted(format!("library {}: {why}", site.name)))?;
         let number = |name: &str| name.strip_prefix(FILE_PREFIX)?.parse::<u64>().ok();
-        let operator = site.operator().map_err(Status::unavailable)?;
+        let operator = site.operator().map_err(Status::failed_precondition)?;
         // One that was being made when its server died is there, and not known.
         let there = operator.with_stock(|stock| match stock {
             Stock::Folder { volumes, .. } => volumes.names(),
@@ -81,7 +83,7 @@ impl Volumes {
         let last = there.max(known).unwrap_or(0);
         let name = format!("{FILE_PREFIX}{:0FILE_DIGITS$}", last + 1);
         let name = VolumeName::new(&name).map_err(|error| Status::internal(error.to_string()))?;
-        self.label(site, &name, (pool, BLOCK_BYTES), Overwrite::Nothing)
+        self.label(site, &name, (pool_name, BLOCK_BYTES), Overwrite::Nothing)
     }
 
     /// Labels a volume, which is scratch then.
@@ -95,7 +97,7 @@ impl Volumes {
         let failed = |error: &dyn std::error::Error| {
             Status::failed_precondition(format!("{name}: {}", refusal::chain(error)))
         };
-        let operator = site.operator().map_err(Status::unavailable)?;
+        let operator = site.operator().map_err(Status::failed_precondition)?;
         let labelling =
             Labelling { pool: pool.to_owned(), sequence: self.sequence(), block_bytes, overwrite };
         let label = if site.is_folder() {
@@ -173,7 +175,11 @@ impl Volumes {
         }
         let before = volume::read_label(lent.medium())?;
         let next = next_identity(row.label);
-        if before.name.as_str() != row.name || ![row.label, next].contains(&before.volume.0) {
+        let is_known = before.volume.0 == row.label;
+        // With the next identity it may have been written by a server whose catalogue is lost.
+        let mut is_interrupted =
+            || Ok::<_, Trouble>(before.volume.0 == next && volume::is_unwritten(lent.medium())?);
+        if before.name.as_str() != row.name || !(is_known || is_interrupted()?) {
             return Err(VolumeError::Another { found: before.name }.into());
         }
         let label = Label {
@@ -183,11 +189,13 @@ impl Volumes {
             ..before
         };
         volume::label(lent.medium(), &label, Overwrite::Ours)?;
-        row.label = next;
-        row.state = VolumeState::Filling;
-        row.written_bytes = 0;
         lent.relabelled(label);
-        Ok(self.commit(vec![Write::PutVolume(row.clone())])?)
+        let (of_pool, group) = (row.pool, row.group.clone());
+        *row = self.change(row.id, Vec::new(), |row| {
+            (row.label, row.state, row.written_bytes) = (next, VolumeState::Filling, 0);
+            (row.pool, row.group) = (of_pool, group);
+        })?;
+        Ok(())
     }
 }
 

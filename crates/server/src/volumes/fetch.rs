@@ -26,6 +26,8 @@ use crate::refusal;
 
 /// Whether a wait was cancelled is looked at so often.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
+/// A pack that could not be had is not tried again for so long.
+const FAILURE_KEPT: Duration = Duration::from_secs(10);
 /// Room is kept so long for a pack that nobody uses.
 const UNUSED_MAX: Duration = Duration::from_secs(60);
 /// A pack that is gone from the stage before it was opened is fetched again so often.
@@ -325,15 +327,23 @@ impl Volumes {
         if let Some(file) = self.stage.open_pack(pack) {
             return Ok(file);
         }
+        if let Some(reason) = self.failed_lately(pack) {
+            return Err(unread(reason));
+        }
         let seen = Seen::new(self, who, 1);
         let mut reason = format!("pool {pool} has nothing of it");
+        let mut is_pushed_out = true;
         for _ in 0..TRIES {
+            if !std::mem::replace(&mut is_pushed_out, false) {
+                break;
+            }
             for plan in self.plans(pack).map_err(unread)? {
                 match self.fetch_by(pack, &plan, who, &seen) {
                     Ok(()) => {
                         if let Some(file) = self.stage.open_pack(pack) {
                             return Ok(file);
                         }
+                        is_pushed_out = true;
                         "it was pushed out of the stage".clone_into(&mut reason);
                     }
                     Err(why) => reason = why,
@@ -343,7 +353,22 @@ impl Volumes {
                 break;
             }
         }
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.insert(pack, (sys::clock::monotonic(), reason.clone()));
+        drop(failures);
         Err(unread(reason))
+    }
+
+    /// What could not be had may be there now.
+    pub(super) fn forget_failures(&self) {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Why the pack could not be had a moment ago: each of its quanta is asked for by itself.
+    fn failed_lately(&self, pack: PackNumber) -> Option<String> {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.retain(|_, (at, _)| at.elapsed() < FAILURE_KEPT);
+        failures.get(&pack).map(|(_, reason)| reason.clone())
     }
 
     fn fetch_by(
@@ -358,7 +383,7 @@ impl Volumes {
         seen.wait.note(&asked);
         drop(told);
         for _ in 0..asked.left {
-            let outcome = receive(&answers, seen).inspect_err(|_| asked.cancel())?;
+            let outcome = receive(&answers, seen, &|| true).inspect_err(|_| asked.cancel())?;
             outcome.result.inspect_err(|_| asked.cancel())?;
         }
         Ok(())
@@ -366,12 +391,16 @@ impl Volumes {
 }
 
 /// The next answer, unless the wait is cancelled.
-fn receive(answers: &Receiver<Outcome>, seen: &Seen) -> Result<Outcome, String> {
+fn receive(
+    answers: &Receiver<Outcome>,
+    seen: &Seen,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Outcome, String> {
     loop {
         match answers.recv_timeout(LOOK_AROUND) {
             Ok(outcome) => return Ok(outcome),
             Err(RecvTimeoutError::Disconnected) => return Err("the library was closed".to_owned()),
-            Err(RecvTimeoutError::Timeout) if seen.is_cancelled() => {
+            Err(RecvTimeoutError::Timeout) if seen.is_cancelled() || !goes_on() => {
                 return Err("it was cancelled".to_owned());
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -552,13 +581,20 @@ impl Ahead {
     }
 
     /// Waits until the pack is here, or has failed to come: reading it says so.
-    pub(crate) fn wait_for(&mut self, pack: PackNumber, bytes: u64) -> Result<(), String> {
+    ///
+    /// `goes_on` says whether anybody still wants it.
+    pub(crate) fn wait_for(
+        &mut self,
+        pack: PackNumber,
+        bytes: u64,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), String> {
         if !self.held.contains_key(&pack) {
             self.queue.retain(|(queued, _)| *queued != pack);
             self.ask(pack, bytes)?;
         }
         while self.asked.contains_key(&pack) {
-            let outcome = receive(&self.answers, &self.seen)?;
+            let outcome = receive(&self.answers, &self.seen, goes_on)?;
             self.note(&outcome);
         }
         Ok(())

@@ -3,16 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use catalog::LibraryRow;
+use catalog::{LibraryRow, VolumeRow};
 use format::volume::VolumeName;
 use tape::library::LibraryError;
+use tape::schedule::VolumeId;
 use tape::transport::Address;
 use tonic::Status;
 use wire::proto;
 use wire::proto::serve_library_request::Work;
 
-use super::site::{Site, is_same};
-use super::{Volumes, library_of};
+use super::site::{Site, absence, is_same};
+use super::{ADMINISTRATOR, Volumes, library_of, site};
 use crate::domains;
 use crate::refusal;
 
@@ -39,18 +40,27 @@ impl Volumes {
 
     /// Tries again to take over libraries that could not be used.
     pub(crate) fn look_after_sites(self: &Arc<Self>) {
+        let rows: Vec<VolumeRow> = self.rows().values().cloned().collect();
         for site in self.sites() {
-            if site.operator.is_err() {
-                let row = site.row();
-                self.replace_site(&site, row);
+            match &site.operator {
+                // A robot that did not bring one may do so now.
+                Ok(operator) if operator.has_drives() => rows
+                    .iter()
+                    .filter(|row| is_same(&row.library, &site.name))
+                    .filter(|row| absence(row.access).is_none())
+                    .for_each(|row| operator.volume_present(VolumeId(row.id))),
+                // The way to the devices may have been cut, and be there again.
+                _ => self.replace_site(site),
             }
         }
     }
 
-    fn replace_site(self: &Arc<Self>, before: &Arc<Site>, row: LibraryRow) {
-        let mut sites = self.sites_mut();
-        sites.retain(|site| !Arc::ptr_eq(site, before));
-        drop(sites);
+    /// Opens a library anew that nobody uses.
+    fn replace_site(self: &Arc<Self>, before: Arc<Site>) {
+        let row = before.row();
+        self.sites_mut().retain(|site| !Arc::ptr_eq(site, &before));
+        // It keeps others from the library, this process too.
+        drop(before);
         let site = self.open_site(row);
         self.sites_mut().push(site);
     }
@@ -70,7 +80,7 @@ impl Volumes {
             site
         };
         let what = if request.is_new { "library added" } else { "library changed" };
-        self.commit(vec![self.event(what, site.name.clone())])?;
+        self.commit(vec![self.event(ADMINISTRATOR, what, site.name.clone())])?;
         Ok(self.describe_library(&site, false))
     }
 
@@ -87,6 +97,10 @@ impl Volumes {
         if let Some(folder) = &row.folder {
             let made = std::fs::create_dir_all(folder);
             made.map_err(|error| Status::invalid_argument(format!("{folder}: {error}")))?;
+        }
+        if let Some(folder) = &row.folder {
+            site::mark(folder)
+                .map_err(|error| Status::invalid_argument(format!("{folder}: {error}")))?;
         }
         let site = self.open_site(row.clone());
         if let Err(problem) = &site.operator {
@@ -115,7 +129,7 @@ impl Volumes {
         let described = self.describe_library(&site, false);
         self.catalog.remove_library(name).map_err(failed)?;
         self.sites_mut().retain(|other| !Arc::ptr_eq(other, &site));
-        self.commit(vec![self.event("library removed", described.name.clone())])?;
+        self.commit(vec![self.event(ADMINISTRATOR, "library removed", described.name.clone())])?;
         Ok(described)
     }
 
@@ -125,7 +139,7 @@ impl Volumes {
         request: proto::ServeLibraryRequest,
     ) -> Result<proto::Library, Status> {
         let site = self.site(&request.name).map_err(Status::not_found)?;
-        let operator = site.operator().map_err(Status::unavailable)?;
+        let operator = site.operator().map_err(Status::failed_precondition)?;
         let work = request.work.ok_or_else(|| refusal::malformed("no work"))?;
         if let Work::RestoreDrive(address) = work {
             let is_known =
@@ -163,7 +177,7 @@ impl Volumes {
         name: &VolumeName,
         is_out: bool,
     ) -> Result<Option<u16>, Status> {
-        let operator = site.operator().map_err(Status::unavailable)?;
+        let operator = site.operator().map_err(Status::failed_precondition)?;
         let moved = operator.with_library(|library| {
             if is_out {
                 library.check_out(name).map(Some)
@@ -175,7 +189,7 @@ impl Volumes {
     }
 
     pub(super) fn event_of(&self, what: &str, details: String) -> Result<(), Status> {
-        self.commit(vec![self.event(what, details)])
+        self.commit(vec![self.event(ADMINISTRATOR, what, details)])
     }
 }
 

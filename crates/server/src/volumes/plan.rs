@@ -54,9 +54,9 @@ pub(crate) fn stage_copies(
         return Ok(());
     }
     let mut ahead = Ahead::new(&core.volumes, who, packs);
-    ahead.advance().map_err(Status::unavailable)?;
+    ahead.advance().map_err(Status::failed_precondition)?;
     let mut told = (u32::MAX, 0);
-    while ahead.look_around().map_err(Status::unavailable)? {
+    while ahead.look_around().map_err(Status::failed_precondition)? {
         if ahead.progress() != told {
             told = ahead.progress();
             let (packs_done, packs) = told;
@@ -212,7 +212,18 @@ fn place(
         return Ok(None);
     }
     let plans = core.volumes.plans(pack)?;
-    let plan = plans.into_iter().next().ok_or("no volume has it")?;
+    let mut plan = None;
+    let mut reason = "no volume has it".to_owned();
+    for one in plans {
+        match one.site.operator().map(drop) {
+            Ok(()) => {
+                plan = Some(one);
+                break;
+            }
+            Err(problem) => reason = problem,
+        }
+    }
+    let plan = plan.ok_or(reason)?;
     let mut first = None;
     for piece in plan.pieces {
         let Some((known, part)) = piece.copies.into_iter().next() else { continue };

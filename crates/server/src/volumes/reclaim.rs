@@ -9,9 +9,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use catalog::{PoolRow, VolumeAccess, VolumeRow, VolumeState, Write};
-use model::{PackNumber, PoolId};
+use catalog::{PoolRow, VolumeAccess, VolumeRow, VolumeState};
+use model::{PackNumber, PoolId, ServerTime};
 use tonic::Status;
 
 use super::Volumes;
@@ -20,6 +21,7 @@ use super::listing::access_word;
 use super::site::absence;
 use super::write::{Carrying, write};
 use crate::core::Core;
+use crate::recovery;
 use crate::refusal;
 
 const DAY_MICROS: i64 = 86_400_000_000;
@@ -39,6 +41,9 @@ pub(crate) trait Watching: Carrying {
 
 /// Has volumes of which nothing is needed be scratch again, once their pool's delay is over.
 pub(crate) fn free(core: &Core) -> Result<(), Status> {
+    if recovery::check_released(core).is_err() {
+        return Ok(());
+    }
     let volumes = &core.volumes;
     let live = core.catalog.volume_bytes().map_err(failed)?;
     let pools = core.catalog.pools().map_err(failed)?;
@@ -46,30 +51,40 @@ pub(crate) fn free(core: &Core) -> Result<(), Status> {
         pools.iter().map(|pool| (pool.id, i64::from(pool.reuse_delay_days))).collect();
     let now = sys::clock::now();
     let rows: Vec<VolumeRow> = volumes.rows().values().cloned().collect();
-    let mut writes = Vec::new();
-    for mut row in rows.into_iter().filter(|row| !live.contains_key(&row.id)) {
-        let before = row.state;
-        let is_used = matches!(row.state, VolumeState::Full | VolumeState::Filling);
-        if is_used && (row.written_bytes > 0 || row.access != VolumeAccess::ReadWrite) {
-            (row.state, row.changed) = (VolumeState::Pending, now);
-        }
+    for row in rows.into_iter().filter(|row| !live.contains_key(&row.id)) {
         let delay = row.pool.and_then(|pool| delays.get(&pool)).copied().unwrap_or(0);
-        let is_over = now.0 - row.changed.0 >= delay * DAY_MICROS;
-        if row.state == VolumeState::Pending && is_over {
-            row.state = VolumeState::Scratch;
-            (row.pool, row.written_bytes) = (None, 0);
-            row.group.clear();
-            // What was closed because it had come back from offsite may be written again.
-            if row.access == VolumeAccess::ReadOnly && row.errors == 0 {
-                row.access = VolumeAccess::ReadWrite;
-            }
+        let freed = freed(row.clone(), now, delay);
+        if freed.state == row.state {
+            continue;
         }
-        if row.state != before {
-            tracing::info!(volume = row.name, state = ?row.state, "nothing on a volume is needed");
-            writes.push(Write::PutVolume(row));
+        tracing::info!(volume = row.name, state = ?freed.state, "nothing on a volume is needed");
+        volumes.change(row.id, Vec::new(), |row| {
+            (row.state, row.changed, row.pool) = (freed.state, freed.changed, freed.pool);
+            (row.written_bytes, row.group) = (freed.written_bytes, freed.group);
+            if row.access == VolumeAccess::ReadOnly {
+                row.access = freed.access;
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// What becomes of a volume on which nothing is needed.
+fn freed(mut row: VolumeRow, now: ServerTime, delay_days: i64) -> VolumeRow {
+    let is_used = matches!(row.state, VolumeState::Full | VolumeState::Filling);
+    if is_used && (row.written_bytes > 0 || row.access != VolumeAccess::ReadWrite) {
+        (row.state, row.changed) = (VolumeState::Pending, now);
+    }
+    let is_over = now.0 - row.changed.0 >= delay_days * DAY_MICROS;
+    if row.state == VolumeState::Pending && is_over {
+        (row.state, row.pool, row.written_bytes) = (VolumeState::Scratch, None, 0);
+        row.group.clear();
+        // What was closed because it had come back from offsite may be written again.
+        if row.access == VolumeAccess::ReadOnly && row.errors == 0 {
+            row.access = VolumeAccess::ReadWrite;
         }
     }
-    if writes.is_empty() { Ok(()) } else { volumes.commit(writes) }
+    row
 }
 
 /// Empties the volumes of the pools of which so many per cent are dead, the deadest first;
@@ -152,13 +167,18 @@ pub(crate) fn vacate(
     let avoided: BTreeSet<u64> = rows.iter().map(|row| row.id).collect();
     let pools = core.catalog.pools().map_err(failed)?;
     let mut held = Vec::new();
+    let mut expected: BTreeMap<PackNumber, u64> = BTreeMap::new();
     for row in rows {
         let Some(pool) = pools.iter().find(|pool| Some(pool.id) == row.pool) else { continue };
         let packs = packs_on(core, row)?;
-        watching.expect(&packs);
-        held.push((row, pool, packs));
+        expected.extend(packs);
+        held.push((row, pool));
     }
-    for (row, pool, packs) in held {
+    // One that spans several volumes is moved once.
+    watching.expect(&expected.into_iter().collect::<Vec<_>>());
+    for (row, pool) in held {
+        // What went with a volume before it is not here any more.
+        let packs = packs_on(core, row)?;
         let mut rest = &packs[..];
         while !rest.is_empty() {
             let (batch, behind) = rest.split_at(batch_len(core, rest));
@@ -177,9 +197,9 @@ pub(crate) fn vacate(
 fn packs_on(core: &Core, row: &VolumeRow) -> Result<Vec<(PackNumber, u64)>, Status> {
     let mut seen = BTreeSet::new();
     let mut packs = Vec::new();
-    for (_, pack, part) in core.catalog.volume_parts(row.id).map_err(failed)? {
+    for (_, pack, _) in core.catalog.volume_parts(row.id).map_err(failed)? {
         if seen.insert(pack) {
-            packs.push((pack, part.bytes));
+            packs.push((pack, core.pools.bytes_of(pack)));
         }
     }
     Ok(packs)
@@ -210,7 +230,9 @@ pub(crate) fn bring<'a>(
     ahead.advance().map_err(Status::unavailable)?;
     for (pack, bytes) in shelved {
         // One that does not come is said when it is read.
-        ahead.wait_for(pack, bytes).map_err(Status::unavailable)?;
+        ahead
+            .wait_for(pack, bytes, &|| !core.stopping.load(Ordering::Relaxed))
+            .map_err(Status::unavailable)?;
     }
     Ok(())
 }

@@ -80,6 +80,19 @@ impl Site {
         *self.row.lock().unwrap_or_else(PoisonError::into_inner) = row;
     }
 
+    /// Why no file may be made in the folder, if so; `bytes` are to find room.
+    pub(super) fn check_room(&self, bytes: u64) -> Result<(), String> {
+        let Some(folder) = self.row().folder else { return Ok(()) };
+        if !is_marked(&folder) {
+            return Err(format!("{folder} is not there; is its disk mounted?"));
+        }
+        match sys::durable::free_bytes(Path::new(&folder)) {
+            Ok(free) if free < bytes => Err(format!("the disk of {folder} is full")),
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("{folder}: {error}")),
+        }
+    }
+
     pub(crate) fn is_folder(&self) -> bool {
         self.row().folder.is_some()
     }
@@ -117,12 +130,27 @@ pub(crate) fn known(row: &VolumeRow) -> Result<Known, String> {
     })
 }
 
+/// What tells a library's folder from a mount point whose disk is away.
+const MARK: &str = "holdfast-library";
+
+/// Marks the folder of a new library.
+pub(super) fn mark(folder: &str) -> std::io::Result<()> {
+    sys::durable::write(&Path::new(folder).join(MARK), b"", 0o644)
+}
+
+fn is_marked(folder: &str) -> bool {
+    std::fs::metadata(Path::new(folder).join(MARK)).is_ok()
+}
+
 fn begin(row: &LibraryRow) -> Result<(Stock, Option<Lock>), String> {
     if let Some(folder) = &row.folder {
+        if !is_marked(folder) {
+            return Err(format!("{folder} is not there, or not its own; is its disk mounted?"));
+        }
         let capacity_bytes = row.capacity_bytes.unwrap_or(u64::MAX);
         let volumes = FileVolumes::open(Path::new(folder), capacity_bytes);
         let volumes = volumes.map_err(|error| match error.kind() {
-            std::io::ErrorKind::WouldBlock => "another process uses it".to_owned(),
+            std::io::ErrorKind::WouldBlock => format!("another process uses {folder}"),
             _ => format!("{folder}: {error}"),
         })?;
         return Ok((Stock::Folder { volumes, drives: FOLDER_DRIVES_MAX }, None));

@@ -56,11 +56,17 @@ impl Coming {
 impl Stage {
     /// Begins with an empty folder.
     pub(crate) fn open(folder: PathBuf, bytes_max: u64) -> io::Result<Self> {
-        match std::fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        // It may be a disk of its own, or a link to one.
+        match sys::durable::create_dir(&folder, 0o700) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        sys::durable::create_dir(&folder, 0o700)?;
+        for entry in std::fs::read_dir(&folder)? {
+            let entry = entry?;
+            if is_staged_name(&entry.file_name()) {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
         Ok(Self { folder, bytes_max, state: Mutex::default() })
     }
 
@@ -111,7 +117,15 @@ impl Stage {
         file.seek(SeekFrom::Start(offset))?;
         let fresh = || Coming { bytes, parts: BTreeMap::new() };
         self.state().coming.entry(pack).or_insert_with(fresh).parts.remove(&offset);
-        Ok(Arriving { stage: Arc::clone(self), pack, offset, written: 0, path, file })
+        Ok(Arriving {
+            stage: Arc::clone(self),
+            pack,
+            offset,
+            written: 0,
+            path,
+            file,
+            is_given_up: false,
+        })
     }
 
     /// A part has come; with the last one the pack is here.
@@ -145,6 +159,15 @@ impl Stage {
         }
     }
 
+    /// Lets go of the pack that was used longest ago; whether there was one.
+    fn drop_oldest(&self) -> bool {
+        let mut state = self.state();
+        let oldest = state.here.iter().min_by_key(|(_, here)| here.last_use);
+        let Some(oldest) = oldest.map(|(pack, _)| *pack) else { return false };
+        self.drop_pack(&mut state, oldest);
+        true
+    }
+
     fn drop_pack(&self, state: &mut State, pack: PackNumber) {
         let Some(here) = state.here.remove(&pack) else { return };
         state.bytes -= here.bytes;
@@ -160,6 +183,12 @@ impl Stage {
     }
 }
 
+/// Whether a file is one of ours.
+fn is_staged_name(name: &std::ffi::OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.ends_with(b".pack") || name.ends_with(b".coming")
+}
+
 /// A part of a pack that is being written.
 pub(crate) struct Arriving {
     stage: Arc<Stage>,
@@ -168,11 +197,37 @@ pub(crate) struct Arriving {
     written: u64,
     path: PathBuf,
     file: File,
+    /// There was no room for it.
+    is_given_up: bool,
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        // Without the disk's room the next try ends as this one did.
+        if self.is_given_up
+            && let Err(error) = std::fs::remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "what was read of a pack stays on the disk");
+        }
+    }
 }
 
 impl Write for Arriving {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(bytes)?;
+        let count = loop {
+            match self.file.write(bytes) {
+                // What was kept for later makes room for what is wanted now.
+                Err(error)
+                    if error.kind() == io::ErrorKind::StorageFull && self.stage.drop_oldest() => {}
+                Err(error) => {
+                    self.is_given_up = true;
+                    self.stage.state().coming.remove(&self.pack);
+                    return Err(error);
+                }
+                Ok(count) => break count,
+            }
+        };
         self.written += count as u64;
         Ok(count)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use catalog::{VolumeAccess, VolumeRow, VolumeState, Write};
+use catalog::{VolumeAccess, VolumeRow, VolumeState};
 use format::volume::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, VolumeName};
 use tape::schedule::{Absence, VolumeId};
 use tape::scsi::ElementKind;
@@ -63,9 +63,12 @@ impl Volumes {
     ) -> Result<(), Status> {
         let name = VolumeName::new(text);
         let name = name.map_err(|error| Status::invalid_argument(format!("{text}: {error}")))?;
-        if let Some(row) = self.find_row(Some(&site.name), text)
-            && row.state != VolumeState::Scratch
-        {
+        let known = self.find_row(Some(&site.name), text);
+        if let Some(row) = known.as_ref().filter(|row| row.name != text) {
+            let message = format!("{text}: it is called {}", row.name);
+            return Err(Status::invalid_argument(message));
+        }
+        if known.is_some_and(|row| row.state != VolumeState::Scratch) {
             let message = format!("{text}: it is in use, see 'holdfast admin volume list {text}'");
             return Err(Status::failed_precondition(message));
         }
@@ -77,7 +80,7 @@ impl Volumes {
         if !named.is_empty() {
             return Ok(named.to_vec());
         }
-        let operator = site.operator().map_err(Status::unavailable)?;
+        let operator = site.operator().map_err(Status::failed_precondition)?;
         let listed = operator.with_library(|library| {
             let refreshed = library.refresh();
             refreshed.map(|()| library.volumes())
@@ -142,6 +145,7 @@ impl Volumes {
 
     /// Tells the queue whether the volume can be had.
     fn announce(&self, site: &Site, row: &VolumeRow) {
+        self.forget_failures();
         if let Ok(operator) = &site.operator {
             match absence(row.access) {
                 Some(absence) => operator.volume_absent(VolumeId(row.id), absence),
@@ -150,31 +154,32 @@ impl Volumes {
         }
     }
 
-    fn set_access(&self, mut row: VolumeRow, word: &str) -> Result<VolumeRow, Status> {
+    fn set_access(&self, row: VolumeRow, word: &str) -> Result<VolumeRow, Status> {
         let access = access_of(word).filter(|access| *access != VolumeAccess::Offsite);
-        row.access = access.ok_or_else(|| {
+        let access = access.ok_or_else(|| {
             Status::invalid_argument(format!(
                 "{word}: say read-write, read-only, unavailable or destroyed"
             ))
         })?;
-        if absence(row.access).is_none() {
-            row.location.clear();
-        }
-        self.commit(vec![Write::PutVolume(row.clone())])?;
-        Ok(row)
+        self.change(row.id, Vec::new(), |row| {
+            row.access = access;
+            if absence(access).is_none() {
+                row.location.clear();
+            }
+        })
     }
 
     /// What is offsite is written no more until it is back: it is closed.
     fn take_offsite(
         &self,
         site: &Site,
-        mut row: VolumeRow,
+        row: VolumeRow,
         location: &str,
     ) -> Result<VolumeRow, Status> {
         if row.access == VolumeAccess::Offsite {
             return Err(Status::failed_precondition(format!("{} is offsite already", row.name)));
         }
-        let operator = site.operator().map_err(Status::unavailable)?;
+        let operator = site.operator().map_err(Status::failed_precondition)?;
         let known = known(&row).map_err(Status::internal)?;
         let moved = if operator.set_aside(&known, Absence::Offsite, IN_USE_MAX) {
             self.move_volume(site, &known.name, true)
@@ -185,16 +190,20 @@ impl Volumes {
             self.announce(site, &row);
             return Err(status);
         }
-        row.access = VolumeAccess::Offsite;
-        location.clone_into(&mut row.location);
-        self.commit(vec![Write::PutVolume(row.clone())])?;
-        Ok(row)
+        self.change(row.id, Vec::new(), |row| {
+            row.access = VolumeAccess::Offsite;
+            location.clone_into(&mut row.location);
+        })
     }
 
-    fn take_onsite(&self, site: &Site, mut row: VolumeRow) -> Result<VolumeRow, Status> {
+    fn take_onsite(&self, site: &Site, row: VolumeRow) -> Result<VolumeRow, Status> {
+        if row.access != VolumeAccess::Offsite {
+            let message = format!("{} is {}, not offsite", row.name, access_word(row.access));
+            return Err(Status::failed_precondition(message));
+        }
         let name = VolumeName::new(&row.name).map_err(|e| Status::internal(e.to_string()))?;
         if site.is_folder() {
-            let operator = site.operator().map_err(Status::unavailable)?;
+            let operator = site.operator().map_err(Status::failed_precondition)?;
             let is_there = operator.with_stock(|stock| match stock {
                 tape::operator::Stock::Folder { volumes, .. } => volumes.medium(&name).is_ok(),
                 tape::operator::Stock::Library(_) => true,
@@ -206,11 +215,12 @@ impl Volumes {
         } else {
             self.move_volume(site, &name, false)?;
         }
-        // What has come back is not written again: what it holds was meant to be away.
-        row.access = VolumeAccess::ReadOnly;
-        row.location.clear();
-        self.commit(vec![Write::PutVolume(row.clone())])?;
-        Ok(row)
+        self.change(row.id, Vec::new(), |row| {
+            // What has come back is not added to: what it holds was meant to be away.
+            let is_used = matches!(row.state, VolumeState::Filling | VolumeState::Full);
+            row.access = if is_used { VolumeAccess::ReadOnly } else { VolumeAccess::ReadWrite };
+            row.location.clear();
+        })
     }
 
     /// Forgets a volume that holds nothing; of a folder its file goes.
@@ -226,6 +236,9 @@ impl Volumes {
             .remove_volume(row.id)
             .map_err(|error| crate::refusal::catalog(&error))?;
         self.rows().remove(&row.id);
+        if let Ok(operator) = &site.operator {
+            operator.forget(VolumeId(row.id));
+        }
         if site.is_folder()
             && let (Ok(operator), Ok(name)) = (&site.operator, VolumeName::new(&row.name))
         {

@@ -24,9 +24,11 @@ use tape::operator::{Lent, LoanError};
 use tape::volume::{Continuation, Progress, VolumeError, VolumeWriter, WriterOptions};
 use tonic::Status;
 
-use super::Volumes;
+use super::fetch::Who;
 use super::site::{Site, known};
+use super::{Volumes, reclaim};
 use crate::core::Core;
+use crate::recovery;
 use crate::refusal;
 
 /// Bytes between two filemarks: each costs a drive some seconds.
@@ -55,7 +57,7 @@ pub(crate) fn write(
     carrying: &mut dyn Carrying,
 ) -> Result<(), Status> {
     let library = super::library_of(&pool.url).unwrap_or_default();
-    let site = core.volumes.site(library).map_err(Status::unavailable)?;
+    let site = core.volumes.site(library).map_err(Status::failed_precondition)?;
     for (group, packs) in grouped(core, pool, packs)? {
         let mut session = Session {
             core,
@@ -147,8 +149,10 @@ struct Session<'a> {
 enum Leaving {
     Full,
     Done,
-    /// Somebody else needs the drive.
+    /// Somebody else needs the drive, or the volume is not to be written any more.
     Wanted,
+    /// The next pack lies on a volume itself, which may need this drive.
+    Reading,
     Stopped,
 }
 
@@ -157,12 +161,20 @@ type Writer<'a> = VolumeWriter<&'a mut dyn Medium>;
 impl Session<'_> {
     fn run(&mut self, carrying: &mut dyn Carrying) -> Result<(), Status> {
         while !self.queue.is_empty() {
+            self.read_ahead(carrying)?;
+            if self.queue.is_empty() {
+                break;
+            }
             let mut volume =
                 self.volumes.choose(self.site, self.pool, &self.group, &self.avoided)?;
+            if volume.state == VolumeState::Scratch {
+                // After a loss it may not be as scratch as the catalogue thinks.
+                recovery::check_released(self.core)?;
+            }
             let mut known = known(&volume).map_err(Status::internal)?;
             // What is on a scratch volume is looked at where it gets its new label.
             known.label = known.label.filter(|_| volume.state != VolumeState::Scratch);
-            let operator = self.site.operator().map_err(Status::unavailable)?;
+            let operator = self.site.operator().map_err(Status::failed_precondition)?;
             let mut lent = match operator.borrow(&known) {
                 Ok(lent) => lent,
                 Err(LoanError::Volume { reason, .. }) => {
@@ -179,12 +191,43 @@ impl Session<'_> {
                 Ok(Leaving::Stopped) => {
                     return Err(Status::cancelled("it was cancelled; the next run goes on"));
                 }
-                Ok(Leaving::Full | Leaving::Done | Leaving::Wanted) => {}
+                Ok(Leaving::Full | Leaving::Done | Leaving::Wanted | Leaving::Reading) => {}
                 Err(Trouble::Status(status)) => return Err(status),
                 Err(Trouble::Volume(error)) => {
                     self.put_back();
                     self.blame(&mut lent, &volume, &error)?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the pack is on volumes alone, and not on the disk for a while.
+    fn must_be_read(&self, pack: PackNumber) -> bool {
+        self.core.pools.is_only_shelved(pack) && !self.volumes.is_staged(pack)
+    }
+
+    /// Has the next packs on the disk, while no drive is held: of those that cannot be had is told.
+    fn read_ahead(&mut self, carrying: &mut dyn Carrying) -> Result<(), Status> {
+        let mut bytes = 0;
+        let near = self.queue.iter().copied().take_while(|pack| {
+            bytes += self.core.pools.bytes_of(*pack);
+            bytes <= reclaim::staged_max(self.core)
+        });
+        let near: Vec<PackNumber> = near.collect();
+        let near =
+            if near.is_empty() { self.queue.iter().copied().take(1).collect() } else { near };
+        if !near.iter().any(|pack| self.must_be_read(*pack)) {
+            return Ok(());
+        }
+        reclaim::bring(self.core, &near)?;
+        while let Some(&pack) = self.queue.front().filter(|pack| self.must_be_read(**pack)) {
+            // Once more by itself: it says why, or is there then.
+            if let Err(error) = self.volumes.fetch(self.pool.id, pack, &Who::server()) {
+                self.queue.pop_front();
+                self.parts.remove(&pack);
+                self.going_on = None;
+                carrying.failed(pack, refusal::chain(&error));
             }
         }
         Ok(())
@@ -208,8 +251,12 @@ impl Session<'_> {
             if !carrying.goes_on() {
                 break Leaving::Stopped;
             }
-            if !self.unsettled.is_empty() && watch.is_wanted_back() {
+            let is_taken_away = volume.access != VolumeAccess::ReadWrite;
+            if is_taken_away || (!self.unsettled.is_empty() && watch.is_wanted_back()) {
                 break Leaving::Wanted;
+            }
+            if self.must_be_read(pack) {
+                break Leaving::Reading;
             }
             match self.put(&mut writer, pack)? {
                 Put::Written(bytes) => since_mark += bytes,
@@ -289,7 +336,6 @@ impl Session<'_> {
         let mut writes = Vec::new();
         for part in parts {
             let pack = pack_of(part.object);
-            volume.written_bytes += part.bytes;
             let rows = self.parts.entry(pack).or_default();
             // What goes on overlaps nothing; what begins anew takes the place of all before.
             rows.retain(|row| row.offset < part.offset);
@@ -302,9 +348,14 @@ impl Session<'_> {
                 whole.push(pack);
             }
         }
-        volume.changed = now;
-        writes.push(Write::PutVolume(volume.clone()));
-        self.volumes.commit(writes)?;
+        let (state, added) = (volume.state, parts.iter().map(|part| part.bytes).sum::<u64>());
+        *volume = self.volumes.change(volume.id, writes, |row| {
+            row.written_bytes += added;
+            row.changed = now;
+            if state == VolumeState::Full {
+                row.state = VolumeState::Full;
+            }
+        })?;
         for pack in whole {
             self.unsettled.retain(|other| *other != pack);
             self.queue.retain(|other| *other != pack);

@@ -80,7 +80,7 @@ impl Operated {
         match task {
             Task::Mount(known) => self.mount(known),
             Task::Read { object, part, deliver } => self.read(object, &part, &deliver),
-            Task::Skip => self.report(|state, now, id| state.schedule.finished(now, id)),
+            Task::Skip => self.report(|state, now, id| state.schedule.read_failed(now, id)),
             Task::Dismount => self.dismount(),
             Task::Lend { known, told } => self.lend(known, &told),
             Task::Decline => {
@@ -101,7 +101,7 @@ impl Operated {
         let volume = self.volume.as_ref().map(|(known, ..)| known).or(self.lent.as_ref());
         let bench = state.drives.get_mut(&self.id).expect("this drive");
         (bench.is_busy, bench.is_writing) = (false, false);
-        bench.volume = volume.map(|known| known.name.clone());
+        bench.volume = volume.map(|known| (known.id, known.name.clone()));
         tell(&mut state, now, self.id);
         self.shared.pump(state);
     }
@@ -124,7 +124,9 @@ impl Operated {
 
     /// A volume that could not be used goes home; the right one of drive and volume is blamed.
     fn give_up(&self, mut loaded: Loaded, error: VolumeError) -> MountError {
-        if let VolumeError::Medium(error @ MediumError::Failed(_)) = &error {
+        if let VolumeError::Medium(error @ MediumError::Failed(_)) = &error
+            && !loaded.is_file()
+        {
             let reason = described(error);
             self.retire(loaded, &reason);
             return MountError::Drive(reason);
@@ -168,14 +170,17 @@ impl Operated {
             MountError::Drive(reason) => return self.fail(&reason),
             MountError::Volume(error) => {
                 let reason = described(&error);
-                (Absence::Damaged, Event::Damaged { volume, reason })
+                (Absence::Damaged, Event::Missing { volume, reason })
+            }
+            MountError::Robot(reason) => {
+                (Absence::Missing, Event::RobotFailed { drive: self.address, reason })
             }
             MountError::Missing(reason) => (Absence::Missing, Event::Missing { volume, reason }),
         };
         self.shared.tell(event);
         self.report(|state, now, id| {
             state.schedule.drive_free(id);
-            state.schedule.volume_absent(now, volume, absence);
+            state.lose(now, volume, absence);
         });
     }
 
@@ -197,8 +202,8 @@ impl Operated {
 
     fn read(&mut self, object: ObjectId, part: &Part, deliver: &Deliver) {
         let result = self.try_read(part, deliver);
-        let Some((known, ..)) = &self.volume else { return };
-        let volume = known.id;
+        let Some((known, loaded, _)) = &self.volume else { return };
+        let (volume, is_file) = (known.id, loaded.is_file());
         self.reads += 1;
         match result {
             Ok(()) => {
@@ -207,7 +212,7 @@ impl Operated {
                 }
                 self.report(|state, now, id| state.schedule.finished(now, id));
             }
-            Err(VolumeError::Medium(error @ MediumError::Failed(_))) => {
+            Err(VolumeError::Medium(error @ MediumError::Failed(_))) if !is_file => {
                 let reason = described(&error);
                 if let Some((_, loaded, _)) = self.volume.take() {
                     self.retire(loaded, &reason);
@@ -291,7 +296,9 @@ impl Operated {
                 Err(error) => {
                     let reason = match error {
                         MountError::Volume(error) => described(&error),
-                        MountError::Missing(reason) | MountError::Drive(reason) => reason,
+                        MountError::Missing(reason)
+                        | MountError::Drive(reason)
+                        | MountError::Robot(reason) => reason,
                     };
                     let name = known.name.clone();
                     self.report(|state, now, id| state.schedule.given_back(now, id, None));
@@ -311,7 +318,7 @@ impl Operated {
         {
             let mut state = self.shared.state();
             let bench = state.drives.get_mut(&self.id).expect("this drive");
-            bench.volume = Some(known.name.clone());
+            bench.volume = Some((known.id, known.name.clone()));
         }
         self.lent = Some(known);
         // Who does not take it gives it back at once.
@@ -334,7 +341,7 @@ impl Operated {
         if let Some(label) = &label {
             (known.label, known.block_bytes) = (Some(label.volume), label.block_bytes);
         }
-        if let Some(reason) = failure {
+        if let Some(reason) = failure.filter(|_| !loaded.is_file()) {
             self.retire(loaded, &reason);
             return self.fail(&reason);
         }

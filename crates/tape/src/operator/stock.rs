@@ -32,6 +32,10 @@ impl Loaded {
         }
     }
 
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
     /// The drive, where there is one.
     pub(super) fn drive(&mut self) -> Option<&mut Drive> {
         match self {
@@ -48,8 +52,10 @@ pub(super) enum MountError {
     Volume(VolumeError),
     /// It is not there.
     Missing(String),
-    /// It is the drive, or the robot on its way there: it is not to be used any more.
+    /// It is the drive, which is not to be used any more.
     Drive(String),
+    /// It is the robot: another try may help.
+    Robot(String),
 }
 
 impl Stock {
@@ -108,8 +114,8 @@ impl From<LibraryError> for MountError {
         match error {
             LibraryError::Volume { source, .. } => Self::Volume(source),
             LibraryError::NotFound(_) | LibraryError::InUse(_) => Self::Missing(error.to_string()),
-            // A robot that does not do what it should makes the drive no better.
-            other => Self::Drive(described(&other)),
+            LibraryError::Drive { source, .. } => Self::Drive(source.to_string()),
+            other => Self::Robot(described(&other)),
         }
     }
 }

@@ -89,11 +89,12 @@ impl Schedule {
             .iter()
             .filter(|loan| self.is_mountable(loan.volume) && self.has_waited(now, loan));
         let is_coming = |drive: &&super::Drive| match drive.state {
-            State::Empty | State::Dismounting { .. } => true,
+            State::Dismounting { .. } => true,
             State::Idle { volume, .. } => self.queue.lane(volume).is_none(),
             _ => false,
         };
-        others.count() + borrowers.count() > self.drives.values().filter(is_coming).count()
+        let coming = self.drives.values().filter(is_coming).count() + self.vacant();
+        others.count() + borrowers.count() > coming
     }
 
     /// Whether the oldest request for `volume` is beyond the age limit.
@@ -296,9 +297,13 @@ impl Schedule {
             return true;
         }
         let has_had_its_turn = now.saturating_sub(since) >= self.config.turn_min;
-        let is_spare = |drive: &super::Drive| self.is_spare(&drive.state);
+        let is_idle = |drive: &super::Drive| match drive.state {
+            State::Idle { volume, .. } => self.queue.lane(volume).is_none(),
+            _ => false,
+        };
         has_had_its_turn
-            && !self.drives.values().any(is_spare)
+            && self.vacant() == 0
+            && !self.drives.values().any(is_idle)
             && (self.queue.lanes().any(|(volume, _)| self.is_mountable(volume))
                 || self.loans.iter().any(|loan| self.is_mountable(loan.volume)))
     }
@@ -333,12 +338,19 @@ impl Schedule {
         working
     }
 
-    /// A drive that may take a volume.
-    fn empty_drive(&self) -> Option<DriveId> {
+    /// Drives that are empty and may be used.
+    fn vacant(&self) -> usize {
         let holds = |drive: &&super::Drive| {
             drive.volume().is_some() && !matches!(drive.state, State::Broken { .. })
         };
-        if self.drives.values().filter(holds).count() >= self.config.drives_max {
+        let empty = self.drives.values().filter(|drive| drive.state == State::Empty).count();
+        let held = self.drives.values().filter(holds).count();
+        empty.min(self.config.drives_max.saturating_sub(held))
+    }
+
+    /// A drive that may take a volume.
+    fn empty_drive(&self) -> Option<DriveId> {
+        if self.vacant() == 0 {
             return None;
         }
         let empty = self.drives.iter().find(|(_, drive)| drive.state == State::Empty);

@@ -344,6 +344,16 @@ pub(super) fn undelete(args: &UndeleteArgs, context: &mut Context) -> Result<u8,
     run_files(context, &Request::Undelete { mount_point }, args.detail, "freed:")
 }
 
+/// Has stubs made of the files below the paths that a restore has left out.
+pub(crate) fn make_stubs(
+    paths: &[Vec<u8>],
+    bytes_min: u64,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
+    let paths = paths.iter().cloned().map(PathText).collect();
+    run_files(context, &Request::MakeStubs { paths, bytes_min }, false, "left:")
+}
+
 /// Give up a recall; whoever waits for it gets an error
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\

@@ -176,13 +176,16 @@ fn head(library: &Library) -> String {
     });
     let kind = if library.changer.is_empty() { "Folder" } else { "Changer" };
     format!(
-        "Library:  {}\n{:<10}{}{room}\nState:    {}\nMounts:   {} at the same time\n\
+        "Library:  {}\n{:<10}{}{room}\nState:    {}\nMounts:   {}\n\
          Retain:   {} s after the last use\nOpens:    {}\n",
         library.name,
         format!("{kind}:"),
         place(library),
         state(library),
-        library.drives_max,
+        match library.drives_max {
+            0 => "as many as there are drives".to_owned(),
+            most => format!("{most} at the same time"),
+        },
         quantity::count(library.retain_secs.into()),
         if library.optimised_only { "refused" } else { "served" },
     )

@@ -1,0 +1,33 @@
+//! What is lost with its file system.
+
+use super::*;
+
+#[test]
+fn what_is_lost_comes_back_as_stubs() {
+    for kind in KINDS {
+        let Some(space) = Space::new(kind, &[]) else { continue };
+        let tree = space.fs().join("tree");
+        let large = space.write("tree/deep/large", &noise(1, 3 * MIB));
+        let small = space.write("tree/deep/small", b"a few bytes");
+        let other = space.write("tree/other", &noise(2, MIB + 17));
+        fs::set_permissions(&large, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(shell("setfattr -n user.note -v kept \"$1\"", &large, &large));
+        let before = crate::scene::manifest(&tree);
+        space.node().backup(&tree, &[]).expect(&[0]);
+        fs::remove_dir_all(&tree).unwrap();
+        let tree_name = tree.to_str().unwrap();
+        let restore = ["restore", tree_name, "--stubs-from", "1M", "--json"];
+        space.node().run(&restore).expect(&[0]);
+        assert_eq!(space.state(&large), "m");
+        assert_eq!(space.state(&other), "m");
+        assert_eq!(space.state(&small), "r");
+        assert!(fs::metadata(&large).unwrap().blocks() * 512 < 64 << 10);
+        // Again, nothing is done.
+        space.node().run(&restore).expect(&[0]);
+        // What the stubs stand for is theirs: it survives the backup of the whole.
+        space.node().backup(&tree, &[]).expect(&[0]);
+        // Content, attributes and times, directories' too.
+        space.hsm(&["recall", "--resident"], &tree).expect(&[0]);
+        e2e::manifest::assert_same(&before, &crate::scene::manifest(&tree));
+    }
+}
