@@ -104,6 +104,13 @@ impl Pools {
         Ok(PackReader { pools: self, table, footer, next: 0, piece: header, at: 0, bytes })
     }
 
+    /// The shelf of `pool` has a pack that nobody knew of.
+    pub fn admit_shelved(&self, pack: PackNumber, pool: PoolId, bytes: u64) {
+        self.arrived(pack, pool, bytes);
+        let mut state = self.state();
+        state.next_pack = state.next_pack.max(PackNumber(pack.0 + 1));
+    }
+
     /// `pack` is on the shelf of `pool` now, for good.
     pub fn shelved(&self, pack: PackNumber, pool: PoolId) -> Result<(), ReadError> {
         let table = self.whole_table(pack)?;

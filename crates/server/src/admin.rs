@@ -516,6 +516,10 @@ fn volume_work(
     request: &proto::TendVolumesRequest,
 ) -> Result<pools::VolumeWork, Status> {
     use proto::tend_volumes_request::Work;
+    if request.work() == Work::Import {
+        let (library, volumes) = (request.library.clone(), request.volumes.clone());
+        return Ok(pools::VolumeWork::Import { library, volumes });
+    }
     let rows = request.volumes.iter().map(|name| core.volumes.find(&request.library, name));
     let rows = rows.collect::<Result<_, _>>()?;
     Ok(match request.work() {
@@ -524,7 +528,7 @@ fn volume_work(
             dead_percent: u8::try_from(request.dead_percent.min(100)).unwrap_or(100),
         },
         Work::Move => pools::VolumeWork::Move(rows),
-        Work::Audit => pools::VolumeWork::Audit(rows),
+        Work::Audit | Work::Import => pools::VolumeWork::Audit(rows),
     })
 }
 

@@ -30,7 +30,9 @@ use std::sync::{Arc, PoisonError};
 
 use catalog::{PackRow, PackState, Write};
 use chunk::{Compression, Compressor, Decompressor, RawQuantum};
-use model::{ChunkDigest, Extent, FilespaceId, Object, PackNumber, Payload, Place, PlaceCode as _};
+use model::{
+    ChunkDigest, Extent, FilespaceId, NodeId, Object, PackNumber, Payload, Place, PlaceCode as _,
+};
 use pool::Filler;
 use tonic::Status;
 
@@ -480,6 +482,10 @@ struct Copy<'a> {
     /// Packs of which a chunk could not be read.
     lost: BTreeSet<PackNumber>,
     bytes: u64,
+    /// The only node that a pack has data of, where it is known.
+    nodes: HashMap<PackNumber, NodeId>,
+    /// Whose chunks are in the open quantum: what lies apart stays so.
+    filler: Filler,
     /// Packs that had failed before the first was appended to.
     failures: usize,
 }
@@ -487,6 +493,7 @@ struct Copy<'a> {
 impl<'a> Copy<'a> {
     fn new(core: &'a Core, named: &'a Named) -> Result<Self, Status> {
         let none = |_| Status::internal("no zstd context");
+        let rows = core.catalog.packs().map_err(failed)?;
         Ok(Self {
             core,
             named,
@@ -499,6 +506,8 @@ impl<'a> Copy<'a> {
             moved: HashMap::new(),
             lost: BTreeSet::new(),
             bytes: 0,
+            nodes: rows.iter().filter_map(|row| Some((row.number, row.node?))).collect(),
+            filler: Filler::any(DOMAIN),
             failures: core.pools.failures(),
         })
     }
@@ -514,6 +523,11 @@ impl<'a> Copy<'a> {
             self.lost.insert(place.pack());
             return Ok(());
         };
+        let filler = Filler { domain: DOMAIN, node: self.nodes.get(&place.pack()).copied() };
+        if filler != self.filler {
+            self.write()?;
+            self.filler = filler;
+        }
         if !self.open.fits(chunk.len()) {
             self.write()?;
         }
@@ -549,7 +563,7 @@ impl<'a> Copy<'a> {
         let first = self
             .core
             .pools
-            .append(Filler::any(DOMAIN), &record, self.open.lengths(), &digests)
+            .append(self.filler, &record, self.open.lengths(), &digests)
             .map_err(|error| refusal::append(&error))?;
         let mut entries = Vec::with_capacity(digests.len());
         for (offset, (origin, digest)) in (0..).zip(self.origins.drain(..)) {

@@ -13,6 +13,7 @@
 
 mod choose;
 mod fetch;
+mod import;
 mod libraries;
 mod listing;
 mod plan;
@@ -23,7 +24,7 @@ mod stage;
 mod work;
 mod write;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -38,6 +39,7 @@ use crate::refusal;
 use crate::run::RunError;
 
 pub(crate) use fetch::{Ahead, Wait, Who};
+pub(crate) use import::import;
 pub(crate) use plan::stage_copies;
 pub(crate) use reclaim::{
     Watching, audit, bring, free, reclaim, staged_max, vacate, worth_rewriting,
@@ -72,6 +74,8 @@ pub(crate) struct Volumes {
     changing: Mutex<()>,
     /// Packs that could not be had lately, and why: each of their quanta is asked for.
     failures: Mutex<HashMap<model::PackNumber, (Instant, String)>>,
+    /// Packs on the stage of which a part is lost.
+    salvaged: Mutex<HashSet<model::PackNumber>>,
     waits: Mutex<BTreeMap<u64, Arc<Wait>>>,
     last_wait: AtomicU64,
 }
@@ -96,6 +100,7 @@ impl Volumes {
             shelves: Mutex::default(),
             changing: Mutex::default(),
             failures: Mutex::default(),
+            salvaged: Mutex::default(),
             waits: Mutex::default(),
             last_wait: AtomicU64::new(0),
         });

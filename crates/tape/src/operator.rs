@@ -58,6 +58,8 @@ pub struct Wanted {
     /// Where it can be read: each copy on a volume of its own.
     pub copies: Vec<(Known, Part)>,
     pub deliver: Deliver,
+    /// Whether zeros do for what cannot be read.
+    pub salvages: bool,
     pub kind: Kind,
     pub owner: OwnerId,
     pub program: ProgramId,
@@ -115,6 +117,7 @@ pub enum LoanError {
 struct Object {
     parts: BTreeMap<VolumeId, Part>,
     deliver: Deliver,
+    salvages: bool,
     /// Why the last copy could not be read.
     failure: Option<String>,
 }
@@ -218,7 +221,7 @@ impl Operator {
     /// Lets somebody wait for an object, who hears of it through `told`, once.
     pub fn ask(&self, wanted: Wanted, told: Sender<Outcome>) -> Result<WaiterId, Refusal> {
         let id = WaiterId(self.shared.number());
-        let Wanted { object, copies, deliver, kind, owner, program } = wanted;
+        let Wanted { object, copies, deliver, salvages, kind, owner, program } = wanted;
         let mut state = self.shared.state();
         let sources = copies.iter().map(|(known, part)| self.shared.source(known, part)).collect();
         let waiter = Waiter { id, owner, program, kind };
@@ -227,7 +230,7 @@ impl Operator {
         state.schedule.request(now, Ask { waiter, object, sources })?;
         let parts = copies.iter().map(|(known, part)| (known.id, *part)).collect();
         if !is_known {
-            state.objects.insert(object, Object { parts, deliver, failure: None });
+            state.objects.insert(object, Object { parts, deliver, salvages, failure: None });
         }
         for (known, _) in copies {
             state.volumes.insert(known.id, known);
@@ -518,10 +521,11 @@ impl State {
         let volume = self.drives[&drive].volume.as_ref().map(|(id, _)| *id);
         let wanted = self.objects.get(&object);
         let part = volume.zip(wanted).and_then(|(volume, wanted)| {
-            Some((*wanted.parts.get(&volume)?, Arc::clone(&wanted.deliver)))
+            let how = (Arc::clone(&wanted.deliver), wanted.salvages);
+            Some((*wanted.parts.get(&volume)?, how))
         });
         match part {
-            Some((part, deliver)) => self.send(drive, Task::Read { object, part, deliver }),
+            Some((part, how)) => self.send(drive, Task::Read { object, part, how }),
             // Nobody wants it any more, or not from here.
             None => self.send(drive, Task::Skip),
         }

@@ -150,6 +150,30 @@ fn a_second_set_serves_what_the_first_has_lost_and_may_be_offsite() {
 }
 
 #[test]
+fn damage_on_a_volume_costs_what_it_hits() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
+    let folder = scene.add_library("100M");
+    scene.add_tape(&[]);
+    scene.backup();
+    scene.drain();
+    let name = scene.volume_names().remove(0);
+    damage(&file_of(&folder, &name));
+    scene.server.restart();
+    let out = scene.scratch.folder("out");
+    let outcome = scene.node.restore(&scene.tree, &out, &[]);
+    assert_ne!(outcome.code(), 0);
+    let (failed, errors) = (outcome.count("failed"), scene.volume(&name)["errors"].as_u64());
+    // A quantum has 2 MiB at most; each file has 100 kB.
+    assert!((1..=30).contains(&failed), "{failed} files failed");
+    assert!(errors.unwrap() < 10, "{errors:?}");
+    // Made good, all of it comes.
+    damage(&file_of(&folder, &name));
+    scene.server.restart();
+    scene.compare("whole");
+}
+
+#[test]
 fn an_audit_of_a_volume_names_what_is_damaged() {
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.copy_no_catalog();
@@ -294,6 +318,44 @@ fn copies_of_the_catalogue_stay_on_disks() {
     assert!(rebuilt["copy"].is_u64(), "{rebuilt}");
     scene.server.restart();
     scene.compare("rebuilt");
+}
+
+#[test]
+fn what_was_drained_since_the_copy_of_the_catalogue_is_taken_in() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.add_library(VOLUME);
+    scene.add_tape(&[]);
+    scene.backup();
+    scene.server.admin(&["catalog", "backup"]);
+    scene.drain();
+    scene.server.terminate().expect(&[0]);
+    for suffix in ["", "-wal", "-shm"] {
+        drop(fs::remove_file(scene.server.dir().join(format!("catalog.sqlite{suffix}"))));
+    }
+    let dir = scene.server.dir().display().to_string();
+    let rebuilt = Server::command(&["rebuild-catalog", &dir]).json();
+    assert_ne!(rebuilt["packs_missing"].as_array().unwrap().len(), 0, "{rebuilt}");
+    scene.server.restart();
+    let volumes = fs::read_dir(scene.scratch.join("tapes")).unwrap();
+    let volumes = volumes.filter_map(|entry| {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        Some(name.strip_suffix(".volume")?.to_owned())
+    });
+    let volumes: Vec<String> = volumes.collect();
+    let names: Vec<&str> = volumes.iter().map(String::as_str).collect();
+    // A part alone is not enough.
+    let part = scene.server.try_admin(&["volume", "import", "vault", names[0]]);
+    assert_ne!(part.code(), 0);
+    scene.server.admin(&[&["volume", "import", "vault"], &names[..]].concat());
+    scene.server.admin(&["reclaim", "--release"]);
+    scene.compare("taken-in");
+    // Once more, nothing is to be done.
+    let again = scene.server.admin(&[&["volume", "import", "vault"], &names[..]].concat());
+    assert_eq!(again["packs"], 0, "{again}");
+    scene.backup();
+    scene.drain();
+    scene.server.restart();
+    scene.compare("goes-on");
 }
 
 #[test]

@@ -171,6 +171,11 @@ pub(crate) enum VolumeWork {
     },
     Move(Vec<VolumeRow>),
     Audit(Vec<VolumeRow>),
+    /// Reads what volumes say of themselves.
+    Import {
+        library: String,
+        volumes: Vec<String>,
+    },
 }
 
 /// Does it, while no pack is copied, moved or repaired otherwise.
@@ -193,6 +198,9 @@ pub(crate) fn tend_volumes(
         }
         VolumeWork::Move(rows) => volumes::vacate(core, rows, &mut transfer)?,
         VolumeWork::Audit(rows) => volumes::audit(core, rows, &mut transfer)?,
+        VolumeWork::Import { library, volumes } => {
+            volumes::import(core, library, volumes, &mut transfer)?;
+        }
     }
     volumes::free(core)?;
     Ok(run.outcome)

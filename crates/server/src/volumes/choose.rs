@@ -127,7 +127,7 @@ impl Volumes {
     }
 
     /// Has the catalogue know the volume, or know that it begins anew.
-    fn add(&self, site: &Site, label: &Label) -> Result<VolumeRow, Status> {
+    pub(super) fn add(&self, site: &Site, label: &Label) -> Result<VolumeRow, Status> {
         let row = VolumeRow {
             id: 0,
             library: site.name.clone(),

@@ -37,6 +37,8 @@ const ORDINAL_BITS: u32 = 8;
 
 /// Copies that somebody wants to read for themselves count from here.
 const OWN_ORDINALS: u64 = 128;
+/// And those of which what can be read is wanted.
+const SALVAGED_ORDINALS: u64 = 64;
 
 /// On whose behalf packs are read.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -142,6 +144,8 @@ impl Drop for Seen {
 pub(crate) struct Plan {
     pub(crate) site: Arc<Site>,
     pub(crate) pieces: Vec<Piece>,
+    /// Whether zeros do for what cannot be read: each quantum is checked.
+    salvages: bool,
 }
 
 pub(crate) struct Piece {
@@ -222,7 +226,7 @@ impl Volumes {
                     Some(plan) => plan.pieces[0].copies.push(single),
                     None => {
                         let piece = Piece { object: object(pack, 0, 0), copies: vec![single] };
-                        plans.push(Plan { site, pieces: vec![piece] });
+                        plans.push(Plan { site, pieces: vec![piece], salvages: false });
                     }
                 }
                 continue;
@@ -232,7 +236,7 @@ impl Volumes {
                 Ok(Piece { object: object(pack, ordinal + 1, index), copies })
             };
             let pieces = (0..).zip(*copy).map(piece).collect::<Result<_, String>>()?;
-            plans.push(Plan { site, pieces });
+            plans.push(Plan { site, pieces, salvages: false });
         }
         Ok(plans)
     }
@@ -254,7 +258,7 @@ impl Volumes {
             Ok(Piece { object: object(pack, u64::from(pool.0) + OWN_ORDINALS, index), copies })
         };
         let pieces = (0..).zip(&copy).map(piece).collect::<Result<_, String>>()?;
-        let (who, plan) = (Who::server(), Plan { site, pieces });
+        let (who, plan) = (Who::server(), Plan { site, pieces, salvages: false });
         let seen = Seen::new(self, &who, 1);
         self.fetch_by(pack, &plan, &who, &seen)
     }
@@ -300,6 +304,7 @@ impl Volumes {
                 object: piece.object,
                 copies: piece.copies.clone(),
                 deliver,
+                salvages: plan.salvages,
                 kind: who.kind,
                 owner: who.owner(),
                 program: who.program(),
@@ -316,12 +321,13 @@ impl Volumes {
         Ok(asked)
     }
 
-    /// The pack as a file, whichever volume it has to come from.
+    /// The pack as a file, whichever volume it has to come from; with zeros for what cannot be read
+    /// where it `salvages`.
     pub(super) fn fetch(
         self: &Arc<Self>,
         pool: PoolId,
         pack: PackNumber,
-        who: &Who,
+        (who, salvages): (&Who, bool),
     ) -> Result<File, ReadError> {
         let unread = |reason: String| ReadError::Volume { pack, reason };
         if let Some(file) = self.stage.open_pack(pack) {
@@ -353,15 +359,48 @@ impl Volumes {
                 break;
             }
         }
+        if salvages
+            && !seen.is_cancelled()
+            && let Some(file) = self.salvage(pack, who, &seen)
+        {
+            return Ok(file);
+        }
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         failures.insert(pack, (sys::clock::monotonic(), reason.clone()));
         drop(failures);
         Err(unread(reason))
     }
 
+    /// What could be read of the pack, where no copy is whole; the first that gives anything.
+    fn salvage(&self, pack: PackNumber, who: &Who, seen: &Seen) -> Option<File> {
+        for (ordinal, mut plan) in (SALVAGED_ORDINALS..).zip(self.plans(pack).ok()?) {
+            plan.salvages = true;
+            for (index, piece) in (0..).zip(&mut plan.pieces) {
+                piece.object = object(pack, ordinal, index);
+            }
+            if self.fetch_by(pack, &plan, who, seen).is_ok() {
+                tracing::error!(%pack, "a pack is damaged on its volume; the rest of it is served");
+                let mut salvaged = self.salvaged.lock().unwrap_or_else(PoisonError::into_inner);
+                salvaged.insert(pack);
+                return self.stage.open_pack(pack);
+            }
+        }
+        None
+    }
+
+    /// Lets go of what there is of a pack of which a part is lost: it is tried again.
+    pub(super) fn drop_salvaged(&self, pack: PackNumber) {
+        let mut salvaged = self.salvaged.lock().unwrap_or_else(PoisonError::into_inner);
+        if salvaged.remove(&pack) {
+            self.stage.forget(pack);
+        }
+    }
+
     /// What could not be had may be there now.
     pub(super) fn forget_failures(&self) {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut salvaged = self.salvaged.lock().unwrap_or_else(PoisonError::into_inner);
+        salvaged.drain().for_each(|pack| self.stage.forget(pack));
     }
 
     /// Why the pack could not be had a moment ago: each of its quanta is asked for by itself.

@@ -39,7 +39,7 @@ impl Shelf for PoolShelf {
     }
 
     fn open(&self, pack: PackNumber) -> Result<File, ReadError> {
-        self.volumes.fetch(self.pool, pack, &Who::server())
+        self.volumes.fetch(self.pool, pack, (&Who::server(), true))
     }
 
     fn forget(&self, pack: PackNumber) -> io::Result<()> {

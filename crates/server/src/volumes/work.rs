@@ -98,7 +98,7 @@ impl Volumes {
         Ok(unknown.collect())
     }
 
-    fn find_row(&self, library: Option<&str>, name: &str) -> Option<VolumeRow> {
+    pub(super) fn find_row(&self, library: Option<&str>, name: &str) -> Option<VolumeRow> {
         let is_it = |row: &&VolumeRow| {
             is_same(&row.name, name) && library.is_none_or(|library| is_same(&row.library, library))
         };

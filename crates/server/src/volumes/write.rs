@@ -113,14 +113,14 @@ fn name_of(pack: PackNumber) -> Name {
 }
 
 /// Of the pack in this pool, wherever it is written.
-fn object_of(pool: &PoolRow, pack: PackNumber) -> ObjectId {
+pub(super) fn object_of(pool: &PoolRow, pack: PackNumber) -> ObjectId {
     let mut object = [0; 16];
     object[..8].copy_from_slice(&pack.0.to_le_bytes());
     object[8..].copy_from_slice(&pool.mark[..8]);
     ObjectId(object)
 }
 
-fn pack_of(object: ObjectId) -> PackNumber {
+pub(super) fn pack_of(object: ObjectId) -> PackNumber {
     let mut number = [0; 8];
     number.copy_from_slice(&object.0[..8]);
     PackNumber(u64::from_le_bytes(number))
@@ -217,13 +217,14 @@ impl Session<'_> {
         let near: Vec<PackNumber> = near.collect();
         let near =
             if near.is_empty() { self.queue.iter().copied().take(1).collect() } else { near };
+        near.iter().for_each(|pack| self.volumes.drop_salvaged(*pack));
         if !near.iter().any(|pack| self.must_be_read(*pack)) {
             return Ok(());
         }
         reclaim::bring(self.core, &near)?;
         while let Some(&pack) = self.queue.front().filter(|pack| self.must_be_read(**pack)) {
             // Once more by itself: it says why, or is there then.
-            if let Err(error) = self.volumes.fetch(self.pool.id, pack, &Who::server()) {
+            if let Err(error) = self.volumes.fetch(self.pool.id, pack, (&Who::server(), false)) {
                 self.queue.pop_front();
                 self.parts.remove(&pack);
                 self.going_on = None;
@@ -433,7 +434,7 @@ impl From<Status> for Trouble {
     }
 }
 
-fn row_of(volume: u64, part: &Part) -> PartRow {
+pub(super) fn row_of(volume: u64, part: &Part) -> PartRow {
     PartRow {
         volume,
         object: part.object.0,

@@ -23,10 +23,11 @@ const READS_PER_ORDER: u32 = 64;
 /// What a drive is to do.
 pub(super) enum Task {
     Mount(Known),
+    /// With where it goes, and whether zeros do for what cannot be read.
     Read {
         object: ObjectId,
         part: Part,
-        deliver: Deliver,
+        how: (Deliver, bool),
     },
     /// What was to be read is not wanted any more.
     Skip,
@@ -79,7 +80,7 @@ impl Operated {
     fn carry_out(&mut self, task: Task) {
         match task {
             Task::Mount(known) => self.mount(known),
-            Task::Read { object, part, deliver } => self.read(object, &part, &deliver),
+            Task::Read { object, part, how } => self.read(object, &part, &how),
             Task::Skip => self.report(|state, now, id| state.schedule.read_failed(now, id)),
             Task::Dismount => self.dismount(),
             Task::Lend { known, told } => self.lend(known, &told),
@@ -200,8 +201,11 @@ impl Operated {
         });
     }
 
-    fn read(&mut self, object: ObjectId, part: &Part, deliver: &Deliver) {
-        let result = self.try_read(part, deliver);
+    fn read(&mut self, object: ObjectId, part: &Part, (deliver, salvages): &(Deliver, bool)) {
+        let mut result = self.try_read(part, deliver);
+        if *salvages && result.is_err() {
+            result = self.salvage(part, deliver);
+        }
         let Some((known, loaded, _)) = &self.volume else { return };
         let (volume, is_file) = (known.id, loaded.is_file());
         self.reads += 1;
@@ -233,6 +237,18 @@ impl Operated {
                 });
             }
         }
+    }
+
+    /// Reads what can be read.
+    fn salvage(&mut self, part: &Part, deliver: &Deliver) -> Result<(), VolumeError> {
+        let Some((_, loaded, Some(label))) = &mut self.volume else {
+            return Err(MediumError::NoMedium.into());
+        };
+        let mut sink = deliver(part).map_err(VolumeError::Handover)?;
+        let mut reader = VolumeReader::resume(loaded.medium(), label.clone());
+        let lost = reader.salvage(part, &mut *sink)?;
+        debug_assert!(lost <= part.bytes, "no more than there was");
+        sink.flush().map_err(VolumeError::Handover)
     }
 
     fn try_read(&mut self, part: &Part, deliver: &Deliver) -> Result<(), VolumeError> {

@@ -41,6 +41,20 @@ enum Next {
     EndOfData,
 }
 
+/// Whether the block is one of `part`, from `offset` on.
+fn is_further(header: &BlockHeader, part: &Part, offset: u64) -> bool {
+    let end = part.offset + part.bytes;
+    header.kind == BlockKind::Object
+        && header.object == part.object
+        && (offset..=end).contains(&header.offset)
+}
+
+/// Writes so many zeros.
+fn pad(bytes: u64, sink: &mut dyn Write) -> Result<(), VolumeError> {
+    let zeros = &mut std::io::Read::take(std::io::repeat(0), bytes);
+    std::io::copy(zeros, &mut { sink }).map(drop).map_err(VolumeError::Handover)
+}
+
 /// A volume that is being read.
 pub struct VolumeReader<M: Medium> {
     medium: M,
@@ -146,6 +160,42 @@ impl<M: Medium> VolumeReader<M> {
             let source = Damaged { what: "object", why: "it is not as long as the index says" };
             Err(VolumeError::Damaged { position: part.position, source })
         }
+    }
+
+    /// Writes to `sink` what can be read of `part`, and zeros for what cannot; returns the bytes
+    /// that are lost.
+    pub fn salvage(&mut self, part: &Part, sink: &mut dyn Write) -> Result<u64, VolumeError> {
+        self.medium.locate(part.position)?;
+        let (mut offset, mut lost) = (part.offset, 0);
+        let end = part.offset + part.bytes;
+        for _ in 0..part.block_count {
+            let position = self.medium.position()?;
+            match self.next() {
+                Ok(Next::Block(header)) if is_further(&header, part, offset) => {
+                    lost += header.offset - offset;
+                    pad(header.offset - offset, sink)?;
+                    let (_, content) = header.split(self.payload());
+                    sink.write_all(content).map_err(VolumeError::Handover)?;
+                    offset = header.offset + content.len() as u64;
+                }
+                Ok(Next::Block(_) | Next::Filemark) => {}
+                Ok(Next::EndOfData) => break,
+                Err(
+                    VolumeError::Damaged { .. }
+                    | VolumeError::WrongPlace { .. }
+                    | VolumeError::Medium(MediumError::Damaged { .. }),
+                ) => {
+                    let is_past = self.medium.position().is_ok_and(|now| now > position);
+                    if !is_past && self.medium.locate(position + 1).is_err() {
+                        break;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        lost += end.saturating_sub(offset);
+        pad(end.saturating_sub(offset), sink)?;
+        Ok(lost)
     }
 
     /// Everything on the volume, by its indexes, or where they are missing or damaged by reading

@@ -113,6 +113,7 @@ impl Yard {
                 sink.lock().expect("whole").clear();
                 Ok(Box::new(Sink(Arc::clone(&sink))))
             }),
+            salvages: false,
             kind: Kind::List,
             owner: OwnerId(0),
             program: ProgramId(0),
@@ -224,6 +225,7 @@ fn a_copy_serves_where_the_first_is_damaged_or_away() {
             object: ObjectId(77),
             copies: vec![(yard.volumes[1].clone(), second)],
             deliver: Arc::new(|_| Err(io::ErrorKind::Other.into())),
+            salvages: false,
             kind: Kind::Open,
             owner: OwnerId(0),
             program: ProgramId(0),

@@ -20,6 +20,7 @@ pub(super) struct Telling {
 pub(super) const COPIED: Telling = Telling { done: "copied", failed: "stays" };
 pub(super) const MOVED: Telling = Telling { done: "moved", failed: "stays" };
 pub(super) const REPAIRED: Telling = Telling { done: "repaired", failed: "stays" };
+pub(super) const TAKEN_IN: Telling = Telling { done: "taken in", failed: "was not taken in" };
 pub(super) const READ: Telling = Telling { done: "read", failed: "could not be read" };
 
 /// Hears the server out: shows how `work` goes, and what came of it.

@@ -50,6 +50,7 @@ Example:\n  holdfast admin --server /srv/holdfast volume move A00001L8")]
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast volume audit A00001L8")]
     Audit(Selected),
+    Import(ImportArgs),
 }
 
 /// List volumes: how full they are, and how much of that is needed
@@ -135,6 +136,23 @@ struct ReclaimArgs {
     dead: Option<u32>,
 }
 
+/// Have the catalogue know what volumes say of themselves
+///
+/// After a loss the catalogue comes from a copy, which knows nothing of what went to volumes since.
+/// Name all volumes written since then together: a pack may go on from one to the next.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast volume import vault A00001L8 A00002L8")]
+struct ImportArgs {
+    /// Their library
+    #[arg(value_name = "LIBRARY")]
+    library: String,
+    /// The volumes
+    #[arg(value_name = "VOLUME", required = true, value_parser = tape::volume_name)]
+    volumes: Vec<VolumeName>,
+}
+
 pub(super) fn run(
     args: Args,
     admin: &mut Admin,
@@ -174,6 +192,10 @@ pub(super) fn run(
         }
         VolumeCommand::Move(args) => {
             tend(args.request(VolumeWork::Move), &tend::MOVED, admin, context)
+        }
+        VolumeCommand::Import(args) => {
+            let selected = Selected { volumes: args.volumes, library: Some(args.library) };
+            tend(selected.request(VolumeWork::Import), &tend::TAKEN_IN, admin, context)
         }
         VolumeCommand::Audit(args) => {
             tend(args.request(VolumeWork::Audit), &tend::READ, admin, context)
