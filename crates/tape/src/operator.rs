@@ -107,6 +107,9 @@ pub enum LoanError {
     /// It cannot be mounted. Take another one.
     #[error("volume {name} cannot be used: {reason}")]
     Volume { name: VolumeName, reason: String },
+    /// The robot did not bring it. Try again later.
+    #[error("the robot did not bring volume {name}: {reason}")]
+    Robot { name: VolumeName, reason: String },
     /// Look after the drives.
     #[error("no drive works: {0}")]
     Drives(String),

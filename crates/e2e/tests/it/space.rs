@@ -6,6 +6,8 @@ mod deaths;
 #[cfg(test)]
 mod lost;
 #[cfg(test)]
+mod many;
+#[cfg(test)]
 mod tape;
 
 use std::fs::{self, File};

@@ -7,7 +7,8 @@ mod policy;
 mod run;
 mod show;
 
-use ::hsm::{Reply, Request};
+use ::hsm::{Reply, Request, Settings};
+use model::escaped;
 
 pub(crate) use files::make_stubs;
 
@@ -85,9 +86,28 @@ fn ask(
     asked.map_err(CommandError::new)
 }
 
-/// Fails where no worker answers.
-pub(crate) fn check_running(context: &Context) -> Result<(), CommandError> {
-    ask(context, &Request::Status, &mut |_| true)
+/// Fails where no worker answers, or one of the paths is in no file system that is managed.
+pub(crate) fn check_managed(paths: &[Vec<u8>], context: &Context) -> Result<(), CommandError> {
+    ask(context, &Request::Status, &mut |_| true)?;
+    let settings = Settings::load(&context.home()?);
+    let settings = settings.map_err(|error| CommandError::chain(&error))?;
+    let is_managed = |path: &[u8]| {
+        settings.filesystems.iter().any(|filesystem| {
+            let rest = path.strip_prefix(&filesystem.mount_point[..]);
+            filesystem.mount_point == b"/"
+                || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        })
+    };
+    match paths.iter().find(|path| !is_managed(path)) {
+        None => Ok(()),
+        Some(path) => Err(CommandError {
+            message: format!("{} is in no file system that is managed", escaped(path)),
+            hint: Some(
+                "'holdfast hsm add' has one managed; without --stubs-from all comes as files"
+                    .to_owned(),
+            ),
+        }),
+    }
 }
 
 fn not_running(error: &std::io::Error) -> CommandError {

@@ -84,7 +84,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     };
     if args.stubs_from.is_some() {
         // Before anything is made: without it files would be missing.
-        hsm::check_running(context)?;
+        hsm::check_managed(&options.paths, context)?;
     }
     let report = context.watched(|client, progress| client.restore(&options, progress))?;
     show(&report, context);

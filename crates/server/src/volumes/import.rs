@@ -125,7 +125,9 @@ fn take_in(
     match core.pools.closed(pack) {
         Ok((table, bytes)) => {
             let rows = core.catalog.packs().map_err(failed)?;
-            if rows.iter().all(|row| row.number != pack) {
+            // One that was open when the catalogue was copied is closed by now.
+            let is_known = |row: &PackRow| row.number == pack && row.state.is_sealed();
+            if !rows.iter().any(is_known) {
                 let (number, domain, state) = (pack, table.domain, PackState::Sealed);
                 let row = PackRow { number, domain, state, bytes, node: None };
                 core.catalog.commit(vec![Write::PutPack(row)]).map_err(failed)?;

@@ -310,16 +310,19 @@ impl Operated {
                     return self.lend_again(known, told, &reason);
                 }
                 Err(error) => {
-                    let reason = match error {
-                        MountError::Volume(error) => described(&error),
-                        MountError::Missing(reason)
-                        | MountError::Drive(reason)
-                        | MountError::Robot(reason) => reason,
-                    };
                     let name = known.name.clone();
+                    let error = match error {
+                        MountError::Robot(reason) => LoanError::Robot { name, reason },
+                        MountError::Volume(error) => {
+                            LoanError::Volume { name, reason: described(&error) }
+                        }
+                        MountError::Missing(reason) | MountError::Drive(reason) => {
+                            LoanError::Volume { name, reason }
+                        }
+                    };
                     self.report(|state, now, id| state.schedule.given_back(now, id, None));
                     // Who does not listen any more does not mind.
-                    drop(told.send(Err(LoanError::Volume { name, reason })));
+                    drop(told.send(Err(error)));
                     return;
                 }
             },

@@ -31,3 +31,17 @@ fn what_is_lost_comes_back_as_stubs() {
         e2e::manifest::assert_same(&before, &crate::scene::manifest(&tree));
     }
 }
+
+#[test]
+fn stubs_are_made_only_where_somebody_keeps_them() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let scene = &space.scene;
+    fs::write(scene.tree.join("file"), noise(1, MIB)).unwrap();
+    scene.backup();
+    fs::remove_file(scene.tree.join("file")).unwrap();
+    let tree = scene.tree.to_str().unwrap();
+    let refused = space.node().run(&["restore", tree, "--stubs-from", "1K"]);
+    assert_ne!(refused.code(), 0);
+    drop(refused.says("in no file system that is managed"));
+    assert_eq!(fs::read_dir(&scene.tree).unwrap().count(), 0);
+}

@@ -1,0 +1,67 @@
+//! Many stubs at once, and readers that are held up in unusual ways.
+
+use super::*;
+
+/// `HOLDFAST_STUBS` says another number; on xfs, which has room for as many names as bytes.
+const STUBS: usize = 2_000;
+const FOLDER_STUBS: usize = 500;
+
+#[test]
+fn many_small_stubs_come_back() {
+    let Some(space) = Space::new(KINDS[1], &["--min-size", "1"]) else { return };
+    let stubs = std::env::var("HOLDFAST_STUBS").ok().and_then(|text| text.parse().ok());
+    let stubs: usize = stubs.unwrap_or(STUBS);
+    let name = |index: usize| format!("d{}/f{index}", index / FOLDER_STUBS);
+    let content = |index: usize| noise(index as u64, 1 + index % 4096);
+    for index in 0..stubs {
+        space.write(&name(index), &content(index));
+    }
+    let rows = space.hsm(&["migrate"], &space.fs()).expect(&[0]).json_lines();
+    let migrated = rows.iter().filter(|row| row["state"] == "m").count();
+    assert_eq!(migrated, stubs);
+    // Some are opened while a list of all goes on.
+    let all = space.fs();
+    let running = space.node().spawn(&["hsm", "recall", all.to_str().unwrap(), "--json"]);
+    for index in (0..stubs).rev().step_by(stubs / 100) {
+        assert_eq!(fs::read(space.fs().join(name(index))).unwrap(), content(index));
+    }
+    running.wait().expect(&[0]);
+    for index in 0..stubs {
+        assert_eq!(fs::read(space.fs().join(name(index))).unwrap(), content(index), "{index}");
+    }
+}
+
+/// Takes a lease on `$1` for reading, says so, waits for a line and reads the file; says what came.
+const LEASE: &str = "\
+import fcntl, os, signal, sys, zlib
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+fd = os.open(sys.argv[1], os.O_RDONLY)
+fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+try:
+    print(zlib.crc32(os.read(fd, 1 << 20)))
+except OSError as error:
+    print('error', error.errno)
+";
+
+#[test]
+fn who_holds_a_lease_gets_the_content_or_an_error() {
+    // What opening does not recall is still a stub when the lease is taken.
+    let Some(space) = Space::new(KINDS[0], &["--whole", "0"]) else { return };
+    if !succeeds(Command::new("python3").arg("--version").stdout(Stdio::null())) {
+        eprintln!("skipped: python3 is not installed");
+        return;
+    }
+    let content = noise(1, MIB);
+    let stub = space.stub("leased", &content);
+    let output = Command::new("python3").args(["-c", LEASE]).arg(&stub).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let sum = Command::new("python3")
+        .args(["-c", "import sys, zlib; print(zlib.crc32(open(sys.argv[1], 'rb').read()))"])
+        .arg(space.write("resident", &content))
+        .output()
+        .unwrap();
+    let expected = String::from_utf8(sum.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(said == expected || said.starts_with("error"), "{said} for {expected}: {errors}");
+    assert_eq!(fs::read(&stub).unwrap(), content);
+}
