@@ -65,3 +65,51 @@ fn who_holds_a_lease_gets_the_content_or_an_error() {
     assert!(said == expected || said.starts_with("error"), "{said} for {expected}: {errors}");
     assert_eq!(fs::read(&stub).unwrap(), content);
 }
+
+/// A control group whose processes have so much memory together; it goes when it is dropped.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(bytes: u64) -> Option<Self> {
+        let name = format!("holdfast-test-{}", std::process::id());
+        let ways = [("memory", "memory.limit_in_bytes"), ("", "memory.max")];
+        ways.into_iter().find_map(|(above, limit)| {
+            let path = Path::new("/sys/fs/cgroup").join(above).join(&name);
+            fs::create_dir(&path).ok()?;
+            let group = Self(path);
+            fs::write(group.0.join(limit), bytes.to_string()).ok().map(|()| group)
+        })
+    }
+
+    fn take(&self, pid: u32) {
+        fs::write(self.0.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Its processes have ended by then, or go on where they are.
+        drop(fs::remove_dir(&self.0));
+    }
+}
+
+#[test]
+fn a_recall_needs_little_memory() {
+    let Some(space) = Space::new(KINDS[0], &[]) else { return };
+    let Some(group) = Group::new(96 << 20) else {
+        eprintln!("skipped: no control group of memory can be made here");
+        return;
+    };
+    let content = noise(1, 256 * MIB);
+    let stub = space.stub("large", &content);
+    // What fills the file has less memory than the file has bytes, and so has what maps it.
+    group.take(space.keeper_now().unwrap());
+    group.take(space.worker_pid().unwrap());
+    let (copy, procs) = (space.scene.scratch.join("copy"), group.0.join("cgroup.procs"));
+    let script = "echo $$ > \"$2\"; exec cat \"$1\" > /dev/null";
+    assert!(shell(script, &stub, &procs));
+    assert!(shell("cp \"$1\" \"$2\"", &stub, &copy));
+    assert!(fs::read(&copy).unwrap() == content, "the content differs");
+    // The worker is the one that it was.
+    assert_eq!(space.try_status().code(), 0);
+}
