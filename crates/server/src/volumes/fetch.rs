@@ -22,6 +22,7 @@ use super::Volumes;
 use wire::proto;
 
 use super::site::{Site, absence, known};
+use super::write::holds_drive;
 use crate::refusal;
 
 /// Whether a wait was cancelled is looked at so often.
@@ -332,6 +333,10 @@ impl Volumes {
         let unread = |reason: String| ReadError::Volume { pack, reason };
         if let Some(file) = self.stage.open_pack(pack) {
             return Ok(file);
+        }
+        if holds_drive() {
+            // Whoever writes reads in front, and gives his drive back for it.
+            return Err(unread("the drives are being written with".to_owned()));
         }
         if let Some(reason) = self.failed_lately(pack) {
             return Err(unread(reason));

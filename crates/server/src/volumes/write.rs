@@ -11,6 +11,7 @@
 //! 2. What a crash leaves on a volume and no row names is space lost until the volume is reclaimed.
 //! 3. A pack that does not fit goes on on the next volume.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -241,6 +242,7 @@ impl Session<'_> {
         volume: &mut VolumeRow,
         carrying: &mut dyn Carrying,
     ) -> Result<Leaving, Trouble> {
+        let _holding = Holding::begin();
         let watch = lent.watch();
         let label = lent.label.as_ref().map(|label| label.volume);
         let label = label.ok_or(VolumeError::Blank)?;
@@ -262,6 +264,7 @@ impl Session<'_> {
             match self.put(&mut writer, pack)? {
                 Put::Written(bytes) => since_mark += bytes,
                 Put::Full => break Leaving::Full,
+                Put::MustBeRead => break Leaving::Reading,
                 Put::Unreadable(reason) => {
                     self.queue.pop_front();
                     self.parts.remove(&pack);
@@ -311,7 +314,10 @@ impl Session<'_> {
             Ok(Progress::Full) => return Ok(Put::Full),
             Err(VolumeError::Handover(error)) => {
                 writer.abandon();
-                return Ok(Put::Unreadable(refusal::chain(&error)));
+                // It was pushed out of the stage meanwhile.
+                let is_away = self.must_be_read(pack);
+                let reason = refusal::chain(&error);
+                return Ok(if is_away { Put::MustBeRead } else { Put::Unreadable(reason) });
             }
             Err(error) => return Err(error.into()),
         };
@@ -409,10 +415,37 @@ impl Session<'_> {
     }
 }
 
+thread_local! {
+    /// Whether this thread holds a drive: who waits for another one then may wait for ever.
+    static HOLDS_DRIVE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread holds a drive.
+pub(super) fn holds_drive() -> bool {
+    HOLDS_DRIVE.get()
+}
+
+/// A drive that this thread holds until it is dropped.
+struct Holding;
+
+impl Holding {
+    fn begin() -> Self {
+        HOLDS_DRIVE.set(true);
+        Self
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        HOLDS_DRIVE.set(false);
+    }
+}
+
 /// What became of a pack.
 enum Put {
     Written(u64),
     Full,
+    MustBeRead,
     Unreadable(String),
 }
 
