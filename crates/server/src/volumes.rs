@@ -70,6 +70,8 @@ pub(crate) struct Volumes {
     /// As the catalogue has them.
     rows: Mutex<BTreeMap<u64, VolumeRow>>,
     shelves: Mutex<BTreeMap<model::PoolId, Shelved>>,
+    /// Held while a volume is labelled.
+    labelling: Mutex<()>,
     /// Held while a volume's row is changed.
     changing: Mutex<()>,
     /// Packs that could not be had lately, and why: each of their quanta is asked for.
@@ -98,6 +100,7 @@ impl Volumes {
             sites: RwLock::default(),
             rows: Mutex::new(rows),
             shelves: Mutex::default(),
+            labelling: Mutex::default(),
             changing: Mutex::default(),
             failures: Mutex::default(),
             salvaged: Mutex::default(),

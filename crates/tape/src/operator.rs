@@ -15,7 +15,7 @@
 mod drive;
 mod stock;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -107,6 +107,9 @@ pub enum LoanError {
     /// It cannot be mounted. Take another one.
     #[error("volume {name} cannot be used: {reason}")]
     Volume { name: VolumeName, reason: String },
+    /// It cannot be had now, for a reason that is known already.
+    #[error("volume {name} is {absence}")]
+    Absent { name: VolumeName, absence: Absence },
     /// The robot did not bring it. Try again later.
     #[error("the robot did not bring volume {name}: {reason}")]
     Robot { name: VolumeName, reason: String },
@@ -131,6 +134,8 @@ struct State {
     waiters: BTreeMap<WaiterId, (ObjectId, Sender<Outcome>)>,
     loans: BTreeMap<LoanId, Sender<Result<Lent, LoanError>>>,
     volumes: BTreeMap<VolumeId, Known>,
+    /// Those that count as missing because the robot did not bring them.
+    not_brought: BTreeSet<VolumeId>,
     drives: BTreeMap<DriveId, Bench>,
     /// Drives that work.
     working: usize,
@@ -175,6 +180,7 @@ impl Operator {
             waiters: BTreeMap::new(),
             loans: BTreeMap::new(),
             volumes: BTreeMap::new(),
+            not_brought: BTreeSet::new(),
             drives: BTreeMap::new(),
             working: drives.len(),
             is_closing: false,
@@ -283,8 +289,7 @@ impl Operator {
             return Err(LoanError::Drives("all have failed".to_owned()));
         }
         if let Some(absence) = state.schedule.absence_of(volume.id) {
-            let (name, reason) = (volume.name.clone(), format!("it is {absence}"));
-            return Err(LoanError::Volume { name, reason });
+            return Err(LoanError::Absent { name: volume.name.clone(), absence });
         }
         state.volumes.insert(volume.id, volume.clone());
         state.loans.insert(id, told);
@@ -303,6 +308,7 @@ impl Operator {
     /// The volume cannot be had any more; who waits for it turns to other copies, or is told.
     pub fn volume_absent(&self, volume: VolumeId, absence: Absence) {
         let mut state = self.shared.state();
+        state.not_brought.remove(&volume);
         state.lose(self.shared.now(), volume, absence);
         self.shared.pump(state);
     }
@@ -323,6 +329,15 @@ impl Operator {
             let waited = self.shared.wake.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Has the robot tried again with volumes that it did not bring.
+    pub fn try_again(&self) {
+        let mut state = self.shared.state();
+        for volume in std::mem::take(&mut state.not_brought) {
+            state.schedule.volume_present(volume);
+        }
+        self.shared.pump(state);
     }
 
     /// The volume is forgotten: its number does not come again.
@@ -476,9 +491,8 @@ impl State {
         let name = known.name.clone();
         for loan in self.schedule.withdraw_of(volume) {
             if let Some(told) = self.loans.remove(&loan) {
-                let reason = format!("it is {absence}");
                 // Who does not listen any more does not mind.
-                drop(told.send(Err(LoanError::Volume { name: name.clone(), reason })));
+                drop(told.send(Err(LoanError::Absent { name: name.clone(), absence })));
             }
         }
     }

@@ -359,6 +359,65 @@ fn what_was_drained_since_the_copy_of_the_catalogue_is_taken_in() {
 }
 
 #[test]
+fn an_import_makes_nothing_scratch_and_brings_nothing_dead_back() {
+    let mut scene = Scene::with_files(20, FILE_BYTES);
+    scene.copy_no_catalog();
+    scene.keep_only_active();
+    let folder = scene.add_library("100M");
+    scene.add_tape(&["--reuse-delay", "0"]);
+    scene.backup();
+    scene.drain();
+    let name = scene.volume_names().remove(0);
+    // Of another server, under a name of its own.
+    let other = Scene::with_files(20, FILE_BYTES);
+    let theirs = other.add_library("100M");
+    other.server.admin(&["volume", "label", "vault", "THEIRS"]);
+    other.add_tape(&[]);
+    other.backup();
+    other.drain();
+    let foreign = fs::read(file_of(&theirs, "THEIRS")).unwrap();
+    fs::write(file_of(&folder, "THEIRS"), &foreign).unwrap();
+    scene.server.admin(&["volume", "import", "vault", "THEIRS"]);
+    assert_eq!(scene.volume("THEIRS")["state"], "full");
+    // What is scratch is not taken in.
+    fs::remove_dir_all(scene.tree.join("folder-00")).unwrap();
+    scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
+    scene.server.admin(&["expire"]);
+    scene.server.admin(&["reclaim"]);
+    scene.server.admin(&["volume", "reclaim"]);
+    assert_eq!(scene.volume(&name)["state"], "scratch");
+    let refused = scene.server.try_admin(&["volume", "import", "vault", &name]);
+    assert_ne!(refused.code(), 0);
+    drop(refused.says("scratch"));
+    plant_files(&scene.tree, 20, FILE_BYTES, 9);
+    scene.backup();
+    scene.drain();
+    assert_eq!(fs::read(file_of(&folder, "THEIRS")).unwrap(), foreign);
+    scene.server.restart();
+    scene.compare("goes-on");
+}
+
+#[test]
+fn who_drains_a_damaged_pack_does_not_wait_for_his_own_drive() {
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.copy_no_catalog();
+    scene.configure("stage_bytes", 0);
+    scene.add_library("100M");
+    scene.server.admin(&["library", "set", "vault", "--mounts", "1"]);
+    scene.add_tape(&[]);
+    scene.server.admin(&["pool", "add", "SECOND", "tape:vault", "--copy"]);
+    scene.backup();
+    scene.server.admin(&["pool", "copy", "SECOND"]);
+    let pack = crate::pools::packs(&scene.primary()).remove(0);
+    damage(&pack);
+    // What its disk has lost comes from the second set.
+    scene.drain();
+    assert_eq!(scene.pool("PRIMARY")["packs"], 0);
+    scene.server.restart();
+    scene.compare("repaired");
+}
+
+#[test]
 fn one_drive_copies_from_volumes_to_volumes() {
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.copy_no_catalog();

@@ -200,6 +200,7 @@ pub(crate) fn tend_volumes(
         VolumeWork::Audit(rows) => volumes::audit(core, rows, &mut transfer)?,
         VolumeWork::Import { library, volumes } => {
             volumes::import(core, library, volumes, &mut transfer)?;
+            return Ok(run.outcome);
         }
     }
     volumes::free(core)?;

@@ -1,6 +1,8 @@
 //! Which volume is written next.
 
 use std::collections::BTreeSet;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use catalog::{PoolRow, VolumeAccess, VolumeRow, VolumeState, Write};
 use format::volume::{BLOCK_BYTES_MAX, Label, VolumeId as LabelId, VolumeName};
@@ -44,8 +46,12 @@ impl Volumes {
         avoided: &BTreeSet<u64>,
     ) -> Result<VolumeRow, Status> {
         let rows: Vec<VolumeRow> = self.rows().values().cloned().collect();
+        let live = self.catalog.volume_bytes().map_err(|error| refusal::catalog(&error))?;
         let is_usable = |row: &&VolumeRow| {
-            is_same(&row.library, &site.name)
+            // Whatever says that it is scratch: something on it is needed.
+            let is_needed = row.state == VolumeState::Scratch && live.contains_key(&row.id);
+            !is_needed
+                && is_same(&row.library, &site.name)
                 && row.access == VolumeAccess::ReadWrite
                 && !avoided.contains(&row.id)
         };
@@ -97,29 +103,47 @@ impl Volumes {
         let failed = |error: &dyn std::error::Error| {
             Status::failed_precondition(format!("{name}: {}", refusal::chain(error)))
         };
+        let _one_at_a_time = self.labelling.lock().unwrap_or_else(PoisonError::into_inner);
         let operator = site.operator().map_err(Status::failed_precondition)?;
         let labelling =
             Labelling { pool: pool.to_owned(), sequence: self.sequence(), block_bytes, overwrite };
-        let label = if site.is_folder() {
+        let row = self.find_row(Some(&site.name), name.as_str());
+        let number = u64::MAX - self.last_wait.fetch_add(1, Ordering::Relaxed);
+        let known = tape::operator::Known {
+            id: tape::schedule::VolumeId(row.as_ref().map_or(number, |row| row.id)),
+            name: name.clone(),
+            label: None,
+            block_bytes,
+        };
+        if site.is_folder() && row.is_none() {
             let label = labelling.label(name, BLOCK_BYTES_MAX);
             let made = operator.with_stock(|stock| match stock {
                 Stock::Folder { volumes, .. } => volumes.label(&label, overwrite),
                 Stock::Library(_) => Ok(()),
             });
-            made.map(|()| label).map_err(|error| failed(&error))?
-        } else {
-            let known = tape::operator::Known {
-                id: tape::schedule::VolumeId(u64::MAX - self.sequence()),
-                name: name.clone(),
-                label: None,
-                block_bytes,
-            };
-            let mut lent = operator.borrow(&known).map_err(|error| failed(&error))?;
-            let label = labelling.label(name, lent.medium().block_bytes_max());
-            volume::label(lent.medium(), &label, overwrite).map_err(|error| failed(&error))?;
-            label
-        };
+            made.map_err(|error| failed(&error))?;
+            return self.add(site, &label);
+        }
+        let mut lent = operator.borrow(&known).map_err(|error| failed(&error))?;
+        // It may have been taken while a drive was waited for.
+        if let Some(row) = self.find_row(Some(&site.name), name.as_str()) {
+            self.check_unneeded(&row)?;
+        }
+        let label = labelling.label(name, lent.medium().block_bytes_max());
+        volume::label(lent.medium(), &label, overwrite).map_err(|error| failed(&error))?;
         self.add(site, &label)
+    }
+
+    /// Fails where something on the volume is needed, whatever its row says.
+    fn check_unneeded(&self, row: &VolumeRow) -> Result<(), Status> {
+        let parts = self.catalog.volume_parts(row.id).map_err(|error| refusal::catalog(&error))?;
+        if row.state == VolumeState::Scratch && parts.is_empty() {
+            return Ok(());
+        }
+        let name = &row.name;
+        Err(Status::failed_precondition(format!(
+            "{name}: it is in use, see 'holdfast admin volume list {name}'"
+        )))
     }
 
     fn sequence(&self) -> u64 {
@@ -148,6 +172,9 @@ impl Volumes {
         let before = self.rows().values().find(|known| is_it(known)).map(|known| known.id);
         match before {
             Some(id) => {
+                if let Some(known) = self.row(id) {
+                    self.check_unneeded(&known)?;
+                }
                 let row = VolumeRow { id, ..row };
                 self.commit(vec![Write::PutVolume(row.clone())])?;
                 Ok(row)
@@ -173,6 +200,7 @@ impl Volumes {
         if row.state != VolumeState::Scratch {
             return Ok(());
         }
+        self.check_unneeded(row)?;
         let before = volume::read_label(lent.medium())?;
         let next = next_identity(row.label);
         let is_known = before.volume.0 == row.label;
@@ -200,7 +228,7 @@ impl Volumes {
 }
 
 /// What a volume is known by once it is used again.
-fn next_identity(identity: [u8; 16]) -> [u8; 16] {
+pub(super) fn next_identity(identity: [u8; 16]) -> [u8; 16] {
     let mut next = [0; 16];
     next.copy_from_slice(&blake3::hash(&identity).as_bytes()[..16]);
     next

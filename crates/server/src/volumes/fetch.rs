@@ -370,9 +370,10 @@ impl Volumes {
         {
             return Ok(file);
         }
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        failures.insert(pack, (sys::clock::monotonic(), reason.clone()));
-        drop(failures);
+        if !seen.is_cancelled() {
+            let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+            failures.insert(pack, (sys::clock::monotonic(), reason.clone()));
+        }
         Err(unread(reason))
     }
 

@@ -6,8 +6,9 @@
 //! 2. What the catalogue knows already stays as it is.
 //! 3. A volume that is taken in is not added to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use catalog::{
     PackRow, PackState, PartRow, PoolRow, StoredPack, VolumeAccess, VolumeRow, VolumeState, Write,
@@ -19,9 +20,9 @@ use tape::schedule::VolumeId;
 use tape::volume::{self, VolumeError, VolumeReader};
 use tonic::Status;
 
-use super::choose::BLOCK_BYTES;
+use super::choose::{BLOCK_BYTES, next_identity};
 use super::reclaim::Watching;
-use super::site::Site;
+use super::site::{self, Site};
 use super::write::{object_of, pack_of, row_of};
 use crate::core::Core;
 use crate::refusal;
@@ -43,7 +44,13 @@ pub(crate) fn import(
     for name in names {
         match read(core, &site, name) {
             Ok((label, parts)) => {
-                let row = known(core, &site, &label, &parts, &pools)?;
+                let row = match known(core, &site, &label, &parts, &pools) {
+                    Ok(row) => row,
+                    Err(status) => {
+                        watching.volume_failed(name, status.message().to_owned());
+                        continue;
+                    }
+                };
                 for part in &parts {
                     let pack = pack_of(part.object);
                     let is_of = |pool: &&PoolRow| object_of(pool, pack) == part.object;
@@ -64,11 +71,19 @@ pub(crate) fn import(
 /// What the volume says of itself.
 fn read(core: &Core, site: &Site, name: &str) -> Result<(Label, Vec<Part>), String> {
     let name = VolumeName::new(name).map_err(|error| error.to_string())?;
-    let id = core.volumes.find_row(Some(&site.name), name.as_str()).map(|row| row.id);
-    // A number that no volume has, for one that is not known.
-    let id = VolumeId(id.unwrap_or(u64::MAX));
+    let operator = site.operator()?;
+    let row = core.volumes.find_row(Some(&site.name), name.as_str());
+    let lent = match row.as_ref().map(site::known) {
+        Some(known) => operator.borrow(&known?).ok(),
+        None => None,
+    };
+    // One that is not known, or is another than the catalogue thinks.
+    let id = VolumeId(u64::MAX - core.volumes.last_wait.fetch_add(1, Ordering::Relaxed));
     let known = Known { id, name, label: None, block_bytes: BLOCK_BYTES };
-    let mut lent = site.operator()?.borrow(&known).map_err(|error| refusal::chain(&error))?;
+    let mut lent = match lent {
+        Some(lent) => lent,
+        None => operator.borrow(&known).map_err(|error| refusal::chain(&error))?,
+    };
     let told = |error: VolumeError| refusal::chain(&error);
     let label = volume::read_label(lent.medium()).map_err(told)?;
     if label.name != known.name {
@@ -79,6 +94,32 @@ fn read(core: &Core, site: &Site, name: &str) -> Result<(Label, Vec<Part>), Stri
     Ok((label, listing.parts))
 }
 
+/// The catalogue's volume of this name has another label: what it says of it is no longer so, if
+/// the label is one that the volume has got since; else it is another volume.
+fn renew(core: &Core, row: &VolumeRow, label: &Label) -> Result<(), Status> {
+    let later = std::iter::successors(Some(row.label), |label| Some(next_identity(*label)));
+    if !later.take(IDENTITIES_MAX).any(|later| later == label.volume.0) {
+        let name = &row.name;
+        let message = format!(
+            "it is not the {name} that the catalogue knows; 'holdfast admin volume remove {name}' \
+             forgets that one, if nothing on it is needed"
+        );
+        return Err(Status::failed_precondition(message));
+    }
+    let parts = core.catalog.volume_parts(row.id).map_err(failed)?;
+    for (pool, pack, _) in parts {
+        core.pools
+            .remove_from(pool, pack)
+            .map_err(|error| Status::unavailable(error.to_string()))?;
+    }
+    core.volumes
+        .change(row.id, Vec::new(), |row| row.state = VolumeState::Scratch)
+        .map(drop)
+}
+
+/// So often a volume may have been used again since the catalogue was copied.
+const IDENTITIES_MAX: usize = 1024;
+
 /// The volume's row, made if the catalogue has none of it as it is now.
 fn known(
     core: &Core,
@@ -88,8 +129,20 @@ fn known(
     pools: &[PoolRow],
 ) -> Result<VolumeRow, Status> {
     let known = core.volumes.find_row(Some(&site.name), label.name.as_str());
-    if let Some(row) = known.filter(|row| row.label == label.volume.0) {
-        return Ok(row);
+    if let Some(row) = known {
+        if row.label == label.volume.0 {
+            return match row.state {
+                VolumeState::Scratch | VolumeState::Pending => {
+                    Err(Status::failed_precondition("it is scratch: nothing on it is needed"))
+                }
+                // What it holds beyond what the catalogue knows is not to be written over.
+                _ => core.volumes.change(row.id, Vec::new(), |row| {
+                    row.access = VolumeAccess::ReadOnly;
+                    row.errors = row.errors.max(1);
+                }),
+            };
+        }
+        renew(core, &row, label)?;
     }
     let row = core.volumes.add(site, label)?;
     let pool = pools.iter().find(|pool| pool.name == label.pool).map(|pool| pool.id);
@@ -98,6 +151,8 @@ fn known(
         row.written_bytes = parts.iter().map(|part| part.bytes).sum();
         if !parts.is_empty() {
             (row.state, row.access) = (VolumeState::Full, VolumeAccess::ReadOnly);
+            // It may hold more than is taken in: an administrator says when it is used again.
+            row.errors = 1;
         }
     })
 }
@@ -109,7 +164,14 @@ fn take_in(
     parts: Vec<PartRow>,
     watching: &mut dyn Watching,
 ) -> Result<(), Status> {
-    if !core.catalog.parts(pool, pack).map_err(failed)?.is_empty() {
+    let rows = core.catalog.packs().map_err(failed)?;
+    let row = rows.into_iter().find(|row| row.number == pack);
+    let is_sealed = row.as_ref().is_some_and(|row| row.state.is_sealed());
+    if is_sealed && !core.catalog.parts(pool, pack).map_err(failed)?.is_empty() {
+        return Ok(());
+    }
+    if core.condemned().holds(pack) {
+        // Nothing needs it, and nothing new may name it.
         return Ok(());
     }
     let Some(parts) = whole(&parts) else {
@@ -123,23 +185,33 @@ fn take_in(
     core.catalog.commit(vec![put]).map_err(failed)?;
     core.pools.admit_shelved(pack, pool, bytes);
     match core.pools.closed(pack) {
+        Ok((table, _)) if is_sealed && row.as_ref().is_some_and(|row| row.bytes != bytes) => {
+            drop(table);
+            forget(core, (pool, pack))?;
+            watching.failed(pack, "the catalogue knows another pack of this number".to_owned());
+            Ok(())
+        }
         Ok((table, bytes)) => {
-            let rows = core.catalog.packs().map_err(failed)?;
-            // One that was open when the catalogue was copied is closed by now.
-            let is_known = |row: &PackRow| row.number == pack && row.state.is_sealed();
-            if !rows.iter().any(is_known) {
+            if !is_sealed {
+                // One that was open when the catalogue was copied is closed by now.
                 let (number, domain, state) = (pack, table.domain, PackState::Sealed);
                 let row = PackRow { number, domain, state, bytes, node: None };
                 core.catalog.commit(vec![Write::PutPack(row)]).map_err(failed)?;
             }
-            core.index_again(&BTreeSet::from([pack]));
             watching.stored(pack)
         }
         Err(error) => {
+            forget(core, (pool, pack))?;
             watching.failed(pack, refusal::chain(&error));
             Ok(())
         }
     }
+}
+
+/// The pack is not taken in after all: the next run tries again.
+fn forget(core: &Core, (pool, pack): (model::PoolId, PackNumber)) -> Result<(), Status> {
+    let removed = core.pools.remove_from(pool, pack);
+    removed.map_err(|error| Status::unavailable(error.to_string()))
 }
 
 /// The parts that make up the whole, in order; of several that begin at one place the last.

@@ -3,16 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use catalog::{LibraryRow, VolumeRow};
+use catalog::LibraryRow;
 use format::volume::VolumeName;
 use tape::library::LibraryError;
-use tape::schedule::VolumeId;
 use tape::transport::Address;
 use tonic::Status;
 use wire::proto;
 use wire::proto::serve_library_request::Work;
 
-use super::site::{Site, absence, is_same};
+use super::site::{Site, is_same};
 use super::{ADMINISTRATOR, Volumes, library_of, site};
 use crate::domains;
 use crate::refusal;
@@ -40,15 +39,9 @@ impl Volumes {
 
     /// Tries again to take over libraries that could not be used.
     pub(crate) fn look_after_sites(self: &Arc<Self>) {
-        let rows: Vec<VolumeRow> = self.rows().values().cloned().collect();
         for site in self.sites() {
             match &site.operator {
-                // A robot that did not bring one may do so now.
-                Ok(operator) if operator.has_drives() => rows
-                    .iter()
-                    .filter(|row| is_same(&row.library, &site.name))
-                    .filter(|row| absence(row.access).is_none())
-                    .for_each(|row| operator.volume_present(VolumeId(row.id))),
+                Ok(operator) if operator.has_drives() => operator.try_again(),
                 // The way to the devices may have been cut, and be there again.
                 _ => self.replace_site(site),
             }

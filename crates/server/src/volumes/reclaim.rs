@@ -70,7 +70,12 @@ pub(crate) fn free(core: &Core) -> Result<(), Status> {
 }
 
 /// What becomes of a volume on which nothing is needed.
+///
+/// One that has given trouble, or was taken in, is not used again before an administrator says so.
 fn freed(mut row: VolumeRow, now: ServerTime, delay_days: i64) -> VolumeRow {
+    if row.errors > 0 {
+        return row;
+    }
     let is_used = matches!(row.state, VolumeState::Full | VolumeState::Filling);
     if is_used && (row.written_bytes > 0 || row.access != VolumeAccess::ReadWrite) {
         (row.state, row.changed) = (VolumeState::Pending, now);

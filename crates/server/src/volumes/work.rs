@@ -163,6 +163,9 @@ impl Volumes {
         })?;
         self.change(row.id, Vec::new(), |row| {
             row.access = access;
+            if access == VolumeAccess::ReadWrite {
+                row.errors = 0;
+            }
             if absence(access).is_none() {
                 row.location.clear();
             }

@@ -71,6 +71,7 @@ pub(crate) fn write(
             parts: BTreeMap::new(),
             going_on: None,
             avoided: avoided.clone(),
+            damaged: BTreeSet::new(),
             failures: 0,
         };
         session.run(carrying)?;
@@ -142,6 +143,8 @@ struct Session<'a> {
     /// Where the first pack of the queue goes on.
     going_on: Option<Continuation>,
     avoided: BTreeSet<u64>,
+    /// Packs that are damaged on their disk, and that a volume has.
+    damaged: BTreeSet<PackNumber>,
     failures: usize,
 }
 
@@ -178,6 +181,11 @@ impl Session<'_> {
             let operator = self.site.operator().map_err(Status::failed_precondition)?;
             let mut lent = match operator.borrow(&known) {
                 Ok(lent) => lent,
+                // Why is known already, or will pass.
+                Err(LoanError::Absent { .. }) => {
+                    self.avoided.insert(volume.id);
+                    continue;
+                }
                 Err(LoanError::Volume { reason, .. }) => {
                     self.leave_alone(&volume, &reason)?;
                     continue;
@@ -205,7 +213,9 @@ impl Session<'_> {
 
     /// Whether the pack is on volumes alone, and not on the disk for a while.
     fn must_be_read(&self, pack: PackNumber) -> bool {
-        self.core.pools.is_only_shelved(pack) && !self.volumes.is_staged(pack)
+        let comes_from_volume =
+            self.core.pools.is_only_shelved(pack) || self.damaged.contains(&pack);
+        comes_from_volume && !self.volumes.is_staged(pack)
     }
 
     /// Has the next packs on the disk, while no drive is held: of those that cannot be had is told.
@@ -314,7 +324,10 @@ impl Session<'_> {
             Ok(Progress::Full) => return Ok(Put::Full),
             Err(VolumeError::Handover(error)) => {
                 writer.abandon();
-                // It was pushed out of the stage meanwhile.
+                if self.volumes.plans(pack).is_ok() {
+                    self.damaged.insert(pack);
+                }
+                // It may have been pushed out of the stage meanwhile.
                 let is_away = self.must_be_read(pack);
                 let reason = refusal::chain(&error);
                 return Ok(if is_away { Put::MustBeRead } else { Put::Unreadable(reason) });

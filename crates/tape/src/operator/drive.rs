@@ -167,6 +167,7 @@ impl Operated {
 
     /// Tells why a mount has come to nothing.
     fn report_mount(&self, volume: VolumeId, error: MountError) {
+        let is_robot = matches!(error, MountError::Robot(_));
         let (absence, event) = match error {
             MountError::Drive(reason) => return self.fail(&reason),
             MountError::Volume(error) => {
@@ -182,6 +183,9 @@ impl Operated {
         self.report(|state, now, id| {
             state.schedule.drive_free(id);
             state.lose(now, volume, absence);
+            if is_robot {
+                state.not_brought.insert(volume);
+            }
         });
     }
 
