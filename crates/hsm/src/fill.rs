@@ -46,6 +46,9 @@ struct OneFile<'a> {
     range: Range<u64>,
     /// By the offsets of their units.
     kept: Mutex<HashMap<u64, Pieces>>,
+    /// Held from when the file's time is looked at until it is set again: contents come on several
+    /// threads, and one would take the other's moment of writing for the file's time.
+    writing: Mutex<()>,
     done_bytes: &'a AtomicU64,
     failure: Mutex<Option<Errno>>,
     outcome: Mutex<Outcome>,
@@ -120,6 +123,7 @@ impl OneFile<'_> {
         if from >= to {
             return Ok(());
         }
+        let _held = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         // The file may have been cut meanwhile: it must not grow again.
         let before = self.file.stat()?.stat;
         let to = to.min(before.size);
@@ -196,6 +200,7 @@ pub(crate) fn fill(
         holes: file.holes(range.clone()).map_err(failed)?,
         range: range.clone(),
         kept: Mutex::default(),
+        writing: Mutex::default(),
         done_bytes,
         failure: Mutex::new(None),
         outcome: Mutex::new(Outcome::Unknown),
@@ -219,5 +224,51 @@ pub(crate) fn fill(
             let reason = "the server does not have it".to_owned();
             Err(FillError { errno: Errno::IO, reason })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use model::Timestamp;
+    use sys::Dir;
+
+    use super::*;
+
+    #[test]
+    fn contents_that_come_on_several_threads_leave_the_file_its_time() {
+        const BYTES: u64 = 512 * UNIT_BYTES;
+        static CONTENT: [u8; 64 << 10] = [1; 64 << 10];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::File::create(&path).unwrap().set_len(BYTES).unwrap();
+        let dir = Dir::open(folder.path().as_os_str().as_bytes()).unwrap();
+        let file = SpaceFile::open(&dir, b"file").unwrap();
+        let time = Timestamp { secs: 1_000_000_000, nanos: 7 };
+        file.set_times(None, time).unwrap();
+        let filling = OneFile {
+            file: &file,
+            index: 0,
+            holes: file.holes(0..BYTES).unwrap(),
+            range: 0..BYTES,
+            kept: Mutex::default(),
+            writing: Mutex::default(),
+            done_bytes: &AtomicU64::new(0),
+            failure: Mutex::new(None),
+            outcome: Mutex::new(Outcome::Unknown),
+        };
+        std::thread::scope(|scope| {
+            for first in 0..4 {
+                let filling = &filling;
+                scope.spawn(move || {
+                    for unit in (first..BYTES / UNIT_BYTES).step_by(4) {
+                        filling.write(0, &CONTENT, unit * UNIT_BYTES).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(file.stat().unwrap().stat.mtime, time);
+        assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 1));
     }
 }
