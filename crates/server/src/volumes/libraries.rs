@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use catalog::LibraryRow;
 use format::volume::VolumeName;
-use tape::library::LibraryError;
+use tape::library::{Library, LibraryError};
 use tape::transport::Address;
 use tonic::Status;
 use wire::proto;
@@ -88,12 +88,8 @@ impl Volumes {
         }
         let row = changed(new_row(request)?, request)?;
         if let Some(folder) = &row.folder {
-            let made = std::fs::create_dir_all(folder);
+            let made = std::fs::create_dir_all(folder).and_then(|()| site::mark(folder));
             made.map_err(|error| Status::invalid_argument(format!("{folder}: {error}")))?;
-        }
-        if let Some(folder) = &row.folder {
-            site::mark(folder)
-                .map_err(|error| Status::invalid_argument(format!("{folder}: {error}")))?;
         }
         let site = self.open_site(row.clone());
         if let Err(problem) = &site.operator {
@@ -143,23 +139,11 @@ impl Volumes {
             }
             return Ok(self.describe_library(&site, true));
         }
-        let done = operator.with_library(|library| match work {
-            Work::CheckIn(_) => library.check_in().map(drop),
-            Work::CheckOut(volume) => match VolumeName::new(&volume) {
-                Ok(name) => library.check_out(&name).map(drop),
-                Err(_) => Ok(()),
-            },
-            Work::Clean(drive) => library.clean(u16::try_from(drive).unwrap_or(u16::MAX)),
-            Work::LookAgain(_) => library.look_again(),
-            Work::RestoreDrive(_) => Ok(()),
-        });
-        match done {
-            Some(done) => done.map_err(|error| of_library(&error))?,
-            None => {
-                let message = format!("library {} is a folder: it has no robot", request.name);
-                return Err(Status::failed_precondition(message));
-            }
-        }
+        let done = operator.with_library(|library| carry_out(library, work));
+        done.unwrap_or_else(|| {
+            let message = format!("library {} is a folder: it has no robot", request.name);
+            Err(Status::failed_precondition(message))
+        })?;
         Ok(self.describe_library(&site, true))
     }
 
@@ -169,21 +153,38 @@ impl Volumes {
         site: &Site,
         name: &VolumeName,
         is_out: bool,
-    ) -> Result<Option<u16>, Status> {
+    ) -> Result<(), Status> {
         let operator = site.operator().map_err(Status::failed_precondition)?;
         let moved = operator.with_library(|library| {
             if is_out {
-                library.check_out(name).map(Some)
+                library.check_out(name).map(drop)
             } else {
-                library.check_in_volume(name).map(|_| None)
+                library.check_in_volume(name).map(drop)
             }
         });
-        moved.unwrap_or(Ok(None)).map_err(|error| of_library(&error))
+        moved.unwrap_or(Ok(())).map_err(|error| of_library(&error))
     }
 
     pub(super) fn event_of(&self, what: &str, details: String) -> Result<(), Status> {
         self.commit(vec![self.event(ADMINISTRATOR, what, details)])
     }
+}
+
+fn carry_out(library: &mut Library, work: Work) -> Result<(), Status> {
+    let done = match work {
+        Work::CheckIn(_) => library.check_in().map(drop),
+        Work::CheckOut(volume) => {
+            let name = VolumeName::new(&volume);
+            let name =
+                name.map_err(|error| Status::invalid_argument(format!("{volume}: {error}")))?;
+            library.check_out(&name).map(drop)
+        }
+        Work::Clean(drive) => library.clean(u16::try_from(drive).unwrap_or(u16::MAX)),
+        Work::LookAgain(_) => library.look_again(),
+        // That is the operator's, not the robot's.
+        Work::RestoreDrive(_) => Ok(()),
+    };
+    done.map_err(|error| of_library(&error))
 }
 
 fn new_row(request: &proto::PutLibraryRequest) -> Result<LibraryRow, Status> {
