@@ -239,6 +239,5 @@ fn describe(row: &VolumeRow, pool: String, live: &BTreeMap<u64, u64>) -> proto::
         live_bytes: live.get(&row.id).copied().unwrap_or(0),
         errors: row.errors,
         changed: row.changed.0,
-        note: String::new(),
     }
 }

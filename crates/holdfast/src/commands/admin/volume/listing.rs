@@ -128,7 +128,6 @@ mod tests {
             live_bytes: 1 << 30,
             errors: 2,
             changed: 0,
-            note: String::new(),
         }
     }
 
