@@ -85,7 +85,7 @@ fn freed(mut row: VolumeRow, now: ServerTime, delay_days: i64) -> VolumeRow {
         (row.state, row.pool, row.written_bytes) = (VolumeState::Scratch, None, 0);
         row.group.clear();
         // What was closed because it had come back from offsite may be written again.
-        if row.access == VolumeAccess::ReadOnly && row.errors == 0 {
+        if row.access == VolumeAccess::ReadOnly {
             row.access = VolumeAccess::ReadWrite;
         }
     }
@@ -184,14 +184,8 @@ pub(crate) fn vacate(
     for (row, pool) in held {
         // What went with a volume before it is not here any more.
         let packs = packs_on(core, row)?;
-        let mut rest = &packs[..];
-        while !rest.is_empty() {
-            let (batch, behind) = rest.split_at(batch_len(core, rest));
-            rest = behind;
-            let numbers: Vec<PackNumber> = batch.iter().map(|(pack, _)| *pack).collect();
-            bring(core, &numbers)?;
-            write(core, pool, &numbers, &avoided, watching)?;
-        }
+        let numbers: Vec<PackNumber> = packs.iter().map(|(pack, _)| *pack).collect();
+        write(core, pool, &numbers, &avoided, watching)?;
         tracing::info!(volume = row.name, packs = packs.len(), "a volume was emptied");
         free(core)?;
     }
@@ -208,17 +202,6 @@ fn packs_on(core: &Core, row: &VolumeRow) -> Result<Vec<(PackNumber, u64)>, Stat
         }
     }
     Ok(packs)
-}
-
-/// As many packs as the stage takes beside others' at once.
-fn batch_len(core: &Core, packs: &[(PackNumber, u64)]) -> usize {
-    let budget = staged_max(core);
-    let mut bytes = 0;
-    let fits = packs.iter().take_while(|(_, length)| {
-        bytes += length;
-        bytes <= budget
-    });
-    fits.count().max(1)
 }
 
 /// Has the packs on the disk, those that are only on volumes.
