@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::{PackNumber, PoolId, ServerTime};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 
 use super::write::execute;
 use super::{CatalogError, code, coded, database};
@@ -24,6 +24,18 @@ const ACCESSES: [VolumeAccess; 5] = [
 /// All columns of a part but the pool and the pack, as [`part_columns`] reads them.
 const PART: &str = "volume, object, object_sequence, position, blocks, first_sequence, offset,
                     bytes, is_last";
+
+/// All rows of a query, each read by `columns`.
+fn all<T, C: FromIterator<T>>(
+    connection: &Connection,
+    select: &str,
+    values: &[&dyn ToSql],
+    columns: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<C, CatalogError> {
+    let mut statement = connection.prepare_cached(select).map_err(database)?;
+    let rows = statement.query_map(values, columns).map_err(database)?;
+    rows.collect::<Result<_, _>>().map_err(database)
+}
 
 /// Reads a library off a row; its drives are parsed by the caller.
 fn library_columns(row: &Row<'_>) -> rusqlite::Result<(String, LibraryRow)> {
@@ -50,9 +62,8 @@ pub(super) fn libraries(connection: &Connection) -> Result<Vec<LibraryRow>, Cata
     let select =
         "SELECT name, changer, drives, folder, capacity, drives_max, retain, optimised_only
                   FROM library ORDER BY name";
-    let mut statement = connection.prepare_cached(select).map_err(database)?;
-    let rows = statement.query_map([], library_columns).map_err(database)?;
-    rows.map(|row| library(row.map_err(database)?)).collect()
+    let rows: Vec<_> = all(connection, select, &[], library_columns)?;
+    rows.into_iter().map(library).collect()
 }
 
 pub(super) fn put_library(
@@ -111,9 +122,7 @@ pub(super) fn volumes(connection: &Connection) -> Result<Vec<VolumeRow>, Catalog
     let select = "SELECT id, library, name, label, block_bytes, pool, collocation, state, access,
                     location, written, errors, changed
                   FROM volume ORDER BY library, name";
-    let mut statement = connection.prepare_cached(select).map_err(database)?;
-    let rows = statement.query_map([], volume_columns).map_err(database)?;
-    rows.collect::<Result<_, _>>().map_err(database)
+    all(connection, select, &[], volume_columns)
 }
 
 /// The volume's library as it is spelled there. Fails when the library is unknown, and when it has
@@ -209,13 +218,10 @@ pub(super) fn stored_packs(
     pool: PoolId,
 ) -> Result<Vec<StoredPack>, CatalogError> {
     let select = "SELECT pack, bytes, stored FROM stored WHERE pool = ? ORDER BY pack";
-    let mut statement = connection.prepare_cached(select).map_err(database)?;
-    let columns = |row: &Row<'_>| {
+    all(connection, select, &[&pool.0], |row| {
         let (pack, stored) = (PackNumber(row.get(0)?), ServerTime(row.get(2)?));
         Ok(StoredPack { pack, bytes: row.get(1)?, stored })
-    };
-    let rows = statement.query_map([pool.0], columns).map_err(database)?;
-    rows.collect::<Result<_, _>>().map_err(database)
+    })
 }
 
 fn part_columns(row: &Row<'_>) -> rusqlite::Result<PartRow> {
@@ -240,9 +246,7 @@ pub(super) fn parts(
     let select = format!(
         "SELECT {PART} FROM part WHERE pool = ? AND pack = ? ORDER BY offset, first_sequence"
     );
-    let mut statement = connection.prepare_cached(&select).map_err(database)?;
-    let rows = statement.query_map(params![pool.0, pack.0], part_columns).map_err(database)?;
-    rows.collect::<Result<_, _>>().map_err(database)
+    all(connection, &select, &[&pool.0, &pack.0], part_columns)
 }
 
 pub(super) fn volume_parts(
@@ -250,19 +254,14 @@ pub(super) fn volume_parts(
     volume: u64,
 ) -> Result<Vec<(PoolId, PackNumber, PartRow)>, CatalogError> {
     let select = format!("SELECT {PART}, pool, pack FROM part WHERE volume = ? ORDER BY position");
-    let mut statement = connection.prepare_cached(&select).map_err(database)?;
-    let columns =
-        |row: &Row<'_>| Ok((PoolId(row.get(9)?), PackNumber(row.get(10)?), part_columns(row)?));
-    let rows = statement.query_map([volume], columns).map_err(database)?;
-    rows.collect::<Result<_, _>>().map_err(database)
+    all(connection, &select, &[&volume], |row| {
+        Ok((PoolId(row.get(9)?), PackNumber(row.get(10)?), part_columns(row)?))
+    })
 }
 
 pub(super) fn volume_bytes(connection: &Connection) -> Result<BTreeMap<u64, u64>, CatalogError> {
     let select = "SELECT volume, sum(bytes) FROM part GROUP BY volume";
-    let mut statement = connection.prepare_cached(select).map_err(database)?;
-    let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-    let rows = statement.query_map([], columns).map_err(database)?;
-    rows.collect::<Result<_, _>>().map_err(database)
+    all(connection, select, &[], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 pub(super) fn put_parts(
