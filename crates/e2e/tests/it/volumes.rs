@@ -24,6 +24,29 @@ impl Scene {
         folder
     }
 
+    /// A tree that lies on volumes alone, and their folder.
+    fn drained(capacity: &str) -> (Self, PathBuf) {
+        let mut scene = Self::with_files(FILES, FILE_BYTES);
+        scene.copy_no_catalog();
+        let folder = scene.add_library(capacity);
+        scene.add_tape(&[]);
+        scene.backup();
+        scene.drain();
+        (scene, folder)
+    }
+
+    /// Stops the server, and has it lose its catalogue.
+    fn lose_catalog(&mut self) {
+        self.server.terminate().expect(&[0]);
+        for path in self.catalog_files() {
+            drop(fs::remove_file(path));
+        }
+    }
+
+    fn catalog_files(&self) -> [PathBuf; 3] {
+        ["", "-wal", "-shm"].map(|suffix| self.server.dir().join(format!("catalog.sqlite{suffix}")))
+    }
+
     /// Has the first pool hand on to one on volumes.
     pub(crate) fn add_tape(&self, options: &[&str]) {
         self.server.admin(&[&["pool", "add", "TAPE", "tape:vault"], options].concat());
@@ -65,12 +88,7 @@ fn file_of(folder: &Path, name: &str) -> PathBuf {
 
 #[test]
 fn what_was_drained_to_volumes_comes_back() {
-    let mut scene = Scene::with_files(FILES, FILE_BYTES);
-    scene.copy_no_catalog();
-    let folder = scene.add_library(VOLUME);
-    scene.add_tape(&[]);
-    scene.backup();
-    scene.drain();
+    let (mut scene, folder) = Scene::drained(VOLUME);
     assert_eq!(scene.pool("PRIMARY")["packs"], 0);
     assert!(scene.pool("TAPE")["packs"].as_u64().unwrap() > 0);
     let files = fs::read_dir(&folder).unwrap().count();
@@ -151,12 +169,7 @@ fn a_second_set_serves_what_the_first_has_lost_and_may_be_offsite() {
 
 #[test]
 fn damage_on_a_volume_costs_what_it_hits() {
-    let mut scene = Scene::with_files(FILES, FILE_BYTES);
-    scene.copy_no_catalog();
-    let folder = scene.add_library("100M");
-    scene.add_tape(&[]);
-    scene.backup();
-    scene.drain();
+    let (mut scene, folder) = Scene::drained("100M");
     let name = scene.volume_names().remove(0);
     damage(&file_of(&folder, &name));
     scene.server.restart();
@@ -175,12 +188,7 @@ fn damage_on_a_volume_costs_what_it_hits() {
 
 #[test]
 fn an_audit_of_a_volume_names_what_is_damaged() {
-    let mut scene = Scene::with_files(FILES, FILE_BYTES);
-    scene.copy_no_catalog();
-    let folder = scene.add_library("100M");
-    scene.add_tape(&[]);
-    scene.backup();
-    scene.drain();
+    let (mut scene, folder) = Scene::drained("100M");
     let name = scene.volume_names().remove(0);
     scene.server.try_admin(&["volume", "audit", &name]).expect(&[0]);
     damage(&file_of(&folder, &name));
@@ -280,10 +288,7 @@ fn a_catalogue_that_is_older_than_a_volume_does_not_overwrite_it() {
     scene.server.admin(&["volume", "label", "vault", "MINE01"]);
     scene.backup();
     scene.server.terminate().expect(&[0]);
-    let files = ["", "-wal", "-shm"].map(|suffix| {
-        let path = scene.server.dir().join(format!("catalog.sqlite{suffix}"));
-        (path.clone(), fs::read(path).ok())
-    });
+    let files = scene.catalog_files().map(|path| (path.clone(), fs::read(path).ok()));
     scene.server.restart();
     scene.drain();
     scene.server.terminate().expect(&[0]);
@@ -309,10 +314,7 @@ fn copies_of_the_catalogue_stay_on_disks() {
     scene.drain();
     scene.server.admin(&["catalog", "backup"]);
     scene.drain();
-    scene.server.terminate().expect(&[0]);
-    for suffix in ["", "-wal", "-shm"] {
-        drop(fs::remove_file(scene.server.dir().join(format!("catalog.sqlite{suffix}"))));
-    }
+    scene.lose_catalog();
     let dir = scene.server.dir().display().to_string();
     let rebuilt = Server::command(&["rebuild-catalog", &dir]).expect(&[0, 4, 8]).json();
     assert!(rebuilt["copy"].is_u64(), "{rebuilt}");
@@ -328,10 +330,7 @@ fn what_was_drained_since_the_copy_of_the_catalogue_is_taken_in() {
     scene.backup();
     scene.server.admin(&["catalog", "backup"]);
     scene.drain();
-    scene.server.terminate().expect(&[0]);
-    for suffix in ["", "-wal", "-shm"] {
-        drop(fs::remove_file(scene.server.dir().join(format!("catalog.sqlite{suffix}"))));
-    }
+    scene.lose_catalog();
     let dir = scene.server.dir().display().to_string();
     let rebuilt = Server::command(&["rebuild-catalog", &dir]).json();
     assert_ne!(rebuilt["packs_missing"].as_array().unwrap().len(), 0, "{rebuilt}");
@@ -435,12 +434,7 @@ fn one_drive_copies_from_volumes_to_volumes() {
 
 #[test]
 fn a_volume_that_cannot_be_had_holds_nobody_up() {
-    let mut scene = Scene::with_files(FILES, FILE_BYTES);
-    scene.copy_no_catalog();
-    let folder = scene.add_library("100M");
-    scene.add_tape(&[]);
-    scene.backup();
-    scene.drain();
+    let (mut scene, folder) = Scene::drained("100M");
     let name = scene.volume_names().remove(0);
     let path = file_of(&folder, &name);
     let whole = fs::read(&path).unwrap();
