@@ -503,7 +503,7 @@ impl State {
                 let known = self.volumes[&volume].clone();
                 self.send(drive, Task::Mount(known));
             }
-            Action::Read { drive, object, stop: _, .. } => self.read(drive, object),
+            Action::Read { drive, object, .. } => self.read(drive, object),
             Action::Dismount { drive, .. } => self.send(drive, Task::Dismount),
             Action::Lend { drive, loan, volume, .. } => {
                 let known = self.volumes[&volume].clone();
@@ -582,12 +582,7 @@ impl Lent {
         self.loaded.as_mut().expect("it is here until it is dropped").medium()
     }
 
-    /// Whether somebody else needs the drive or the volume.
-    pub fn is_wanted_back(&self) -> bool {
-        self.watch().is_wanted_back()
-    }
-
-    /// Tells the same while the medium is in use.
+    /// Tells while the medium is in use whether somebody else needs the drive or the volume.
     pub fn watch(&self) -> Watch {
         Watch { shared: Arc::clone(&self.shared), drive: self.drive }
     }

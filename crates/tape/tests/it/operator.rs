@@ -289,9 +289,9 @@ fn who_writes_gives_way_to_who_reads_the_volume() {
     let yard = Yard::files();
     let part = yard.write(0, &[1])[0];
     let lent = yard.operator.borrow(&yard.volumes[0]).expect("it is free");
-    assert!(!lent.is_wanted_back());
+    assert!(!lent.watch().is_wanted_back());
     let (_, wait) = yard.ask(1, &[(0, part)]);
-    assert!(lent.is_wanted_back());
+    assert!(lent.watch().is_wanted_back());
     assert!(wait.answer.try_recv().is_err());
     drop(lent);
     wait.expect_content();
