@@ -167,15 +167,10 @@ impl Volumes {
             errors: 0,
             changed: sys::clock::now(),
         };
-        let is_it =
-            |known: &VolumeRow| is_same(&known.library, &row.library) && known.name == row.name;
-        let before = self.rows().values().find(|known| is_it(known)).map(|known| known.id);
-        match before {
-            Some(id) => {
-                if let Some(known) = self.row(id) {
-                    self.check_unneeded(&known)?;
-                }
-                let row = VolumeRow { id, ..row };
+        match self.find_row(Some(&site.name), &row.name) {
+            Some(known) => {
+                self.check_unneeded(&known)?;
+                let row = VolumeRow { id: known.id, ..row };
                 self.commit(vec![Write::PutVolume(row.clone())])?;
                 Ok(row)
             }

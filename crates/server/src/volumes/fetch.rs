@@ -17,10 +17,9 @@ use model::{PackNumber, PoolId, ServerTime};
 use pool::ReadError;
 use tape::operator::{Deliver, Known, Outcome, Wanted};
 use tape::schedule::{Kind, ObjectId, OwnerId, ProgramId, Refusal, WaiterId};
-
-use super::Volumes;
 use wire::proto;
 
+use super::Volumes;
 use super::site::{Site, absence, known};
 use super::write::holds_drive;
 use crate::refusal;

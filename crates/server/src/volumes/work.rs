@@ -98,20 +98,20 @@ impl Volumes {
         Ok(unknown.collect())
     }
 
-    pub(super) fn find_row(&self, library: Option<&str>, name: &str) -> Option<VolumeRow> {
+    fn named(&self, library: Option<&str>, name: &str) -> Vec<VolumeRow> {
         let is_it = |row: &&VolumeRow| {
             is_same(&row.name, name) && library.is_none_or(|library| is_same(&row.library, library))
         };
-        self.rows().values().find(is_it).cloned()
+        self.rows().values().filter(is_it).cloned().collect()
+    }
+
+    pub(super) fn find_row(&self, library: Option<&str>, name: &str) -> Option<VolumeRow> {
+        self.named(library, name).into_iter().next()
     }
 
     /// The one volume of this name.
     pub(crate) fn find(&self, library: &str, name: &str) -> Result<VolumeRow, Status> {
-        let library = Some(library).filter(|library| !library.is_empty());
-        let is_it = |row: &&VolumeRow| {
-            is_same(&row.name, name) && library.is_none_or(|library| is_same(&row.library, library))
-        };
-        let found: Vec<VolumeRow> = self.rows().values().filter(is_it).cloned().collect();
+        let found = self.named(Some(library).filter(|library| !library.is_empty()), name);
         match &found[..] {
             [row] => Ok(row.clone()),
             [] => Err(Status::not_found(format!(
