@@ -177,8 +177,9 @@ fn damage_on_a_volume_costs_what_it_hits() {
     let outcome = scene.node.restore(&scene.tree, &out, &[]);
     assert_ne!(outcome.code(), 0);
     let (failed, errors) = (outcome.count("failed"), scene.volume(&name)["errors"].as_u64());
-    // A quantum has 2 MiB at most; each file has 100 kB.
-    assert!((1..=30).contains(&failed), "{failed} files failed");
+    // A quantum has 2 MiB at most, a block the end of one and the beginning of another; each file
+    // has 100 kB.
+    assert!((1..=45).contains(&failed), "{failed} files failed");
     assert!(errors.unwrap() < 10, "{errors:?}");
     // Made good, all of it comes.
     damage(&file_of(&folder, &name));
