@@ -5,8 +5,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
-use format::pack::Header;
+use format::pack::{Header, Table};
 use model::{PackNumber, PoolId};
 
 use crate::{AppendError, Pools, ReadError, folder};
@@ -29,10 +30,16 @@ impl Pools {
         let failed = |error| Self::append_error(pack, &folder, error);
         let path = folder::make_for(&folder, pack).map_err(failed)?;
         let new = path.with_extension("new");
-        let bytes = self.assemble(pack, &new, &folder).inspect_err(|_| {
+        let table = self.assemble(pack, &new, &folder).inspect_err(|_| {
             // What stays is written over by the next try.
             drop(std::fs::remove_file(&new));
         })?;
+        let bytes = table.end() + table.encode_footer().len() as u64;
+        if let Some(bucket) = self.bucket_of(pool) {
+            bucket.0.send(&Arc::new(table), &new).map_err(failed)?;
+            self.arrived(pack, pool, bytes);
+            return Ok(bytes);
+        }
         std::fs::rename(&new, &path).map_err(failed)?;
         folder::sync(path.parent().expect("a pack lies in a folder")).map_err(failed)?;
         self.arrived(pack, pool, bytes);
@@ -40,7 +47,7 @@ impl Pools {
     }
 
     /// Writes all of the pack to the file `path`.
-    fn assemble(&self, pack: PackNumber, path: &Path, folder: &Path) -> Result<u64, PutError> {
+    fn assemble(&self, pack: PackNumber, path: &Path, folder: &Path) -> Result<Table, PutError> {
         let failed = |error| Self::append_error(pack, folder, error);
         let table = self.whole_table(pack)?;
         let mut file = create(path).map_err(failed)?;
@@ -52,7 +59,7 @@ impl Pools {
         let footer = table.encode_footer();
         file.write_all(&footer).map_err(failed)?;
         file.sync_all().map_err(failed)?;
-        Ok(table.end() + footer.len() as u64)
+        Ok(table)
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<PackNumber>> {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.parse::<u64>().is_ok());
         if is_ours && entry.file_type()?.is_dir() {
             for file in std::fs::read_dir(entry.path())? {
-                packs.extend(number(&file?.file_name()));
+                packs.extend(file?.file_name().to_str().and_then(number));
             }
         }
     }
@@ -32,8 +32,14 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<PackNumber>> {
     Ok(packs)
 }
 
-fn number(file_name: &std::ffi::OsStr) -> Option<PackNumber> {
-    let number = file_name.to_str()?.strip_suffix(".pack")?.parse().ok()?;
+/// Of the pack whose file is called so.
+pub(crate) fn number(file_name: &str) -> Option<PackNumber> {
+    stem_number(std::ffi::OsStr::new(file_name.strip_suffix(".pack")?))
+}
+
+/// The same without its extension.
+pub(crate) fn stem_number(stem: &std::ffi::OsStr) -> Option<PackNumber> {
+    let number = stem.to_str()?.parse().ok()?;
     (1..1 << 39).contains(&number).then_some(PackNumber(number))
 }
 

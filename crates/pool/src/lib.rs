@@ -17,36 +17,40 @@
 //! A pool may have its packs on volumes instead, see [`Shelf`]: reading one may take as long as a
 //! volume takes to come, and its folder holds only what is needed without the data.
 //!
-//! What object stores will differ in (a pack exists only once it is sealed) is behind the same
-//! calls; nothing above this crate knows files.
+//! Or it may have them in an object store, see [`Bucket`]: a pack exists there only once it is
+//! sealed, so that each sync seals those that are open.
 
+mod bucket;
 mod copy;
 mod folder;
 mod member;
 mod open;
 mod present;
+mod read;
 mod recover;
 mod shelf;
 mod side;
+mod source;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use format::Damaged;
-use format::pack::{QuantumEntry, Table};
+use format::pack::Table;
 use model::{ChunkDigest, DomainId, NodeId, PackNumber, Place, PoolId};
 
 use member::Member;
 use open::OpenPack;
 use state::{Recent, State};
 
+pub use bucket::{Bucket, BucketUrl, BucketUrlError, Bucketed, use_variables};
 pub use copy::PutError;
-pub use member::{Mark, PoolSpec, Role, Usage, is_empty, is_marked, lock, mark, read_mark, unmark};
+pub use member::{
+    Mark, PoolSpec, Role, Storage, Usage, is_empty, is_marked, lock, mark, read_mark, unmark,
+};
 pub use shelf::{PackReader, Shelf, Shelved};
 
 /// Bytes of quanta at which a pack is sealed.
@@ -184,7 +188,7 @@ impl Pools {
                     Member::away(spec.clone())
                 }
             };
-            if spec.shelf.is_some() {
+            if spec.storage != Storage::Folder {
                 opened.sealed.extend(member.packs.keys().filter(|_| member.is_primary()));
             } else if spec.role == Role::Primary {
                 opened.examine(&mut member, known, &key);
@@ -256,7 +260,7 @@ impl Pools {
         let member = &state.members[&pool];
         let folder = member.spec.folder.clone();
         if !member.has_room(record.len() as u64) {
-            return Err(AppendError::Full { folder });
+            return Err(AppendError::Full { folder: member.spec.place() });
         }
         let full = state.open.get(&key).is_some_and(OpenPack::is_full);
         if full && let Some(pack) = state.open.remove(&key) {
@@ -308,9 +312,9 @@ impl Pools {
         let (sealing, to_sync) = {
             let mut state = self.state();
             let mut sealing = std::mem::take(&mut state.sealing);
-            if seal_open {
-                sealing.extend(std::mem::take(&mut state.open).into_values());
-            }
+            let is_ended = |open: &OpenPack| seal_open || open.is_sent();
+            sealing
+                .extend(state.open.extract_if(.., |_, open| is_ended(open)).map(|(_, open)| open));
             let durable = |open: &OpenPack| (open.number(), open.durable_chunks());
             state.being_sealed = sealing.iter().map(durable).collect();
             for pack in &sealing {
@@ -323,9 +327,11 @@ impl Pools {
         };
         let of_pools = sealing.iter().map(|open| (open.pool(), open.number()));
         let of_pools: Vec<_> = of_pools.chain(to_sync.iter().map(open::SyncHandle::pack)).collect();
-        let sealed: Vec<_> = sealing.into_iter().map(OpenPack::seal).collect();
+        let begun: Vec<_> = sealing.into_iter().map(OpenPack::begin_seal).collect();
         let synced: Vec<_> = to_sync.into_iter().map(open::SyncHandle::sync).collect();
+        let sealed: Vec<_> = begun.into_iter().map(open::Sealing::finish).collect();
         let pools: BTreeSet<PoolId> = of_pools.iter().map(|(pool, _)| *pool).collect();
+        let pools = pools.into_iter().filter(|pool| self.bucket_of(*pool).is_none());
         let mut outcome = self.note(sealed, synced);
         for pool in pools {
             let folder = self.folder_of(pool);
@@ -397,126 +403,36 @@ impl Pools {
         state.news = news;
     }
 
-    /// The table of `pack`; of an open pack as it is.
-    pub fn table(&self, pack: PackNumber) -> Result<Arc<Table>, ReadError> {
-        {
+    fn bucket_of(&self, pool: PoolId) -> Option<Bucketed> {
+        self.state().members.get(&pool)?.spec.bucket().cloned()
+    }
+
+    /// Ends uploads to object stores that nobody goes on with: those that began more than `age`
+    /// ago.
+    pub fn end_orphans(&self, age: std::time::Duration) {
+        let buckets: Vec<Bucketed> = {
             let state = self.state();
-            if let Some(open) = state.open_pack(pack) {
-                return Ok(open.table());
+            let members = state.members.values().filter(|member| member.is_there);
+            members.filter_map(|member| member.spec.bucket().cloned()).collect()
+        };
+        for bucket in buckets {
+            match bucket.0.end_orphans(age) {
+                Ok(0) => {}
+                Ok(count) => tracing::info!(count, ?bucket, "uploads were ended"),
+                Err(error) => tracing::warn!(%error, ?bucket, "unfinished uploads stay"),
             }
-            if let Some(table) = state.tables.get(pack) {
-                return Ok(table);
-            }
         }
-        let mut table = self.first(pack, |pool| self.table_at(pool, pack));
-        if table.is_err() {
-            // No footer is whole.
-            table = self.scanned(pack).ok_or(()).or(table);
-        }
-        let durable = self.state().given_up.get(&pack).copied();
-        let table = table.map(|table| durable.map_or(table.clone(), |end| table.until(end)));
-        let table = Arc::new(table?);
-        self.state().tables.put(pack, Arc::clone(&table));
-        Ok(table)
     }
 
-    /// What the records of `pack` tell, of the pool that has most of them.
-    fn scanned(&self, pack: PackNumber) -> Option<Table> {
-        let homes = self.homes(pack);
-        let scans = homes.iter().filter_map(|pool| self.scan_at(*pool, pack).ok());
-        scans.max_by_key(Table::chunk_count).filter(|found| found.chunk_count() > 0)
-    }
-
-    /// The table of all that was ever in `pack`.
-    fn whole_table(&self, pack: PackNumber) -> Result<Table, ReadError> {
-        self.first(pack, |pool| self.table_at(pool, pack)).or_else(|error| {
-            let bytes = self.state().bytes_of(pack);
-            let is_whole =
-                |table: &Table| Some(table.end() + table.encode_footer().len() as u64) == bytes;
-            self.scanned(pack).filter(is_whole).ok_or(error)
-        })
-    }
-
-    /// The table as the footer of `pack` in `pool` says.
-    pub fn table_at(&self, pool: PoolId, pack: PackNumber) -> Result<Table, ReadError> {
-        if let Some((folder, shelf)) = self.shelf_of(pool) {
-            return shelf::table(&folder, &*shelf.0, pack);
-        }
-        let file = self.file(pool, pack)?;
-        recover::read_table(&file, pack)
+    /// Whether anything is read from an object store.
+    pub fn has_buckets(&self) -> bool {
+        self.state().members.values().any(|member| member.spec.bucket().is_some())
     }
 
     fn shelf_of(&self, pool: PoolId) -> Option<(PathBuf, Shelved)> {
         let state = self.state();
         let spec = &state.members.get(&pool)?.spec;
-        Some((spec.folder.clone(), spec.shelf.clone()?))
-    }
-
-    fn scan_at(&self, pool: PoolId, pack: PackNumber) -> Result<Table, ReadError> {
-        let file = self.file(pool, pack)?;
-        recover::scan_table(&file, pack, &self.key)
-    }
-
-    /// What `look` gives in the first of the pack's pools where it succeeds. A pack that one could
-    /// not give is suspect then.
-    fn first<T>(
-        &self,
-        pack: PackNumber,
-        look: impl Fn(PoolId) -> Result<T, ReadError>,
-    ) -> Result<T, ReadError> {
-        loop {
-            let homes = self.homes(pack);
-            let mut failure = None;
-            for pool in &homes {
-                match look(*pool) {
-                    Ok(found) => {
-                        if failure.is_some() {
-                            self.state().suspects.insert(pack);
-                        }
-                        return Ok(found);
-                    }
-                    Err(error) => {
-                        tracing::warn!(%pack, %pool, %error, "a pool cannot give what it has");
-                        failure = failure.or(Some(error));
-                    }
-                }
-            }
-            // It may have moved on meanwhile.
-            if self.homes(pack) == homes {
-                return Err(failure.unwrap_or_else(|| self.state().absence(pack)));
-            }
-        }
-    }
-
-    fn file(&self, pool: PoolId, pack: PackNumber) -> Result<Arc<File>, ReadError> {
-        if let Some((_, shelf)) = self.shelf_of(pool) {
-            return shelf.0.open(pack).map(Arc::new);
-        }
-        let (path, is_kept) = {
-            let state = self.state();
-            if let Some(open) = state.open_pack(pack) {
-                return Ok(open.file());
-            }
-            if let Some(file) = state.files.get((pool, pack)) {
-                return Ok(file);
-            }
-            let member = state.members.get(&pool);
-            let member = member.ok_or(ReadError::Missing { pack, index: 0 })?;
-            // A disk with copies may be on its way to a safe: nothing is kept open there.
-            (member.path(pack), member.is_primary())
-        };
-        let file = File::open(path).map_err(|error| {
-            if error.kind() == io::ErrorKind::NotFound {
-                ReadError::Missing { pack, index: 0 }
-            } else {
-                ReadError::Disk { pack, source: error }
-            }
-        })?;
-        let file = Arc::new(file);
-        if is_kept {
-            self.state().files.put((pool, pack), Arc::clone(&file));
-        }
-        Ok(file)
+        Some((spec.folder.clone(), spec.shelf()?.clone()))
     }
 
     /// The packs that are there and sealed, in order; the open ones are left out.
@@ -557,6 +473,16 @@ impl Pools {
             }
             return Ok(());
         }
+        if let Some(bucket) = self.bucket_of(pool) {
+            assert!(self.state().open_pack(pack).is_none(), "an open pack stays");
+            bucket.0.remove(pack)?;
+            let mut state = self.state();
+            state.tables.forget(pack);
+            if let Some(member) = state.members.get_mut(&pool) {
+                member.remove(pack);
+            }
+            return Ok(());
+        }
         let path = {
             let mut state = self.state();
             assert!(state.open_pack(pack).is_none(), "an open pack stays");
@@ -575,42 +501,6 @@ impl Pools {
             member.remove(pack);
         }
         Ok(())
-    }
-
-    /// The length and digest of the chunk at `place`.
-    pub fn chunk(&self, place: Place) -> Result<(u32, ChunkDigest), ReadError> {
-        let table = self.table(place.pack())?;
-        let missing = ReadError::Missing { pack: place.pack(), index: place.index() };
-        table.chunk(place.index()).ok_or(missing)
-    }
-
-    /// The same of a chunk that something new may come to name: in a primary pool that is there.
-    /// What only a copy pool has may be on its way out.
-    pub fn offered(&self, place: Place) -> Option<(u32, ChunkDigest)> {
-        let is_offered = self.state().is_offered(place.pack());
-        is_offered.then(|| self.chunk(place).ok()).flatten()
-    }
-
-    /// The record of a quantum of `pack`, its checksum verified, from whichever pool has it whole.
-    pub fn read(&self, pack: PackNumber, quantum: &QuantumEntry) -> Result<Vec<u8>, ReadError> {
-        self.first(pack, |pool| self.read_at(pool, pack, quantum))
-    }
-
-    /// The same from one pool.
-    pub fn read_at(
-        &self,
-        pool: PoolId,
-        pack: PackNumber,
-        quantum: &QuantumEntry,
-    ) -> Result<Vec<u8>, ReadError> {
-        read_record(&*self.file(pool, pack)?, pack, quantum)
-    }
-
-    /// The table of a sealed pack by its footer, and the pack's bytes.
-    pub fn closed(&self, pack: PackNumber) -> Result<(Table, u64), ReadError> {
-        let table = self.first(pack, |pool| self.table_at(pool, pack))?;
-        let bytes = table.end() + table.encode_footer().len() as u64;
-        Ok((table, bytes))
     }
 
     /// Whether `pack` still takes quanta or waits for its footer.
@@ -645,6 +535,9 @@ impl Pools {
         if let Some((_, shelf)) = self.shelf_of(pool) {
             return shelf.0.arrival(pack).ok_or_else(|| io::ErrorKind::NotFound.into());
         }
+        if let Some(bucket) = self.bucket_of(pool) {
+            return bucket.0.arrival(pack).ok_or_else(|| io::ErrorKind::NotFound.into());
+        }
         let path = self.state().members.get(&pool).map(|member| member.path(pack));
         std::fs::metadata(path.ok_or(io::ErrorKind::NotFound)?)?.modified()
     }
@@ -653,7 +546,10 @@ impl Pools {
     pub fn usage(&self, pool: PoolId) -> Usage {
         let usage = self.state().members.get(&pool).map(Member::usage);
         // A disk that does not answer holds up nobody else.
-        usage.map_or_else(Usage::default, |(usage, folder)| usage.with_free_of(&folder))
+        usage.map_or_else(Usage::default, |(usage, folder)| match folder {
+            Some(folder) => usage.with_free_of(&folder),
+            None => usage,
+        })
     }
 
     /// Packs that one pool could not give and another did, since it was last asked.
@@ -663,10 +559,19 @@ impl Pools {
 
     /// The folder of `pool`, if it is there.
     fn folder_of(&self, pool: PoolId) -> Result<PathBuf, AppendError> {
-        let spec = self.state().members.get(&pool).map(|member| member.spec.clone());
-        match spec {
+        let known = {
+            let state = self.state();
+            state.members.get(&pool).map(|member| (member.spec.clone(), member.is_there))
+        };
+        // A store is asked by who sends.
+        if let Some((spec, true)) = &known
+            && spec.bucket().is_some()
+        {
+            return Ok(spec.folder.clone());
+        }
+        match known.map(|(spec, _)| spec) {
             Some(spec) if is_marked(&spec) => Ok(spec.folder),
-            Some(spec) => Err(AppendError::Away { folder: spec.folder }),
+            Some(spec) => Err(AppendError::Away { folder: spec.place() }),
             None => Err(AppendError::Away { folder: PathBuf::new() }),
         }
     }
@@ -691,27 +596,6 @@ impl Pools {
         state.files.forget((pool, pack));
         state.tables.forget(pack);
         state.set_bytes(pool, pack, bytes);
-    }
-}
-
-/// The record of a quantum, its checksum verified.
-fn read_record(
-    file: &File,
-    pack: PackNumber,
-    quantum: &QuantumEntry,
-) -> Result<Vec<u8>, ReadError> {
-    let mut record = vec![0; quantum.record_bytes as usize];
-    file.read_exact_at(&mut record, quantum.offset)
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                let source = Damaged { what: "pack", why: "it ends too early" };
-                ReadError::Damaged { pack, source }
-            }
-            _ => ReadError::Disk { pack, source: error },
-        })?;
-    match format::quantum::Record::decode(&record) {
-        Ok(_) => Ok(record),
-        Err(source) => Err(ReadError::Damaged { pack, source }),
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use model::{PackNumber, PoolId};
 
+use crate::bucket::Bucketed;
 use crate::folder;
 use crate::shelf::Shelved;
 
@@ -24,6 +25,16 @@ impl Mark {
     fn text(self) -> String {
         HEXLOWER.encode(&self.0) + "\n"
     }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        let mark = HEXLOWER.decode(text.strip_suffix(b"\n")?).ok()?;
+        mark.try_into().ok().map(Self)
+    }
+}
+
+fn taken(what: &str) -> io::Error {
+    let text = format!("{what} is a pool already, of this server or of another");
+    io::Error::new(io::ErrorKind::AlreadyExists, text)
 }
 
 /// What a pool is for.
@@ -46,8 +57,84 @@ pub struct PoolSpec {
     pub capacity_bytes: Option<u64>,
     /// Where new packs go when this one is full.
     pub next: Option<PoolId>,
-    /// What has its packs, where they do not lie in the folder. No new packs are made there.
-    pub shelf: Option<Shelved>,
+    pub storage: Storage,
+}
+
+/// What has the packs of a pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Storage {
+    /// Its folder.
+    Folder,
+    /// Volumes; the folder has what is needed without them. No new packs are made there.
+    Shelf(Shelved),
+    /// An object store; the folder has what need not be asked for again.
+    Bucket(Bucketed),
+}
+
+impl Storage {
+    /// Who is asked first: what is on a disk is nearer than what is on a volume.
+    pub(crate) fn distance(&self) -> u8 {
+        match self {
+            Self::Folder => 0,
+            Self::Bucket(_) => 1,
+            Self::Shelf(_) => 2,
+        }
+    }
+}
+
+impl PoolSpec {
+    pub(crate) fn shelf(&self) -> Option<&Shelved> {
+        match &self.storage {
+            Storage::Shelf(shelf) => Some(shelf),
+            Storage::Folder | Storage::Bucket(_) => None,
+        }
+    }
+
+    pub(crate) fn bucket(&self) -> Option<&Bucketed> {
+        match &self.storage {
+            Storage::Bucket(bucket) => Some(bucket),
+            Storage::Folder | Storage::Shelf(_) => None,
+        }
+    }
+
+    /// Where it is, as that is shown: a folder, or a URL.
+    pub fn place(&self) -> PathBuf {
+        self.bucket()
+            .map_or_else(|| self.folder.clone(), |bucket| bucket.0.url().to_string().into())
+    }
+
+    /// The mark where the pool is, if there is one and it can be read.
+    pub fn read_mark(&self) -> io::Result<Option<Mark>> {
+        match self.bucket() {
+            Some(bucket) => Ok(bucket.0.read_mark()?.and_then(|text| Mark::parse(&text))),
+            None => Ok(read_mark(&self.folder)),
+        }
+    }
+
+    /// Marks where the pool is as its own. Fails with `AlreadyExists` when it is marked as
+    /// another's.
+    pub fn put_mark(&self) -> io::Result<()> {
+        let Some(bucket) = self.bucket() else { return mark(&self.folder, self.mark) };
+        match self.read_mark()? {
+            Some(found) if found == self.mark => Ok(()),
+            Some(_) => Err(taken("the bucket")),
+            None => bucket.0.write_mark(self.mark.text().as_bytes()),
+        }
+    }
+
+    /// Takes the mark off a pool that is none any more.
+    pub fn remove_mark(&self) -> io::Result<()> {
+        self.bucket()
+            .map_or_else(|| unmark(&self.folder), |bucket| bucket.0.remove_mark())
+    }
+
+    /// Whether there are no packs.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        match self.bucket() {
+            Some(bucket) => Ok(bucket.0.list()?.is_empty()),
+            None => is_empty(&self.folder),
+        }
+    }
 }
 
 /// How full a pool is.
@@ -58,7 +145,8 @@ pub struct Usage {
     pub packs: u64,
     /// Of packs.
     pub bytes: u64,
-    /// What it can hold: its capacity, or what its packs and the free space of its disk come to.
+    /// What it can hold: its capacity, or what its packs and the free space of its disk come to; 0
+    /// where nobody can say.
     pub bytes_max: u64,
 }
 
@@ -66,19 +154,14 @@ pub struct Usage {
 pub fn mark(folder: &Path, mark: Mark) -> io::Result<()> {
     match read_mark(folder) {
         Some(found) if found == mark => Ok(()),
-        Some(_) => Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "the folder is a pool already, of this server or of another",
-        )),
+        Some(_) => Err(taken("the folder")),
         None => sys::durable::write(&folder.join(MARK_FILE), mark.text().as_bytes(), 0o644),
     }
 }
 
 /// The mark of a folder, if it has one.
 pub fn read_mark(folder: &Path) -> Option<Mark> {
-    let text = std::fs::read_to_string(folder.join(MARK_FILE)).ok()?;
-    let mark = HEXLOWER.decode(text.strip_suffix('\n')?.as_bytes()).ok()?;
-    mark.try_into().ok().map(Mark)
+    Mark::parse(&std::fs::read(folder.join(MARK_FILE)).ok()?)
 }
 
 /// Has nobody else use the folder of a pool until what is returned is dropped; `None` while
@@ -115,13 +198,19 @@ impl Member {
     pub(crate) fn open(spec: PoolSpec, bytes_of: impl Fn(PackNumber) -> u64) -> io::Result<Self> {
         let is_there = is_marked(&spec);
         let mut member = Self { spec, is_there, packs: BTreeMap::new(), bytes: 0 };
-        if let Some(shelf) = member.spec.shelf.clone() {
-            shelf.0.packs()?.into_iter().for_each(|(pack, bytes)| member.put(pack, bytes));
-        } else if is_there {
-            for pack in folder::list(&member.spec.folder)? {
-                member.put(pack, bytes_of(pack));
+        let packs = match &member.spec.storage {
+            Storage::Shelf(shelf) => shelf.0.packs()?,
+            _ if !is_there => BTreeMap::new(),
+            Storage::Bucket(bucket) => {
+                std::fs::create_dir_all(&member.spec.folder)?;
+                bucket.0.list()?
             }
-        }
+            Storage::Folder => {
+                let listed = folder::list(&member.spec.folder)?.into_iter();
+                listed.map(|pack| (pack, bytes_of(pack))).collect()
+            }
+        };
+        packs.into_iter().for_each(|(pack, bytes)| member.put(pack, bytes));
         Ok(member)
     }
 
@@ -148,15 +237,16 @@ impl Member {
         self.spec.capacity_bytes.is_none_or(|capacity| self.bytes + bytes <= capacity)
     }
 
-    /// Without the free space of the disk that the folder is on; 0 stands for as much as it has.
-    pub(crate) fn usage(&self) -> (Usage, PathBuf) {
+    /// Without the free space of the disk that the folder is on, which is told where it counts.
+    pub(crate) fn usage(&self) -> (Usage, Option<PathBuf>) {
         let usage = Usage {
             is_there: self.is_there,
             packs: self.packs.len() as u64,
             bytes: self.bytes,
             bytes_max: self.spec.capacity_bytes.unwrap_or(0),
         };
-        (usage, self.spec.folder.clone())
+        let is_limited = matches!(self.spec.storage, Storage::Folder) && usage.bytes_max == 0;
+        (usage, (is_limited && self.is_there).then(|| self.spec.folder.clone()))
     }
 
     /// The same pool while its folder is not there.
@@ -167,9 +257,6 @@ impl Member {
 
 impl Usage {
     pub(crate) fn with_free_of(self, folder: &Path) -> Self {
-        if self.bytes_max > 0 || !self.is_there {
-            return self;
-        }
         let free = sys::durable::free_bytes(folder).unwrap_or(0);
         Self { bytes_max: self.bytes.saturating_add(free), ..self }
     }
@@ -177,5 +264,11 @@ impl Usage {
 
 /// Whether the pool's folder is there, and its own.
 pub fn is_marked(spec: &PoolSpec) -> bool {
-    read_mark(&spec.folder) == Some(spec.mark)
+    match spec.read_mark() {
+        Ok(found) => found == Some(spec.mark),
+        Err(error) => {
+            tracing::warn!(%error, storage = ?spec.storage, "a pool does not answer");
+            false
+        }
+    }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use format::pack::{HEADER_BYTES, Header, Table};
 use model::{ChunkDigest, DomainId, PackNumber, Place, PoolId};
 
+use crate::bucket::{Bucketed, Finishing, Upload};
 use crate::{Found, PACK_BYTES, PACK_CHUNKS, folder};
 
 /// Space is claimed from the file system in steps of so many bytes, so that a full disk shows
@@ -23,6 +24,14 @@ pub(crate) struct OpenPack {
     claimed_bytes: u64,
     synced_bytes: u64,
     synced_chunks: u32,
+    /// Where its store is sent what it gets.
+    upload: Option<Upload>,
+}
+
+/// A pack that is being sealed.
+pub(crate) enum Sealing {
+    Folder(OpenPack),
+    Bucket { pool: PoolId, found: Found, finishing: io::Result<Finishing> },
 }
 
 /// What it takes to sync a pack without holding the pool's state.
@@ -43,7 +52,7 @@ pub(crate) struct Synced {
 
 impl OpenPack {
     pub(crate) fn create(
-        folder: &Path,
+        (folder, bucket): (&Path, Option<&Bucketed>),
         pool: PoolId,
         pack: PackNumber,
         domain: DomainId,
@@ -55,9 +64,12 @@ impl OpenPack {
             .create_new(true)
             .mode(0o600)
             .open(&path)?;
+        let file = Arc::new(file);
+        let to = |bucket: &Bucketed| Upload::new(Arc::clone(&bucket.0), pack, Arc::clone(&file));
         let mut open = Self {
             pool,
-            file: Arc::new(file),
+            upload: bucket.map(to),
+            file,
             table: Arc::new(Table::new(pack, domain)),
             claimed_bytes: 0,
             synced_bytes: 0,
@@ -111,7 +123,16 @@ impl OpenPack {
         // A record cut short is written over by the next: the table has not heard of it.
         self.file.write_all_at(record, end)?;
         let table = Arc::make_mut(&mut self.table);
-        Ok(Place::new(table.pack, table.push(record.len(), lengths, digests)))
+        let place = Place::new(table.pack, table.push(record.len(), lengths, digests));
+        if let Some(upload) = &mut self.upload {
+            upload.advance(self.table.end())?;
+        }
+        Ok(place)
+    }
+
+    /// Whether it is durable only once it is sealed.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.upload.is_some()
     }
 
     /// Has the file system set aside space up to `end`.
@@ -153,11 +174,36 @@ impl OpenPack {
         self.synced_chunks
     }
 
-    /// Writes the footer and makes everything durable.
-    pub(crate) fn seal(self) -> Result<(PoolId, Found), (PackNumber, io::Error)> {
-        let (pool, pack) = (self.pool, self.number());
-        let sealed = seal(&self.file, self.table);
-        sealed.map(|found| (pool, found)).map_err(|error| (pack, error))
+    /// Begins to write the footer and to make everything durable. Several are sent at once.
+    pub(crate) fn begin_seal(mut self) -> Sealing {
+        let Some(upload) = self.upload.take() else { return Sealing::Folder(self) };
+        let (pool, table) = (self.pool, self.table);
+        let footer = table.encode_footer();
+        let bytes = table.end() + footer.len() as u64;
+        let finishing = self
+            .file
+            .write_all_at(&footer, table.end())
+            .and_then(|()| self.file.set_len(bytes))
+            .and_then(|()| upload.finish(bytes, &table));
+        Sealing::Bucket { pool, found: Found { table, bytes }, finishing }
+    }
+}
+
+impl Sealing {
+    /// Waits until everything is durable.
+    pub(crate) fn finish(self) -> Result<(PoolId, Found), (PackNumber, io::Error)> {
+        match self {
+            Self::Folder(open) => {
+                let (pool, pack) = (open.pool, open.number());
+                let sealed = seal(&open.file, open.table);
+                sealed.map(|found| (pool, found)).map_err(|error| (pack, error))
+            }
+            Self::Bucket { pool, found, finishing } => {
+                let pack = found.table.pack;
+                let sent = finishing.and_then(Finishing::wait);
+                sent.map(|()| (pool, found)).map_err(|error| (pack, error))
+            }
+        }
     }
 }
 

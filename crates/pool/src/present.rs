@@ -17,13 +17,19 @@ impl Pools {
                 return;
             }
             let state = self.state();
-            let is_folder = |member: &&Member| member.is_there && member.spec.shelf.is_none();
+            let is_folder = |member: &&Member| member.is_there && member.spec.shelf().is_none();
             let there = state.members.values().filter(is_folder);
             let place = |member: &Member| (member.spec.id, member.path(pack), member.spec.clone());
             there.map(place).collect()
         };
         for (pool, path, spec) in folders {
-            let found = std::fs::metadata(&path).map(|metadata| metadata.len());
+            let found = match spec.bucket() {
+                Some(bucket) => {
+                    let found = bucket.0.find(pack);
+                    found.and_then(|bytes| bytes.ok_or_else(|| io::ErrorKind::NotFound.into()))
+                }
+                None => std::fs::metadata(&path).map(|metadata| metadata.len()),
+            };
             let is_gone = matches!(&found, Err(error) if error.kind() == io::ErrorKind::NotFound);
             let mut state = self.state();
             let Some(member) = state.members.get_mut(&pool) else { continue };

@@ -6,9 +6,8 @@
 //! the catalogue knows of more durable bytes than check, or of a seal that is gone, the disk has
 //! damaged the pack: it is left exactly as it is, and what can be read of it is served.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use format::pack::{HEADER_BYTES, Header, TRAILER_BYTES, Table, Trailer};
 use format::quantum;
 use model::{ChunkDigest, DomainId, PackNumber};
 
+use crate::source::Source;
 use crate::{Found, Known, ReadError, folder, open};
 
 pub(crate) type DigestOf = Box<dyn Fn(DomainId, &[u8]) -> ChunkDigest + Send + Sync>;
@@ -42,10 +42,12 @@ pub(crate) fn examine(
     let path = folder::path(folder, pack);
     let disk = |source| ReadError::Disk { pack, source };
     let file = OpenOptions::new().read(true).write(true).open(&path).map_err(disk)?;
-    if read_trailer(&file).map_err(disk)?.is_some() {
+    let file = Arc::new(file);
+    let source = Source::File(Arc::clone(&file));
+    if read_trailer(&source).map_err(disk)?.is_some() {
         return Ok(State::Sealed);
     }
-    let table = scan(&file, pack, digest_of).map_err(disk)?;
+    let table = scan(&source, pack, digest_of).map_err(disk)?;
     if table.as_ref().map_or(0, Table::end) < known.bytes {
         let source = Damaged { what: "pack", why: "durable quanta do not check any more" };
         return Err(ReadError::Damaged { pack, source });
@@ -62,8 +64,8 @@ pub(crate) fn examine(
 }
 
 /// The trailer, if there is a good one.
-fn read_trailer(file: &File) -> io::Result<Option<Trailer>> {
-    let bytes = file.metadata()?.len();
+fn read_trailer(file: &Source) -> io::Result<Option<Trailer>> {
+    let bytes = file.bytes()?;
     let Some(at) = bytes.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
     let mut trailer = [0; TRAILER_BYTES];
     file.read_exact_at(&mut trailer, at)?;
@@ -71,7 +73,7 @@ fn read_trailer(file: &File) -> io::Result<Option<Trailer>> {
 }
 
 /// Reads the footer of a sealed pack.
-pub(crate) fn read_table(file: &File, pack: PackNumber) -> Result<Table, ReadError> {
+pub(crate) fn read_table(file: &Source, pack: PackNumber) -> Result<Table, ReadError> {
     let disk = |source| ReadError::Disk { pack, source };
     match read_footer(file).map_err(disk)? {
         Ok(table) if table.pack == pack => Ok(table),
@@ -85,7 +87,7 @@ pub(crate) fn read_table(file: &File, pack: PackNumber) -> Result<Table, ReadErr
 
 /// As much of the table as the records tell from the front.
 pub(crate) fn scan_table(
-    file: &File,
+    file: &Source,
     pack: PackNumber,
     digest_of: &DigestOf,
 ) -> Result<Table, ReadError> {
@@ -95,7 +97,7 @@ pub(crate) fn scan_table(
     scanned.ok_or(ReadError::Damaged { pack, source })
 }
 
-fn read_footer(file: &File) -> io::Result<Result<Table, Damaged>> {
+fn read_footer(file: &Source) -> io::Result<Result<Table, Damaged>> {
     let Some(trailer) = read_trailer(file)? else {
         return Ok(Err(Damaged { what: "pack", why: "it has no trailer" }));
     };
@@ -105,7 +107,7 @@ fn read_footer(file: &File) -> io::Result<Result<Table, Damaged>> {
 }
 
 /// Reads records from the front until one does not check; `None` without a good header.
-fn scan(file: &File, pack: PackNumber, digest_of: &DigestOf) -> io::Result<Option<Table>> {
+fn scan(file: &Source, pack: PackNumber, digest_of: &DigestOf) -> io::Result<Option<Table>> {
     let mut head = [0; HEADER_BYTES];
     if file.read_exact_at(&mut head, 0).is_err() {
         return Ok(None);
@@ -124,7 +126,7 @@ fn scan(file: &File, pack: PackNumber, digest_of: &DigestOf) -> io::Result<Optio
     Ok(Some(table))
 }
 
-fn read_record(file: &File, offset: u64) -> io::Result<Option<Vec<u8>>> {
+fn read_record(file: &Source, offset: u64) -> io::Result<Option<Vec<u8>>> {
     let mut head = [0; quantum::HEADER_BYTES];
     let short = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
     match file.read_exact_at(&mut head, offset) {

@@ -14,7 +14,8 @@ use std::time::SystemTime;
 use format::pack::{Header, Table};
 use model::{PackNumber, PoolId};
 
-use crate::{Pools, ReadError, folder, read_record, recover};
+use crate::read::read_record;
+use crate::{Pools, ReadError, folder, recover};
 
 /// What holds the packs of a pool.
 pub trait Shelf: Send + Sync {
@@ -54,7 +55,7 @@ fn table_path(folder: &Path, pack: PackNumber) -> PathBuf {
 }
 
 /// Keeps the table of a pack.
-fn keep_table(folder: &Path, table: &Table) -> io::Result<()> {
+pub(crate) fn keep_table(folder: &Path, table: &Table) -> io::Result<()> {
     let path = folder::make_for(folder, table.pack)?.with_extension("table");
     let mut options = File::options();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path)?;
@@ -62,9 +63,9 @@ fn keep_table(folder: &Path, table: &Table) -> io::Result<()> {
 }
 
 /// A table that was kept; damaged ones count as lost.
-fn kept_table(folder: &Path, pack: PackNumber) -> Option<Table> {
+pub(crate) fn kept_table(folder: &Path, pack: PackNumber) -> Option<Table> {
     let file = File::open(table_path(folder, pack)).ok()?;
-    recover::read_table(&file, pack).ok()
+    recover::read_table(&file.into(), pack).ok()
 }
 
 /// The table of a pack on a shelf, from what is kept, else from the pack.
@@ -76,7 +77,7 @@ pub(crate) fn table(
     if let Some(table) = kept_table(folder, pack) {
         return Ok(table);
     }
-    let table = recover::read_table(&shelf.open(pack)?, pack)?;
+    let table = recover::read_table(&shelf.open(pack)?.into(), pack)?;
     if let Err(error) = keep_table(folder, &table) {
         // It is read from the pack again.
         tracing::warn!(%pack, %error, "the table of a pack cannot be kept");
@@ -126,10 +127,11 @@ impl Pools {
     }
 
     /// Whether `file` has all of the pack as it was written.
-    pub fn check_file(&self, file: &File, pack: PackNumber) -> Result<(), ReadError> {
-        let table = recover::read_table(file, pack)?;
+    pub fn check_file(&self, file: File, pack: PackNumber) -> Result<(), ReadError> {
+        let source = file.into();
+        let table = recover::read_table(&source, pack)?;
         for quantum in table.quanta() {
-            read_record(file, pack, quantum)?;
+            read_record(&source, pack, quantum)?;
         }
         Ok(())
     }
@@ -139,12 +141,12 @@ impl Pools {
         self.state()
             .members
             .get(&pool)
-            .is_some_and(|member| member.spec.shelf.is_some())
+            .is_some_and(|member| member.spec.shelf().is_some())
     }
 
     /// Whether any pool's packs do.
     pub fn has_shelves(&self) -> bool {
-        self.state().members.values().any(|member| member.spec.shelf.is_some())
+        self.state().members.values().any(|member| member.spec.shelf().is_some())
     }
 
     /// As many bytes as the pack has, as far as is known.
@@ -156,7 +158,7 @@ impl Pools {
     pub fn is_only_shelved(&self, pack: PackNumber) -> bool {
         let state = self.state();
         let homes = state.homes(pack);
-        let is_shelf = |pool: &PoolId| state.members[pool].spec.shelf.is_some();
+        let is_shelf = |pool: &PoolId| state.members[pool].spec.shelf().is_some();
         !homes.is_empty() && homes.iter().all(is_shelf)
     }
 }

@@ -22,6 +22,10 @@ impl Pools {
     /// Writes a file, durably, and as a whole or not at all.
     pub fn put_file(&self, pool: PoolId, name: &str, bytes: &[u8]) -> Result<(), AppendError> {
         let folder = self.folder_of(pool)?;
+        if let Some(bucket) = self.bucket_of(pool) {
+            let put = bucket.0.put_file(name, bytes);
+            return put.map_err(|source| AppendError::File { folder, source });
+        }
         let failed = |source| AppendError::File { folder: folder.clone(), source };
         let side = folder.join(FOLDER);
         match sys::durable::create_dir(&side, 0o700) {
@@ -35,15 +39,24 @@ impl Pools {
 
     /// The names of a pool's files, in order.
     pub fn files(&self, pool: PoolId) -> io::Result<Vec<String>> {
-        files_in(&self.side_of(pool)?)
+        match self.bucket_of(pool) {
+            Some(bucket) => bucket.0.files(),
+            None => files_in(&self.side_of(pool)?),
+        }
     }
 
     pub fn read_file(&self, pool: PoolId, name: &str) -> io::Result<Vec<u8>> {
-        std::fs::read(self.side_of(pool)?.join(name))
+        match self.bucket_of(pool) {
+            Some(bucket) => bucket.0.read_file(name),
+            None => std::fs::read(self.side_of(pool)?.join(name)),
+        }
     }
 
     /// Removes a file, if it is there.
     pub fn remove_file(&self, pool: PoolId, name: &str) -> io::Result<()> {
+        if let Some(bucket) = self.bucket_of(pool) {
+            return bucket.0.remove_file(name);
+        }
         match std::fs::remove_file(self.side_of(pool)?.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),

@@ -89,10 +89,9 @@ impl State {
     pub(crate) fn homes(&self, pack: PackNumber) -> Vec<PoolId> {
         let having = self.members.values().filter(|member| member.packs.contains_key(&pack));
         let mut homes: Vec<&Member> = having.collect();
-        // What is on a disk is nearer than what is on a volume.
-        let nearness =
-            |member: &&Member| (member.spec.shelf.is_some(), !member.is_primary(), member.spec.id);
-        homes.sort_by_key(nearness);
+        homes.sort_by_key(|member| {
+            (member.spec.storage.distance(), !member.is_primary(), member.spec.id)
+        });
         homes.into_iter().map(|member| member.spec.id).collect()
     }
 
@@ -103,13 +102,17 @@ impl State {
         pool: PoolId,
         filler: Filler,
     ) -> Result<OpenPack, AppendError> {
-        if !self.members.get(&pool).is_some_and(|member| is_marked(&member.spec)) {
+        let member = self.members.get(&pool);
+        let bucket = member.and_then(|member| member.spec.bucket()).cloned();
+        // A store is asked by who sends: nobody waits for it here.
+        let is_there = |member: &Member| bucket.is_some() || is_marked(&member.spec);
+        if !member.is_some_and(is_there) {
             return Err(AppendError::Away { folder: folder.to_owned() });
         }
         loop {
             let pack = self.next_pack;
             self.next_pack = PackNumber(pack.0 + 1);
-            match OpenPack::create(folder, pool, pack, filler.domain) {
+            match OpenPack::create((folder, bucket.as_ref()), pool, pack, filler.domain) {
                 // Somebody has put a pack there that nobody told of.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
@@ -178,7 +181,7 @@ impl State {
             chain.push(pool);
             at = self.members.get(&pool).and_then(|member| member.spec.next);
         }
-        let takes = |member: &Member| member.is_there && member.spec.shelf.is_none();
+        let takes = |member: &Member| member.is_there && member.spec.shelf().is_none();
         chain.retain(|pool| self.members.get(pool).is_some_and(takes));
         chain
     }
@@ -186,13 +189,13 @@ impl State {
     /// Why there is no pool to append to.
     pub(crate) fn nowhere(&self) -> AppendError {
         let first = self.members.values().find(|member| member.is_primary());
-        let folder = first.map(|member| member.spec.folder.clone()).unwrap_or_default();
+        let folder = first.map(|member| member.spec.place()).unwrap_or_default();
         AppendError::Away { folder }
     }
 
     pub(crate) fn failure(&mut self, pack: PackNumber, error: io::Error) -> AppendError {
         let member = self.members.values().find(|member| member.packs.contains_key(&pack));
-        let folder = member.map(|member| member.spec.folder.clone()).unwrap_or_default();
+        let folder = member.map(|member| member.spec.place()).unwrap_or_default();
         let text = format!("pack {pack} in {}: {error}", folder.display());
         let error = Pools::append_error(pack, &folder, error);
         self.last_failure = (text, matches!(error, AppendError::Full { .. }));
@@ -209,6 +212,10 @@ impl State {
         let Table { pack, domain, .. } = *found.table;
         self.tables.put(pack, Arc::clone(&found.table));
         self.set_bytes(pool, pack, found.bytes);
+        if self.members.get(&pool).is_some_and(|member| member.spec.bucket().is_some()) {
+            // The store has it now: the file may go from the folder.
+            self.files.forget((pool, pack));
+        }
         let node = self.nodes.remove(&pack);
         self.news
             .push(PackNews { pack, domain, node, bytes: found.bytes, sealed: true });

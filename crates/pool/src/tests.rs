@@ -1,5 +1,7 @@
 //! Packs on a real disk: appended, synced, sealed, torn, damaged.
 
+use std::fs::File;
+
 use chunk::{Compression, Compressor, DomainKey, RawQuantum};
 use proptest::prelude::*;
 
@@ -16,7 +18,15 @@ fn spec(number: u32, role: Role, folder: &Path) -> PoolSpec {
     let spec = Mark([u8::try_from(number).expect("small"); 16]);
     mark(folder, spec).expect("marked");
     let folder = folder.into();
-    PoolSpec { id, folder, role, mark: spec, capacity_bytes: None, next: None, shelf: None }
+    PoolSpec {
+        id,
+        folder,
+        role,
+        mark: spec,
+        capacity_bytes: None,
+        next: None,
+        storage: Storage::Folder,
+    }
 }
 
 fn open_known(folder: &Path, known: &BTreeMap<PackNumber, Known>) -> (Pools, Opened) {
@@ -146,7 +156,7 @@ fn damage_before_the_durable_end_is_not_taken_for_a_tear() {
 #[test]
 fn an_empty_pack_is_removed() {
     let folder = tempfile::tempdir().expect("a folder");
-    drop(OpenPack::create(folder.path(), PoolId(1), PackNumber(1), DOMAIN).expect("made"));
+    drop(OpenPack::create((folder.path(), None), PoolId(1), PackNumber(1), DOMAIN).expect("made"));
     let (_, opened) = open(folder.path());
     assert!(opened.sealed.is_empty() && opened.recovered.is_empty() && opened.damaged.is_empty());
     assert!(!pack_file(folder.path()).try_exists().expect("asked"));

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::authority::{self, AuthorityError};
+use crate::buckets::Buckets;
+use crate::pools;
 use crate::secrets::MASTER_BYTES;
 
 pub(crate) const CONFIG_FILE: &str = "server.toml";
@@ -20,7 +22,8 @@ const DEFAULT_POOL: &str = "file:pool";
 pub struct Config {
     /// Address and port that nodes connect to.
     pub listen: String,
-    /// `file:///FOLDER`: the folder of the primary pool; `file:FOLDER` lies in the server's folder.
+    /// `file:///FOLDER`: the folder of the primary pool; `file:FOLDER` lies in the server's folder;
+    /// `s3://BUCKET/PREFIX?endpoint=URL` is in an object store.
     pub pool: String,
     /// `sqlite:`: the catalogue lies in the server's folder.
     pub catalog: String,
@@ -46,6 +49,14 @@ pub struct Config {
     /// What was read from volumes stays on the server's disk until there is so much of it.
     #[serde(default = "default_stage_bytes")]
     pub stage_bytes: u64,
+    /// What was written to an object store or asked of it stays on the server's disk until there is
+    /// so much of it, for each pool.
+    #[serde(default = "default_bucket_bytes")]
+    pub bucket_bytes: u64,
+}
+
+fn default_bucket_bytes() -> u64 {
+    4 << 30
 }
 
 fn default_stage_bytes() -> u64 {
@@ -83,8 +94,15 @@ pub enum ConfigError {
     Read { path: PathBuf, source: io::Error },
     #[error("{path} is not valid")]
     Syntax { path: PathBuf, source: Box<toml::de::Error> },
-    #[error("{url} is not a pool that this version can use; give file:///FOLDER or tape:LIBRARY")]
+    #[error(
+        "{url} is not a pool that this version can use; give file:///FOLDER, s3://BUCKET/PREFIX or \
+         tape:LIBRARY"
+    )]
     Pool { url: String },
+    #[error("{url} names no bucket")]
+    BucketUrl { url: String, source: pool::BucketUrlError },
+    #[error("the bucket {url} cannot be used")]
+    Bucket { url: String, source: io::Error },
     #[error("{url} is not a catalogue that this version can use; give sqlite:")]
     Catalog { url: String },
 }
@@ -94,8 +112,8 @@ pub enum ConfigError {
 pub enum InitError {
     #[error("{folder} is not empty; choose a new folder for the server")]
     NotEmpty { folder: PathBuf },
-    #[error("{folder} is the pool of another server; choose another folder for this one's")]
-    PoolTaken { folder: PathBuf },
+    #[error("{pool} is the pool of another server; choose another place for this one's")]
+    PoolTaken { pool: String },
     #[error("{address} is no address to listen on; give HOST:PORT")]
     Listen { address: String, source: io::Error },
     #[error("cannot make the server in {folder}")]
@@ -125,11 +143,6 @@ impl Config {
         } else {
             Err(ConfigError::Catalog { url: self.catalog.clone() })
         }
-    }
-
-    /// The folder of the first pool.
-    pub(crate) fn pool_folder(&self, server: &Path) -> Result<PathBuf, ConfigError> {
-        pool_folder(&self.pool, server)
     }
 }
 
@@ -165,16 +178,19 @@ pub fn init(
         catalog_copy_hours: default_catalog_copy_hours(),
         catalog_copies_kept: default_catalog_copies_kept(),
         stage_bytes: default_stage_bytes(),
+        bucket_bytes: default_bucket_bytes(),
     };
-    let pool_folder = config.pool_folder(folder)?;
     config.check_catalog()?;
+    let first = pools::first_row(&config);
+    let first = pools::spec(&first, folder, (None, &Buckets::new(folder, config.bucket_bytes)))?;
     std::net::ToSocketAddrs::to_socket_addrs(listen)
         .map_err(|source| InitError::Listen { address: listen.to_owned(), source })?;
-    if pool::read_mark(&pool_folder).is_some() {
-        return Err(InitError::PoolTaken { folder: pool_folder });
+    let unusable = |source| ConfigError::Bucket { url: config.pool.clone(), source };
+    if first.read_mark().map_err(unusable)?.is_some() {
+        return Err(InitError::PoolTaken { pool: first.place().display().to_string() });
     }
     make_empty(folder)?;
-    std::fs::create_dir_all(&pool_folder).map_err(failed)?;
+    std::fs::create_dir_all(&first.folder).map_err(failed)?;
     let (ca_pem, ca_key) = authority::make_ca(sys::clock::system())?;
     let master = sys::entropy::bytes::<MASTER_BYTES>();
     let write = |name: &str, bytes: &[u8], mode| {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use catalog::index::ChunkIndex;
 use catalog::{Catalog, EventRow, Node, PackRow, PackState, Write};
@@ -13,6 +14,7 @@ use tokio::sync::Semaphore;
 use tonic::{Request, Status};
 
 use crate::authority::Authority;
+use crate::buckets::Buckets;
 use crate::config::{CATALOG_FILE, Config, MASTER_KEY};
 use crate::pools;
 use crate::recovery;
@@ -32,6 +34,8 @@ pub(crate) struct Core {
     pub(crate) pools: Pools,
     /// What pools on volumes have.
     pub(crate) volumes: Arc<Volumes>,
+    /// What pools in object stores have.
+    pub(crate) buckets: Buckets,
     /// The server's folder.
     pub(crate) folder: PathBuf,
     pub(crate) config: Config,
@@ -107,13 +111,14 @@ impl Core {
         let catalog_packs = catalog.packs()?;
         let known = known_packs(&catalog_packs);
         let has_packs = !catalog_packs.is_empty();
-        let specs = pools::begin(&*catalog, folder, config, (has_packs, &volumes))?;
+        let buckets = Buckets::new(folder, config.bucket_bytes);
+        let specs = pools::begin(&*catalog, folder, config, (has_packs, &volumes, &buckets))?;
         let keys = [secrets.domain_key(CATALOG_DOMAIN), secrets.domain_key(DOMAIN)];
         let (pools, opened) =
             Pools::open(&specs, catalog.next_pack()?, &known, move |domain, chunk| {
                 keys[usize::from(domain != CATALOG_DOMAIN)].digest(chunk)
             })
-            .map_err(|source| RunError::Pool { folder: specs[0].folder.clone(), source })?;
+            .map_err(|source| RunError::Pool { place: specs[0].place(), source })?;
         for (pack, error) in &opened.damaged {
             tracing::error!(%pack, error = refusal::chain(error), "a pack is damaged");
         }
@@ -122,6 +127,7 @@ impl Core {
             catalog,
             pools,
             volumes,
+            buckets,
             folder: folder.to_owned(),
             config: config.clone(),
             secrets,
@@ -142,9 +148,16 @@ impl Core {
             expiring: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         };
+        // Nobody else sends to the pools of this server.
+        core.pools.end_orphans(Duration::ZERO);
         core.complete_index(&opened, recovered.complete_to)?;
         core.record_packs(&opened, &catalog_packs)?;
         Ok(core)
+    }
+
+    /// What has packs that do not lie in folders.
+    pub(crate) fn stores(&self) -> pools::Stores<'_> {
+        (Some(&self.volumes), &self.buckets)
     }
 
     /// Adds to the index what it had not written when its process ended.

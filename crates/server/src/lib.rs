@@ -11,6 +11,7 @@ mod archive;
 mod audit;
 mod authority;
 mod backup;
+mod buckets;
 mod catalog_copy;
 mod config;
 mod core;
@@ -37,6 +38,7 @@ mod volumes;
 
 pub use authority::AuthorityError;
 pub use config::{Config, ConfigError, InitError, init};
+pub use pool::use_variables;
 pub use recovery::{Rebuilt, RecoveryError, export, rebuild, recover};
 pub use run::{Ready, RunError, run};
 pub use victims::{Victim, Victims};

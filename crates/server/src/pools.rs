@@ -22,11 +22,12 @@ use data_encoding::HEXLOWER;
 
 use catalog::{Catalog, CatalogError, Collocation, PoolRow};
 use model::{NodeId, PoolId};
-use pool::{Filler, Mark, PoolSpec, Role};
+use pool::{Filler, Mark, PoolSpec, Role, Storage};
 use tonic::Status;
 use wire::proto;
 
-use crate::config::{Config, pool_folder};
+use crate::buckets::{self, Buckets, is_bucket};
+use crate::config::{Config, ConfigError, pool_folder};
 use crate::core::{Core, DOMAIN};
 use crate::domains;
 use crate::recovery;
@@ -54,27 +55,12 @@ pub(crate) fn begin(
     catalog: &dyn Catalog,
     folder: &Path,
     config: &Config,
-    (has_packs, volumes): (bool, &Arc<Volumes>),
+    (has_packs, volumes, buckets): (bool, &Arc<Volumes>, &Buckets),
 ) -> Result<Vec<PoolSpec>, RunError> {
-    let first_folder = config.pool_folder(folder)?;
     let mut rows = catalog.pools()?;
     match rows.first() {
         None => {
-            let mut first = first_row(config);
-            let unusable = |source| RunError::Pool { folder: first_folder.clone(), source };
-            let is_empty = std::fs::read_dir(&first_folder).map_err(unusable)?.next().is_none();
-            if has_packs && is_empty {
-                let source = std::io::Error::other("it is empty; is its disk mounted?");
-                return Err(unusable(source));
-            }
-            // An empty pool with a mark is what a start that was cut off here has left.
-            if let Some(mark) = pool::read_mark(&first_folder)
-                && pool::is_empty(&first_folder).map_err(unusable)?
-            {
-                first.mark = mark.0;
-            }
-            pool::mark(&first_folder, Mark(first.mark)).map_err(unusable)?;
-            catalog.add_pool(&first)?;
+            catalog.add_pool(&begin_first(folder, config, has_packs, buckets)?)?;
             rows = catalog.pools()?;
         }
         Some(first) if first.url != config.pool => {
@@ -86,20 +72,70 @@ pub(crate) fn begin(
     if let Err(error) = recovery::keep_pools(folder, &rows) {
         tracing::warn!(%error, "the list of pools is not kept beside the catalogue");
     }
-    let specs = specs(&rows, folder, Some(volumes))?;
-    for spec in specs.iter().filter(|spec| spec.shelf.is_some() && !pool::is_marked(spec)) {
+    let specs = specs(&rows, folder, (Some(volumes), buckets))?;
+    for spec in &specs {
         // What is in there can be had again.
-        let unusable = |source| RunError::Pool { folder: spec.folder.clone(), source };
-        std::fs::create_dir_all(&spec.folder).map_err(unusable)?;
-        pool::mark(&spec.folder, spec.mark).map_err(unusable)?;
+        if matches!(spec.storage, Storage::Shelf(_)) && !pool::is_marked(spec) {
+            let unusable = |source| RunError::Pool { place: spec.place(), source };
+            std::fs::create_dir_all(&spec.folder).map_err(unusable)?;
+            pool::mark(&spec.folder, spec.mark).map_err(unusable)?;
+        }
     }
     for (row, spec) in rows.iter().zip(&specs) {
         if !pool::is_marked(spec) {
-            let folder = spec.folder.display();
-            tracing::error!(%folder, "pool {} is not there; is its disk mounted?", row.name);
+            let place = spec.place();
+            let place = place.display();
+            tracing::error!(%place, "pool {} is not there; is its disk mounted?", row.name);
         }
     }
     Ok(specs)
+}
+
+/// Marks where `server.toml` says that the first pool of a new catalogue is.
+fn begin_first(
+    folder: &Path,
+    config: &Config,
+    has_packs: bool,
+    buckets: &Buckets,
+) -> Result<PoolRow, RunError> {
+    let mut first = first_row(config);
+    if is_bucket(&first.url) {
+        first.mark = first_mark(folder)?;
+    }
+    let spec = spec(&first, folder, (None, buckets))?;
+    let unusable = |source| RunError::Pool { place: spec.place(), source };
+    if spec.storage == Storage::Folder {
+        let is_empty = std::fs::read_dir(&spec.folder).map_err(unusable)?.next().is_none();
+        if has_packs && is_empty {
+            return Err(unusable(std::io::Error::other("it is empty; is its disk mounted?")));
+        }
+        // An empty pool with a mark is what a start that was cut off here has left.
+        if let Some(mark) = spec.read_mark().map_err(unusable)?
+            && spec.is_empty().map_err(unusable)?
+        {
+            return Ok(PoolRow { mark: mark.0, ..first });
+        }
+    }
+    spec.put_mark().map_err(unusable)?;
+    Ok(first)
+}
+
+/// The mark that the first pool of the server has or will have. Nobody can keep a bucket for
+/// himself, and so an empty one with a mark is not just taken for what this server has left.
+fn first_mark(folder: &Path) -> Result<[u8; 16], RunError> {
+    let path = folder.join(FIRST_MARK);
+    let unusable = |source| RunError::Folder { folder: folder.to_owned(), source };
+    match std::fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let mark = sys::entropy::bytes();
+            sys::durable::write(&path, &mark, 0o600).map_err(unusable)?;
+            Ok(mark)
+        }
+        read => {
+            let damaged = |_| unusable(std::io::Error::other("the file pool.mark is damaged"));
+            read.map_err(unusable)?.try_into().map_err(damaged)
+        }
+    }
 }
 
 /// The first pool of a new server.
@@ -124,33 +160,48 @@ pub(crate) fn first_row(config: &Config) -> PoolRow {
 /// What pools on volumes have beside their packs, in the server's folder.
 const SHELVES: &str = "shelves";
 
-/// The folder of the pool; of one on volumes that for what it has beside its packs.
-pub(crate) fn folder_of(row: &PoolRow, folder: &Path) -> Result<PathBuf, crate::ConfigError> {
+/// In the server's folder: see [`first_mark`].
+const FIRST_MARK: &str = "pool.mark";
+
+/// The folder of the pool; of one elsewhere that for what it has beside its packs.
+fn folder_of(row: &PoolRow, folder: &Path) -> Result<PathBuf, ConfigError> {
+    if is_bucket(&row.url) {
+        return Ok(buckets::folder_of(row, folder));
+    }
     match volumes::library_of(&row.url) {
         Some(_) => Ok(folder.join(SHELVES).join(HEXLOWER.encode(&row.mark))),
         None => pool_folder(&row.url, folder),
     }
 }
 
-/// Where the pools are of the server in `folder`; those on volumes have no packs without
-/// `volumes`.
+/// What has packs that do not lie in folders. Without volumes the pools on them have none.
+pub(crate) type Stores<'a> = (Option<&'a Arc<Volumes>>, &'a Buckets);
+
+/// Where the pool is of the server in `folder`.
+pub(crate) fn spec(
+    row: &PoolRow,
+    folder: &Path,
+    (volumes, buckets): Stores<'_>,
+) -> Result<PoolSpec, ConfigError> {
+    let shelf = volumes.and_then(|volumes| volumes.shelf(row)).map(Storage::Shelf);
+    let bucket = || Ok(buckets.of(row)?.map(Storage::Bucket));
+    Ok(PoolSpec {
+        id: row.id,
+        folder: folder_of(row, folder)?,
+        storage: shelf.map_or_else(bucket, |shelf| Ok(Some(shelf)))?.unwrap_or(Storage::Folder),
+        role: if row.is_copy { Role::Copy } else { Role::Primary },
+        mark: Mark(row.mark),
+        capacity_bytes: row.capacity_bytes,
+        next: row.next,
+    })
+}
+
 pub(crate) fn specs(
     rows: &[PoolRow],
     folder: &Path,
-    volumes: Option<&Arc<Volumes>>,
-) -> Result<Vec<PoolSpec>, crate::ConfigError> {
-    let spec = |row: &PoolRow| {
-        Ok(PoolSpec {
-            id: row.id,
-            folder: folder_of(row, folder)?,
-            shelf: volumes.and_then(|volumes| volumes.shelf(row)),
-            role: if row.is_copy { Role::Copy } else { Role::Primary },
-            mark: Mark(row.mark),
-            capacity_bytes: row.capacity_bytes,
-            next: row.next,
-        })
-    };
-    rows.iter().map(spec).collect()
+    stores: Stores<'_>,
+) -> Result<Vec<PoolSpec>, ConfigError> {
+    rows.iter().map(|row| spec(row, folder, stores)).collect()
 }
 
 /// Into which packs a node's data goes: those of its own where it is to lie apart on volumes.
@@ -164,8 +215,10 @@ pub(crate) fn filler(core: &Core, node: NodeId) -> Result<Filler, Status> {
 /// where one does. Nothing is kept open in a copy pool, whose disk may be taken away.
 pub(crate) fn lock(core: &Core) -> Result<(), RunError> {
     let rows = core.catalog.pools()?;
-    let mut specs = specs(&rows, &core.folder, Some(&core.volumes))?;
-    specs.retain(|spec| spec.role == Role::Primary);
+    let mut specs = specs(&rows, &core.folder, core.stores())?;
+    // What is in a bucket is nobody's who has not its mark.
+    let is_locked = |spec: &PoolSpec| !matches!(spec.storage, Storage::Bucket(_));
+    specs.retain(|spec| spec.role == Role::Primary && is_locked(spec));
     let mut locks = core.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // A disk that is away is let go of: it may be another's turn.
     locks.retain(|folder, _| specs.iter().any(|s| s.folder == *folder && pool::is_marked(s)));
@@ -173,7 +226,7 @@ pub(crate) fn lock(core: &Core) -> Result<(), RunError> {
         if locks.contains_key(&spec.folder) {
             continue;
         }
-        let failed = |source| RunError::Pool { folder: spec.folder.clone(), source };
+        let failed = |source| RunError::Pool { place: spec.place(), source };
         match pool::lock(&spec.folder) {
             // Nobody writes there.
             Err(error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {}
@@ -181,7 +234,7 @@ pub(crate) fn lock(core: &Core) -> Result<(), RunError> {
             Ok(Some(lock)) => drop(locks.insert(spec.folder, lock)),
             Ok(None) => {
                 let source = std::io::Error::other("another server is using it");
-                return Err(RunError::Pool { folder: spec.folder, source });
+                return Err(RunError::Pool { place: spec.folder, source });
             }
         }
     }
@@ -194,8 +247,8 @@ fn reload(core: &Core) -> Result<(), Status> {
     if let Err(error) = recovery::keep_pools(&core.folder, &rows) {
         tracing::warn!(%error, "the list of pools is not kept beside the catalogue");
     }
-    let unusable = |error: crate::ConfigError| Status::invalid_argument(refusal::chain(&error));
-    let specs = specs(&rows, &core.folder, Some(&core.volumes)).map_err(unusable)?;
+    let unusable = |error: ConfigError| Status::invalid_argument(refusal::chain(&error));
+    let specs = specs(&rows, &core.folder, core.stores()).map_err(unusable)?;
     core.pools.set(&specs).map_err(|error| Status::unavailable(error.to_string()))
 }
 
@@ -219,7 +272,6 @@ pub(crate) fn list(core: &Core, name: &str) -> Result<proto::PoolsReply, Status>
 }
 
 fn describe(core: &Core, row: &PoolRow) -> Result<proto::PoolInfo, Status> {
-    let is_on_volumes = volumes::library_of(&row.url).is_some();
     let usage = core.pools.usage(row.id);
     let rows = core.catalog.pools().map_err(failed)?;
     let next = rows.iter().find(|other| Some(other.id) == row.next);
@@ -236,7 +288,7 @@ fn describe(core: &Core, row: &PoolRow) -> Result<proto::PoolInfo, Status> {
         is_there: usage.is_there,
         packs: usage.packs,
         bytes: usage.bytes,
-        bytes_max: if is_on_volumes { 0 } else { usage.bytes_max },
+        bytes_max: usage.bytes_max,
         missing_packs: missing.len() as u64,
         missing_bytes: missing.iter().map(|(_, bytes)| bytes).sum(),
         library: volumes::library_of(&row.url).unwrap_or_default().to_owned(),
@@ -272,21 +324,22 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
     let mut row = changed(core, row.unwrap_or_else(|| new_row(core, request)), request)?;
     if is_new {
         domains::check_name(&row.name, "a pool")?;
-        let unusable = |error: crate::ConfigError| Status::invalid_argument(refusal::chain(&error));
-        let folder = folder_of(&row, &core.folder).map_err(unusable)?;
+        let unusable = |error: ConfigError| Status::invalid_argument(refusal::chain(&error));
         match volumes::library_of(&row.url) {
             Some(library) => drop(core.volumes.site(library).map_err(|problem| {
                 Status::not_found(format!("{problem}; 'holdfast admin library add' makes one"))
             })?),
-            None if !row.url.starts_with("file:///") => {
+            None if is_bucket(&row.url) => check_bucket_apart(core, &row).map_err(unusable)??,
+            None if row.url.starts_with("file:") && !row.url.starts_with("file:///") => {
                 return Err(Status::invalid_argument("give the whole path, as file:///FOLDER"));
             }
-            None => check_apart(core, &folder)?,
+            None => check_apart(core, &pool_folder(&row.url, &core.folder).map_err(unusable)?)?,
         }
-        begin_folder(&folder, Mark(row.mark))?;
+        let spec = spec(&row, &core.folder, core.stores()).map_err(unusable)?;
+        begin_site(&spec)?;
         core.catalog.add_pool(&row).map_err(|error| {
-            // The folder was empty: without the mark it is as it was.
-            drop(pool::unmark(&folder));
+            // It was empty: without the mark it is as it was.
+            drop(spec.remove_mark());
             failed(error)
         })?;
     } else {
@@ -299,6 +352,40 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
     let what = if is_new { "pool added" } else { "pool changed" };
     domains::note(core, sys::clock::now(), what, &row.name)?;
     describe(core, &find(core, &row.name)?)
+}
+
+/// Fails where the pool's objects are among another pool's, or the other way round.
+fn check_bucket_apart(core: &Core, row: &PoolRow) -> Result<Result<(), Status>, ConfigError> {
+    let url = buckets::parse(&row.url)?;
+    let rows = match core.catalog.pools() {
+        Ok(rows) => rows,
+        Err(error) => return Ok(Err(failed(error))),
+    };
+    for other in rows.iter().filter(|other| is_bucket(&other.url)) {
+        if url.overlaps(&buckets::parse(&other.url)?) {
+            let text = format!("{url} is, or holds, or lies in the bucket of pool {}", other.name);
+            return Ok(Err(Status::invalid_argument(text)));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// Marks where a new pool is: an empty folder, which is made, or a bucket with nothing of a pool.
+fn begin_site(spec: &PoolSpec) -> Result<(), Status> {
+    if !matches!(spec.storage, Storage::Bucket(_)) {
+        return begin_folder(&spec.folder, spec.mark);
+    }
+    let place = spec.place();
+    let unusable = |error: std::io::Error| {
+        Status::invalid_argument(format!("cannot use {}: {error}", place.display()))
+    };
+    if spec.read_mark().map_err(unusable)?.is_some() || !spec.is_empty().map_err(unusable)? {
+        return Err(Status::invalid_argument(format!(
+            "{} is a pool already, of this server or of another; choose another prefix",
+            place.display()
+        )));
+    }
+    spec.put_mark().map_err(unusable)
 }
 
 /// Fails where the folder lies in another pool's, or the other way round.
@@ -323,11 +410,10 @@ fn replace(core: &Core, row: &PoolRow) -> Result<[u8; 16], Status> {
         let message = format!("pool {} is there; only one that is lost is replaced", row.name);
         return Err(Status::failed_precondition(message));
     }
-    let unusable = |error: crate::ConfigError| Status::invalid_argument(refusal::chain(&error));
-    let folder = pool_folder(&row.url, &core.folder).map_err(unusable)?;
-    let mark = sys::entropy::bytes();
-    begin_folder(&folder, Mark(mark))?;
-    Ok(mark)
+    let unusable = |error: ConfigError| Status::invalid_argument(refusal::chain(&error));
+    let new = PoolRow { mark: sys::entropy::bytes(), ..row.clone() };
+    begin_site(&spec(&new, &core.folder, core.stores()).map_err(unusable)?)?;
+    Ok(new.mark)
 }
 
 /// Makes and marks the folder of a new pool.
@@ -464,10 +550,11 @@ pub(crate) fn remove(core: &Core, name: &str) -> Result<proto::PoolInfo, Status>
     }
     core.catalog.remove_pool(row.id).map_err(failed)?;
     reload(core)?;
-    if let Ok(folder) = pool_folder(&row.url, &core.folder)
-        && let Err(error) = pool::unmark(&folder)
+    if let Ok(spec) = spec(&row, &core.folder, core.stores())
+        && let Err(error) = spec.remove_mark()
     {
-        tracing::warn!(%error, folder = %folder.display(), "the folder is still marked as a pool");
+        let place = spec.place();
+        tracing::warn!(%error, place = %place.display(), "it is still marked as a pool");
     }
     domains::note(core, sys::clock::now(), "pool removed", &row.name)?;
     Ok(described)

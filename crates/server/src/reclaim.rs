@@ -50,6 +50,11 @@ const BATCH: usize = 256;
 /// Bytes written again in one run at most: a run after it goes on.
 const REWRITE_BYTES_MAX: u64 = 8 << 30;
 
+/// A pack in an object store is small below this, a quarter of a whole one;
+const SMALL_BYTES: u64 = pool::PACK_BYTES / 4;
+/// and so many of them are put together.
+const SMALL_MIN: usize = 16;
+
 /// What a run is to do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order {
@@ -187,10 +192,34 @@ impl Round<'_> {
             return Ok(());
         }
         sparse.extend(volumes::worth_rewriting(self.core, &shelved)?);
+        sparse.extend(self.small(&packs, &dead, &named));
         let rewritten = self.rewrite(&named, &sparse)?;
         dead.extend(rewritten);
         self.condemn(&dead)?;
         self.look_again(&packs)
+    }
+
+    /// Packs in object stores that are small, where there are many: each commit ends one there.
+    /// With each, what is alive of it.
+    fn small(
+        &self,
+        packs: &BTreeMap<PackNumber, u64>,
+        dead: &BTreeSet<PackNumber>,
+        named: &Named,
+    ) -> BTreeMap<PackNumber, u64> {
+        let pools = &self.core.pools;
+        let mut small = BTreeMap::new();
+        for (&pack, &bytes) in packs {
+            if bytes >= SMALL_BYTES || dead.contains(&pack) || !pools.is_object(pack) {
+                continue;
+            }
+            if let Ok(table) = pools.table(pack)
+                && table.domain == DOMAIN
+            {
+                small.insert(pack, weigh(&table, named.get(&pack)).0);
+            }
+        }
+        if small.len() < SMALL_MIN { BTreeMap::new() } else { small }
     }
 
     /// The first pack that something may be appended to that no page names yet.

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use tonic::Status;
 
 use crate::authority::{CA_CERTIFICATE, CA_KEY};
+use crate::buckets::Buckets;
 use crate::catalog_copy;
 use crate::config::{self, CATALOG_FILE, CONFIG_FILE, Config, ConfigError, InitError, MASTER_KEY};
 use crate::core::{CATALOG_DOMAIN, Core};
@@ -349,17 +350,18 @@ fn known_pools(folder: &Path, config: &Config) -> Result<Vec<PoolRow>, RecoveryE
         return Ok(rows);
     }
     let first = pools::first_row(config);
-    let pool_folder = config.pool_folder(folder)?;
-    let mark = pool::read_mark(&pool_folder).unwrap_or(Mark(first.mark));
+    let spec = pools::spec(&first, folder, (None, &Buckets::new(folder, 0)))?;
+    let mark = spec.read_mark().map_err(disk(&spec.place()))?.unwrap_or(spec.mark);
     Ok(vec![PoolRow { mark: mark.0, ..first }])
 }
 
 fn check_any(rows: &[PoolRow], folder: &Path) -> Result<(), RecoveryError> {
-    let specs = pools::specs(rows, folder, None)?;
+    let specs = pools::specs(rows, folder, (None, &Buckets::new(folder, 0)))?;
     if specs.iter().any(pool::is_marked) {
         return Ok(());
     }
-    let folders: Vec<String> = specs.iter().map(|spec| spec.folder.display().to_string()).collect();
+    let folders: Vec<String> =
+        specs.iter().map(|spec| spec.place().display().to_string()).collect();
     Err(RecoveryError::NoPool { folders: folders.join(", ") })
 }
 
@@ -393,7 +395,7 @@ fn remake_catalog(
     rows: &[PoolRow],
     secrets: &Secrets,
 ) -> Result<Rebuilt, RecoveryError> {
-    let mut specs = pools::specs(rows, folder, None)?;
+    let mut specs = pools::specs(rows, folder, (None, &Buckets::new(folder, 0)))?;
     // Only looked at: what of them is not whole is judged by a catalogue.
     specs.iter_mut().for_each(|spec| spec.role = Role::Copy);
     let key = secrets.domain_key(CATALOG_DOMAIN);
@@ -448,7 +450,8 @@ fn place_pools(
         let by_name = || known.iter().find(|known| known.name.eq_ignore_ascii_case(&row.name));
         match by_mark.or_else(by_name) {
             Some(known) => {
-                let found = pool::read_mark(&pools::folder_of(row, folder)?);
+                let spec = pools::spec(row, folder, (None, &Buckets::new(folder, 0)))?;
+                let found = spec.read_mark().map_err(disk(&spec.place()))?;
                 let is_new = found == Some(Mark(row.mark));
                 let mark = if is_new { row.mark } else { known.mark };
                 catalog.change_pool(&PoolRow { url: row.url.clone(), mark, ..known.clone() })?;

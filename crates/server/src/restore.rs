@@ -4,6 +4,8 @@
 //! The client looks at each window and answers which files it lacks; the server is a window ahead
 //! meanwhile. A quantum goes out once a window, however many files it serves.
 
+mod ahead;
+
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Range;
 
@@ -18,6 +20,8 @@ use crate::core::Core;
 use crate::refusal;
 use crate::select::{Found, Selection, has_data, messages};
 use crate::volumes::{Ahead, Who};
+
+use ahead::ReadAhead;
 
 /// Objects in a window at most.
 const WINDOW_OBJECTS: usize = 8192;
@@ -243,11 +247,13 @@ impl Sender<'_> {
         // Who has most of it already, as in a second try, is not likely to want what follows.
         let is_mostly_wanted = wanted_files * 2 >= contents.len();
         self.ask_volumes(&places, is_mostly_wanted)?;
+        let mut read_ahead = ReadAhead::new(self.core, &places);
+        read_ahead.advance(self.core, 0);
         while let Some(pack) = self.next_pack(&places)? {
             let mut indexes = places.remove(&pack).unwrap_or_default();
             indexes.sort_unstable();
             indexes.dedup();
-            self.send_pack(pack, &indexes)?;
+            self.send_pack(pack, &indexes, &mut read_ahead)?;
             if let Some(ahead) = &mut self.ahead {
                 ahead.done_with(pack);
                 if is_mostly_wanted {
@@ -293,7 +299,12 @@ impl Sender<'_> {
     }
 
     /// Sends the quanta of `pack` that hold the chunks at `indexes`, which are sorted.
-    fn send_pack(&self, pack: PackNumber, indexes: &[u32]) -> Result<(), Status> {
+    fn send_pack(
+        &self,
+        pack: PackNumber,
+        indexes: &[u32],
+        read_ahead: &mut ReadAhead,
+    ) -> Result<(), Status> {
         let table = match self.core.pools.table(pack) {
             Ok(table) => table,
             Err(error) => return self.send_damaged(pack, indexes, &refusal::chain(&error)),
@@ -309,6 +320,7 @@ impl Sender<'_> {
             rest = behind;
             match self.core.pools.read(pack, &quantum) {
                 Ok(record) => {
+                    read_ahead.advance(self.core, record.len() as u64);
                     let (from, to) = (quantum.first_index as usize, end as usize);
                     let digests = table.digests()[from..to].iter().flat_map(|digest| digest.0);
                     self.send(proto::restore_reply::Message::Quantum(proto::RestoredQuantum {

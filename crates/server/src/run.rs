@@ -57,8 +57,8 @@ pub enum RunError {
          copies in the pools"
     )]
     Catalog(#[from] catalog::CatalogError),
-    #[error("cannot open the pool in {folder}")]
-    Pool { folder: PathBuf, source: io::Error },
+    #[error("cannot open the pool in {place}")]
+    Pool { place: PathBuf, source: io::Error },
     #[error("cannot open the chunk index")]
     Index(#[from] catalog::index::IndexError),
     #[error("cannot read the master key")]

@@ -2,6 +2,7 @@
 
 mod recovery;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -76,6 +77,11 @@ struct RunArgs {
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+    // What is not text says nothing of object stores.
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    server::use_variables(std::env::vars_os().filter_map(text));
     match args.command {
         ServerCommand::Init(args) => init(&args, context),
         ServerCommand::Run(args) => {

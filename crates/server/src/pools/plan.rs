@@ -23,9 +23,9 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Whether so much is used, of so much, that packs leave.
+    /// Whether so much is used, of so much, that packs leave; 0 of what has no end.
     pub(super) fn is_passed(self, (used, max): (u64, u64)) -> bool {
-        used > share(max, self.high_percent)
+        max > 0 && used > share(max, self.high_percent)
     }
 }
 

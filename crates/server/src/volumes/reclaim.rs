@@ -296,7 +296,7 @@ impl Volumes {
         self.stage.forget(pack);
         self.fetch_own(pool, pack)?;
         let file = self.stage.open_pack(pack).ok_or("it was pushed out of the stage")?;
-        let checked = core.pools.check_file(&file, pack);
+        let checked = core.pools.check_file(file, pack);
         if checked.is_err() {
             // Nobody is to be served what is wrong.
             self.stage.forget(pack);

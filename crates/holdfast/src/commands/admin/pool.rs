@@ -332,8 +332,8 @@ fn pools_table(pools: &[PoolInfo]) -> String {
 
 fn row(pool: &PoolInfo) -> [String; 10] {
     let of = match pool.bytes_max {
-        // Nobody knows what the volumes that are not written yet will take.
-        0 if is_on_volumes(pool) => String::new(),
+        // Nobody knows what the volumes that are not written yet, or an object store, will take.
+        0 => String::new(),
         bytes => quantity::bytes_with_unit(bytes),
     };
     let (used, of) = if pool.is_there {

@@ -1,0 +1,274 @@
+//! Where a bucket is: `s3://BUCKET/PREFIX?endpoint=URL&...`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3, AmazonS3Builder, Checksum};
+use object_store::path::Path as Key;
+use object_store::{BackoffConfig, Certificate, ClientOptions, RetryConfig};
+
+use super::credentials::{self, SharedFile};
+
+/// A request is given up after so long without a byte.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// What fails is tried again for so long, so often at most.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
+const RETRIES_MAX: usize = 20;
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+/// Why a URL names no bucket.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BucketUrlError {
+    #[error("it does not begin with s3://BUCKET")]
+    NoBucket,
+    #[error("the prefix {0:?} cannot be one of keys")]
+    Prefix(String),
+    #[error(
+        "{0} is no option of a bucket; there are endpoint, region, style, ca, class, profile, \
+         credentials and checksum"
+    )]
+    Option(String),
+    #[error("{option}={value} is not possible; give {possible}")]
+    Value { option: &'static str, value: String, possible: &'static str },
+}
+
+/// A bucket, or the part of one that has a prefix. Says where secrets are, never what they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BucketUrl {
+    text: String,
+    bucket: String,
+    prefix: Key,
+    /// `None`: that of AWS for the region.
+    endpoint: Option<String>,
+    region: Option<String>,
+    is_virtual_hosted: bool,
+    /// Certificates that the endpoint's may be signed by, beside those of the system.
+    ca: Option<PathBuf>,
+    storage_class: Option<String>,
+    profile: Option<String>,
+    credentials: Option<PathBuf>,
+    has_checksums: bool,
+}
+
+impl fmt::Display for BucketUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for BucketUrl {
+    type Err = BucketUrlError;
+
+    fn from_str(text: &str) -> Result<Self, BucketUrlError> {
+        let rest = text.strip_prefix("s3://").ok_or(BucketUrlError::NoBucket)?;
+        let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+        if bucket.is_empty() || bucket.contains(['@', ':']) {
+            return Err(BucketUrlError::NoBucket);
+        }
+        let unfit = |_| BucketUrlError::Prefix(prefix.to_owned());
+        let mut url = Self {
+            text: text.to_owned(),
+            bucket: bucket.to_owned(),
+            prefix: Key::parse(prefix.trim_end_matches('/')).map_err(unfit)?,
+            endpoint: None,
+            region: None,
+            is_virtual_hosted: false,
+            ca: None,
+            storage_class: None,
+            profile: None,
+            credentials: None,
+            has_checksums: true,
+        };
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            url.set(name, value)?;
+        }
+        Ok(url)
+    }
+}
+
+fn one_of(
+    option: &'static str,
+    value: &str,
+    [yes, no]: [&'static str; 2],
+    possible: &'static str,
+) -> Result<bool, BucketUrlError> {
+    if value == yes || value == no {
+        return Ok(value == yes);
+    }
+    Err(BucketUrlError::Value { option, value: value.to_owned(), possible })
+}
+
+impl BucketUrl {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), BucketUrlError> {
+        let text = || Some(value.to_owned());
+        match name {
+            "endpoint" => {
+                if !value.starts_with("https://") && !value.starts_with("http://") {
+                    let (value, possible) = (value.to_owned(), "https://HOST:PORT");
+                    return Err(BucketUrlError::Value { option: "endpoint", value, possible });
+                }
+                self.endpoint = text();
+            }
+            "region" => self.region = text(),
+            "style" => {
+                let possible = "path or virtual";
+                self.is_virtual_hosted = one_of("style", value, ["virtual", "path"], possible)?;
+            }
+            "ca" => self.ca = Some(value.into()),
+            "class" => self.storage_class = text(),
+            "profile" => self.profile = text(),
+            "credentials" => self.credentials = Some(value.into()),
+            "checksum" => {
+                let possible = "sha256 or none";
+                self.has_checksums = one_of("checksum", value, ["sha256", "none"], possible)?;
+            }
+            _ => return Err(BucketUrlError::Option(name.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// Whether both name the same objects, whatever way there they say.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        let place = |url: &Self| (url.bucket.clone(), url.prefix.clone(), url.endpoint.clone());
+        place(self) == place(other)
+    }
+
+    /// Whether one's objects are among the other's.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let within =
+            self.prefix.prefix_matches(&other.prefix) || other.prefix.prefix_matches(&self.prefix);
+        within && self.bucket == other.bucket && self.endpoint == other.endpoint
+    }
+
+    pub(super) fn prefix(&self) -> &Key {
+        &self.prefix
+    }
+
+    pub(super) fn bucket(&self) -> &str {
+        &self.bucket
+    }
+
+    pub(super) fn storage_class(&self) -> Option<&str> {
+        self.storage_class.as_deref()
+    }
+
+    pub(super) fn is_virtual_hosted(&self) -> bool {
+        self.is_virtual_hosted
+    }
+
+    /// As the builder of the store, which knows what the environment says, has it.
+    pub(super) fn settings(&self) -> std::io::Result<AmazonS3Builder> {
+        let mut builder = AmazonS3Builder::new();
+        for (name, value) in credentials::variables() {
+            if let Ok(key) = name.to_ascii_lowercase().parse() {
+                builder = builder.with_config(key, value);
+            }
+        }
+        let mut builder = builder
+            .with_bucket_name(&self.bucket)
+            .with_virtual_hosted_style_request(self.is_virtual_hosted)
+            .with_client_options(self.client_options()?)
+            .with_retry(RetryConfig {
+                backoff: BackoffConfig {
+                    init_backoff: BACKOFF_FIRST,
+                    max_backoff: BACKOFF_MAX,
+                    base: 2.0,
+                },
+                max_retries: RETRIES_MAX,
+                retry_timeout: RETRY_TIMEOUT,
+            });
+        if self.has_checksums {
+            builder = builder.with_checksum_algorithm(Checksum::SHA256);
+        }
+        if let Some(endpoint) = &self.endpoint {
+            builder = builder.with_endpoint(endpoint);
+        }
+        if let Some(region) = &self.region {
+            builder = builder.with_region(region);
+        }
+        let file = SharedFile::find(self.credentials.as_deref(), self.profile.as_deref());
+        Ok(match file {
+            Some(file) => builder.with_credentials(Arc::new(file)),
+            None => builder,
+        })
+    }
+
+    pub(super) fn client_options(&self) -> std::io::Result<ClientOptions> {
+        let is_plain = self.endpoint.as_ref().is_some_and(|url| url.starts_with("http://"));
+        let mut options = ClientOptions::new()
+            .with_allow_http(is_plain)
+            // A slow link may take its time for a part, as long as something comes.
+            .with_timeout_disabled()
+            .with_read_timeout(READ_TIMEOUT)
+            .with_connect_timeout(CONNECT_TIMEOUT);
+        if let Some(path) = &self.ca {
+            let unusable = |error: String| {
+                std::io::Error::other(format!("certificates {}: {error}", path.display()))
+            };
+            let pem = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
+            let found = Certificate::from_pem_bundle(&pem);
+            for certificate in found.map_err(|error| unusable(error.to_string()))? {
+                options = options.with_root_certificate(certificate);
+            }
+        }
+        Ok(options)
+    }
+
+    pub(super) fn store(&self) -> std::io::Result<AmazonS3> {
+        self.settings()?.build().map_err(super::io_error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<BucketUrl, BucketUrlError> {
+        text.parse()
+    }
+
+    #[test]
+    fn urls_say_where_a_bucket_is() {
+        let url = parsed(
+            "s3://packs/of/one?endpoint=https://s3.example.org:3900&region=garage&style=virtual\
+             &ca=/etc/ca.pem&class=STANDARD_IA&profile=backup&credentials=/etc/keys&checksum=none",
+        )
+        .unwrap();
+        assert_eq!((url.bucket(), url.prefix().as_ref()), ("packs", "of/one"));
+        assert_eq!(url.endpoint.as_deref(), Some("https://s3.example.org:3900"));
+        assert_eq!(url.storage_class(), Some("STANDARD_IA"));
+        assert!(url.is_virtual_hosted() && !url.has_checksums);
+        let plain = parsed("s3://packs").unwrap();
+        assert_eq!(plain.prefix().as_ref(), "");
+        assert!(plain.has_checksums && !plain.is_virtual_hosted());
+    }
+
+    #[test]
+    fn what_is_no_bucket_is_said() {
+        assert_eq!(parsed("file:///a"), Err(BucketUrlError::NoBucket));
+        assert_eq!(parsed("s3:///a"), Err(BucketUrlError::NoBucket));
+        // Secrets do not belong into URLs, which are shown and kept.
+        assert_eq!(parsed("s3://key:secret@packs"), Err(BucketUrlError::NoBucket));
+        assert_eq!(parsed("s3://a?colour=1"), Err(BucketUrlError::Option("colour".to_owned())));
+        assert!(matches!(parsed("s3://a?style=x"), Err(BucketUrlError::Value { .. })));
+        assert!(matches!(parsed("s3://a?endpoint=host"), Err(BucketUrlError::Value { .. })));
+        assert!(matches!(parsed("s3://a/b//c"), Err(BucketUrlError::Prefix(_))));
+    }
+
+    #[test]
+    fn places_within_each_other_are_seen() {
+        let url = |text: &str| parsed(text).unwrap();
+        assert!(url("s3://a/b").overlaps(&url("s3://a/b/c")));
+        assert!(url("s3://a").overlaps(&url("s3://a/b")));
+        assert!(!url("s3://a/b").overlaps(&url("s3://a/bc")));
+        assert!(!url("s3://a").overlaps(&url("s3://b")));
+        assert!(url("s3://a/b").is_same_place(&url("s3://a/b/?class=GLACIER_IR")));
+    }
+}

@@ -1,0 +1,182 @@
+//! A pack on its way to the store: in parts while it is being filled, or as a whole where it is
+//! smaller than a part.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use format::pack::Table;
+use model::PackNumber;
+use object_store::multipart::{MultipartStore as _, PartId};
+use object_store::path::Path as Key;
+use object_store::{ObjectStoreExt as _, PutMultipartOptions, PutPayload};
+use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
+
+use super::{Bucket, io_error, runtime};
+
+/// Of an object's parts, but for the last.
+const PART_BYTES: u64 = 8 << 20;
+
+/// What the tasks of an upload share.
+struct Target {
+    bucket: Arc<Bucket>,
+    key: Key,
+    file: Arc<File>,
+    /// The upload's name with the store, once it has been asked for.
+    id: OnceCell<String>,
+}
+
+/// See the module.
+pub(crate) struct Upload {
+    target: Arc<Target>,
+    parts: Vec<JoinHandle<io::Result<PartId>>>,
+}
+
+/// The last steps of an upload.
+pub(crate) struct Finishing(JoinHandle<io::Result<()>>);
+
+impl Target {
+    async fn read(&self, offset: u64, length: u64) -> io::Result<Bytes> {
+        let file = Arc::clone(&self.file);
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+            file.read_exact_at(&mut bytes, offset)?;
+            Ok(Bytes::from(bytes))
+        });
+        reading.await.map_err(io::Error::other)?
+    }
+
+    async fn id(&self) -> io::Result<&String> {
+        let attributes = self.bucket.attributes();
+        let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
+        let asking = || self.bucket.store.create_multipart_opts(&self.key, options);
+        self.id.get_or_try_init(asking).await.map_err(io_error)
+    }
+
+    /// Sends the bytes from `offset` as the part with this index.
+    async fn send_part(&self, index: usize, offset: u64, length: u64) -> io::Result<PartId> {
+        let _permit = self.bucket.sending.acquire().await.map_err(io::Error::other)?;
+        let id = self.id().await?;
+        let payload = PutPayload::from_bytes(self.read(offset, length).await?);
+        let sent = self.bucket.store.put_part(&self.key, id, index, payload).await;
+        sent.map_err(io_error)
+    }
+
+    /// Sends all of a pack that is smaller than a part.
+    async fn send_whole(&self, bytes: u64) -> io::Result<()> {
+        let _permit = self.bucket.sending.acquire().await.map_err(io::Error::other)?;
+        let payload = PutPayload::from_bytes(self.read(0, bytes).await?);
+        let options = object_store::PutOptions {
+            attributes: self.bucket.attributes(),
+            ..object_store::PutOptions::default()
+        };
+        use object_store::ObjectStore as _;
+        let sent = self.bucket.store.put_opts(&self.key, payload, options).await;
+        sent.map(drop).map_err(io_error)
+    }
+
+    async fn complete(
+        &self,
+        parts: Vec<JoinHandle<io::Result<PartId>>>,
+        bytes: u64,
+    ) -> io::Result<()> {
+        let mut ids = Vec::with_capacity(parts.len() + 1);
+        for part in parts {
+            ids.push(part.await.map_err(io::Error::other)??);
+        }
+        let begun = ids.len() as u64 * PART_BYTES;
+        if begun < bytes {
+            ids.push(self.send_part(ids.len(), begun, bytes - begun).await?);
+        }
+        let id = self.id().await?;
+        match self.bucket.store.complete_multipart(&self.key, id, ids).await {
+            Ok(_) => Ok(()),
+            // The answer may have been lost, and the second question is about what is over.
+            Err(error) => match self.bucket.store.head(&self.key).await {
+                Ok(object) if object.size == bytes => Ok(()),
+                _ => Err(io_error(error)),
+            },
+        }
+    }
+
+    /// Has the store forget what it was sent; what it keeps goes with the orphans.
+    async fn abort(&self) {
+        if let Some(id) = self.id.get()
+            && let Err(error) = self.bucket.store.abort_multipart(&self.key, id).await
+        {
+            tracing::debug!(%error, "an upload is left behind");
+        }
+    }
+}
+
+impl Upload {
+    pub(crate) fn new(bucket: Arc<Bucket>, pack: PackNumber, file: Arc<File>) -> Self {
+        let key = bucket.pack_key(pack);
+        let target = Arc::new(Target { bucket, key, file, id: OnceCell::new() });
+        Self { target, parts: Vec::new() }
+    }
+
+    /// The file has `end` bytes: has the parts of it that are whole be on their way.
+    pub(crate) fn advance(&mut self, end: u64) -> io::Result<()> {
+        while (self.parts.len() as u64 + 1) * PART_BYTES <= end {
+            let (target, index) = (Arc::clone(&self.target), self.parts.len());
+            let offset = index as u64 * PART_BYTES;
+            let sending = async move { target.send_part(index, offset, PART_BYTES).await };
+            self.parts.push(runtime()?.spawn(sending));
+        }
+        Ok(())
+    }
+
+    /// The file has all its `bytes`: sends what is left of it. The pack is durable once that has
+    /// been waited for.
+    pub(crate) fn finish(mut self, bytes: u64, table: &Arc<Table>) -> io::Result<Finishing> {
+        let parts = std::mem::take(&mut self.parts);
+        let (target, table) = (Arc::clone(&self.target), Arc::clone(table));
+        let finishing = async move {
+            let sent = if parts.is_empty() {
+                target.send_whole(bytes).await
+            } else {
+                target.complete(parts, bytes).await
+            };
+            match sent {
+                Ok(()) => {
+                    target.bucket.arrived(&table, bytes);
+                    Ok(())
+                }
+                Err(error) => {
+                    target.abort().await;
+                    Err(error)
+                }
+            }
+        };
+        Ok(Finishing(runtime()?.spawn(finishing)))
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if self.parts.is_empty() {
+            return;
+        }
+        let parts = std::mem::take(&mut self.parts);
+        let target = Arc::clone(&self.target);
+        if let Ok(runtime) = runtime() {
+            drop(runtime.spawn(async move {
+                for part in parts {
+                    part.abort();
+                    drop(part.await);
+                }
+                target.abort().await;
+            }));
+        }
+    }
+}
+
+impl Finishing {
+    pub(crate) fn wait(self) -> io::Result<()> {
+        runtime()?.block_on(self.0).map_err(io::Error::other)?
+    }
+}
