@@ -9,7 +9,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 
-.PHONY: help test demo build install bench bench-tree rust packages-build packages-test
+.PHONY: help test demo build install bench bench-tree rust packages-build packages-test garage
 
 help:
 	@echo "make test                 check format, lints and tidiness, run all tests"
@@ -19,7 +19,7 @@ help:
 	@echo "make bench DIR=...        time backup and restore of the tree DIR"
 	@echo "What is built lies in $(CARGO_TARGET_DIR)."
 
-test: rust packages-test
+test: rust packages-test garage
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo build --workspace --locked
@@ -48,3 +48,6 @@ packages-build:
 
 packages-test:
 	@./.ci/packages test
+
+garage:
+	@./.ci/garage

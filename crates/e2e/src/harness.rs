@@ -5,18 +5,22 @@
 //! 2. No panic passes unseen: `panicked at` on the standard error of any process fails the test.
 //! 3. Nothing outside the test's own folders is read or written: every client has a `--home`.
 
+mod garage;
 mod image;
 mod node;
 mod process;
+mod proxy;
 mod server;
 mod tmpfs;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use garage::Garage;
 pub use image::{Image, succeeds};
 pub use node::{Node, enroll};
 pub use process::{Outcome, Running, path_bytes, start};
+pub use proxy::{Proxy, Weather};
 pub use server::Server;
 pub use tmpfs::Tmpfs;
 

@@ -52,12 +52,25 @@ impl Server {
         server.try_run().map(|()| server)
     }
 
+    /// Makes a server in `dir` with these options of `server init`, and runs it.
+    #[track_caller]
+    pub fn start_with(dir: &Path, options: &[&str]) -> Self {
+        let port = free_port();
+        Self::init_with(dir, port, options).expect(&[0]);
+        Self::start_at(dir, port)
+    }
+
     /// Runs `server init` and nothing else.
     pub fn init(dir: &Path, port: u16) -> Outcome {
+        Self::init_with(dir, port, &[])
+    }
+
+    /// The same with these options.
+    pub fn init_with(dir: &Path, port: u16, options: &[&str]) -> Outcome {
         let listen = format!("127.0.0.1:{port}");
-        let arguments = ["server".as_ref(), "init".as_ref(), dir.as_os_str()];
-        let options = ["--listen".as_ref(), OsStr::new(&listen)];
-        run(&arguments.iter().chain(&options).map(OsString::from).collect::<Vec<_>>())
+        let mut all: Vec<OsString> = vec!["server".into(), "init".into(), dir.into()];
+        all.extend(["--listen", &listen].iter().chain(options).map(OsString::from));
+        run(&all)
     }
 
     /// Runs a `server` command other than `run`, with `--json`.

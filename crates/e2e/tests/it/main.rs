@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod archives;
 #[cfg(test)]
+mod buckets;
+#[cfg(test)]
 mod certificates;
 mod changing;
 #[cfg(test)]

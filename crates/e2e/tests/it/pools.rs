@@ -307,7 +307,7 @@ fn pools_are_refused_where_they_would_lose_something() {
     fs::write(used.join("file"), "somebody's").unwrap();
     refused(&["add", "A", &url(&used)], "not empty");
     refused(&["add", "A", "file:relative"], "whole path");
-    refused(&["add", "A", "s3://bucket"], "file:///FOLDER");
+    refused(&["add", "A", "gopher://bucket"], "file:///FOLDER");
     refused(&["add", "a b", &url(&scene.scratch.join("new"))], "cannot be the name of a pool");
     refused(&["add", "PRIMARY", &url(&scene.scratch.join("other"))], "exists already");
     refused(&["add", "A", &url(&scene.primary())], "folder of pool PRIMARY");

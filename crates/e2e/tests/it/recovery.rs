@@ -17,7 +17,7 @@ const FILE_BYTES: usize = 50_000;
 impl Scene {
     /// Writes the recovery file.
     #[track_caller]
-    fn recovery_file(&self) -> PathBuf {
+    pub(crate) fn recovery_file(&self) -> PathBuf {
         let file = self.scratch.join("holdfast.recovery");
         let dir = self.server.dir().as_os_str();
         Server::command(&[OsStr::new("recovery"), dir, file.as_os_str()]).expect(&[0]);
@@ -30,12 +30,12 @@ impl Scene {
 
     /// Copies the catalogue; returns the bytes that were new.
     #[track_caller]
-    fn copy_catalog(&self) -> u64 {
+    pub(crate) fn copy_catalog(&self) -> u64 {
         self.server.admin(&["catalog", "backup"])["bytes_new"].as_u64().unwrap()
     }
 }
 
-fn recover(dir: &Path, file: &Path, options: &[&str]) -> Outcome {
+pub(crate) fn recover(dir: &Path, file: &Path, options: &[&str]) -> Outcome {
     let words = [OsStr::new("recover"), dir.as_os_str(), OsStr::new("--from"), file.as_os_str()];
     let options = options.iter().map(OsStr::new);
     Server::command(&words.into_iter().chain(options).collect::<Vec<_>>())

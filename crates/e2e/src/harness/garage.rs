@@ -1,0 +1,143 @@
+//! Garage, an object store that speaks the protocol of S3: one node, for one test.
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::clock;
+use crate::harness::Server;
+
+const KEY_ID: &str = "GK0123456789abcdef01234567";
+const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+const BUCKET: &str = "packs";
+const READY_SECS: u64 = 30;
+
+/// A store that ends with this value.
+pub struct Garage {
+    folder: PathBuf,
+    port: u16,
+    process: Option<Child>,
+}
+
+/// The program, where it was built; `.ci/garage` builds it.
+fn program() -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")))?;
+    let program = cache.join("holdfast/garage/bin/garage");
+    program.try_exists().ok()?.then_some(program)
+}
+
+impl Garage {
+    /// Starts a store in the new folder `folder`; `None`, with a line that says so, where there is
+    /// no Garage.
+    pub fn start(folder: &Path) -> Option<Self> {
+        if program().is_none() {
+            skip("there is no Garage; '.ci/garage' builds it");
+            return None;
+        }
+        fs::create_dir_all(folder).expect("a folder");
+        let garage = Self { folder: folder.to_owned(), port: Server::free_port(), process: None };
+        fs::write(
+            garage.credentials(),
+            format!("[default]\naws_access_key_id = {KEY_ID}\naws_secret_access_key = {SECRET}\n"),
+        )
+        .expect("is written");
+        let rpc = Server::free_port();
+        let settings = format!(
+            "metadata_dir = \"{0}/meta\"\ndata_dir = \"{0}/data\"\ndb_engine = \"sqlite\"\n\
+             replication_factor = 1\nmetadata_fsync = false\ndata_fsync = false\n\
+             rpc_bind_addr = \"127.0.0.1:{rpc}\"\nrpc_public_addr = \"127.0.0.1:{rpc}\"\n\
+             rpc_secret = \"{SECRET}\"\n\
+             [s3_api]\ns3_region = \"garage\"\napi_bind_addr = \"127.0.0.1:{1}\"\n",
+            folder.display(),
+            garage.port,
+        );
+        fs::write(folder.join("garage.toml"), settings).expect("is written");
+        Some(garage.running())
+    }
+
+    fn running(mut self) -> Self {
+        self.begin();
+        self
+    }
+
+    /// Starts the process, and waits until it answers.
+    pub fn begin(&mut self) {
+        let log = fs::File::options().create(true).append(true).open(self.folder.join("log"));
+        let process = Command::new(program().expect("was there"))
+            .args(["server", "--single-node", "--default-bucket"])
+            .env("GARAGE_CONFIG_FILE", self.folder.join("garage.toml"))
+            .env("GARAGE_DEFAULT_ACCESS_KEY", KEY_ID)
+            .env("GARAGE_DEFAULT_SECRET_KEY", SECRET)
+            .env("GARAGE_DEFAULT_BUCKET", BUCKET)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log"))
+            .spawn()
+            .expect("Garage starts");
+        self.process = Some(process);
+        let answers = (0..READY_SECS * 10).any(|_| {
+            clock::pause(Duration::from_millis(100));
+            TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+        });
+        assert!(answers, "Garage does not answer; see {}", self.folder.join("log").display());
+    }
+
+    /// Kills the process.
+    pub fn end(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().expect("is killed");
+            process.wait().expect("has ended");
+        }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What the store says of uploads that were begun and not ended.
+    pub fn unfinished_uploads(&self) -> u64 {
+        let told = Command::new(program().expect("was there"))
+            .args(["bucket", "info", BUCKET])
+            .env("GARAGE_CONFIG_FILE", self.folder.join("garage.toml"))
+            .output()
+            .expect("Garage tells");
+        let text = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert!(text.contains(BUCKET), "{text}");
+        // It has no such line where there are none.
+        let line = text.lines().find_map(|line| line.strip_prefix("Unfinished uploads:"));
+        let count = line.and_then(|line| line.trim().split(' ').next());
+        count.map_or(0, |count| count.parse().expect("a count"))
+    }
+
+    /// The file with its keys.
+    pub fn credentials(&self) -> PathBuf {
+        self.folder.join("keys")
+    }
+
+    /// The URL of a pool in it.
+    pub fn url(&self, prefix: &str) -> String {
+        self.url_at(self.port, prefix)
+    }
+
+    /// The same by way of another port.
+    pub fn url_at(&self, port: u16, prefix: &str) -> String {
+        format!(
+            "s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{port}&region=garage&credentials={}",
+            self.credentials().display()
+        )
+    }
+}
+
+impl Drop for Garage {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "who runs the tests is told what they leave out")]
+fn skip(why: &str) {
+    eprintln!("skipped: {why}");
+}

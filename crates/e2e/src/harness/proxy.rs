@@ -1,0 +1,149 @@
+//! A proxy before an object store: slow, failing, or gone, as a test says.
+//!
+//! It knows of HTTP only that a request begins where a client speaks after it was answered.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::clock;
+
+/// What happens on the way. All of it can be changed at any time.
+#[derive(Default)]
+pub struct Weather {
+    /// Before each request goes on.
+    delay_millis: AtomicU64,
+    /// Each so-manieth request is answered with 500 and goes no further; 0: none.
+    fails_each: AtomicU32,
+    /// Each so-manieth request is cut off in its middle; 0: none.
+    cuts_each: AtomicU32,
+    /// Nothing goes through, and nobody is told.
+    is_down: AtomicBool,
+    requests: AtomicU32,
+}
+
+impl Weather {
+    pub fn delay(&self, delay: Duration) {
+        self.delay_millis.store(u64::try_from(delay.as_millis()).unwrap_or(0), SeqCst);
+    }
+
+    pub fn fail_each(&self, count: u32) {
+        self.fails_each.store(count, SeqCst);
+    }
+
+    pub fn cut_each(&self, count: u32) {
+        self.cuts_each.store(count, SeqCst);
+    }
+
+    pub fn be_down(&self, is_down: bool) {
+        self.is_down.store(is_down, SeqCst);
+    }
+
+    /// How many there were.
+    pub fn requests(&self) -> u32 {
+        self.requests.load(SeqCst)
+    }
+}
+
+/// See the module. It listens for as long as the test runs.
+pub struct Proxy {
+    port: u16,
+    weather: Arc<Weather>,
+}
+
+impl Proxy {
+    /// A proxy before the port `to` of this machine.
+    pub fn start(to: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = listener.local_addr().expect("it has one").port();
+        let weather = Arc::new(Weather::default());
+        let shared = Arc::clone(&weather);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let weather = Arc::clone(&shared);
+                std::thread::spawn(move || {
+                    // Who is cut off has nobody to tell.
+                    drop(carry(&client, to, &weather));
+                });
+            }
+        });
+        Self { port, weather }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn weather(&self) -> &Weather {
+        &self.weather
+    }
+}
+
+fn carry(client: &TcpStream, to: u16, weather: &Arc<Weather>) -> std::io::Result<()> {
+    if weather.is_down.load(SeqCst) {
+        return client.shutdown(Shutdown::Both);
+    }
+    client.set_nodelay(true)?;
+    let server = TcpStream::connect(("127.0.0.1", to))?;
+    server.set_nodelay(true)?;
+    let was_answered = Arc::new(AtomicBool::new(true));
+    let (mut answers, mut back) = (server.try_clone()?, client.try_clone()?);
+    let answered = Arc::clone(&was_answered);
+    let answering = std::thread::spawn(move || {
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(count) = answers.read(&mut buffer)
+            && count > 0
+        {
+            answered.store(true, SeqCst);
+            if back.write_all(&buffer[..count]).is_err() {
+                break;
+            }
+        }
+        drop(back.shutdown(Shutdown::Both));
+    });
+    let asked = ask(client, &server, (weather, &was_answered));
+    drop(server.shutdown(Shutdown::Both));
+    drop(answering.join());
+    asked
+}
+
+fn ask(
+    mut client: &TcpStream,
+    mut server: &TcpStream,
+    (weather, was_answered): (&Weather, &AtomicBool),
+) -> std::io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let count = client.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let mut end = count;
+        if was_answered.swap(false, SeqCst) {
+            let number = weather.requests.fetch_add(1, SeqCst) + 1;
+            let is_hit = |each: &AtomicU32| {
+                let each = each.load(SeqCst);
+                each > 0 && number.is_multiple_of(each)
+            };
+            clock::pause(Duration::from_millis(weather.delay_millis.load(SeqCst)));
+            if is_hit(&weather.fails_each) {
+                let answer = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\
+                               Connection: close\r\n\r\n";
+                client.write_all(answer)?;
+                return client.shutdown(Shutdown::Write);
+            }
+            if is_hit(&weather.cuts_each) {
+                end /= 2;
+            }
+        }
+        if weather.is_down.load(SeqCst) {
+            return client.shutdown(Shutdown::Both);
+        }
+        server.write_all(&buffer[..end])?;
+        if end < count {
+            return client.shutdown(Shutdown::Both);
+        }
+    }
+}
