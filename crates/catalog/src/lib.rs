@@ -13,6 +13,7 @@
 pub mod change;
 pub mod index;
 mod rows;
+mod sql;
 pub mod sqlite;
 
 pub use rows::{

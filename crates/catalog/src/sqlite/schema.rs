@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::{CatalogError, database};
 
 /// What makes each version of the schema from the one before.
-const MIGRATIONS: [&str; 5] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+const MIGRATIONS: [&str; 6] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
 
 const VERSION_1: &str = "
 CREATE TABLE domain(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -155,6 +155,39 @@ ALTER TABLE node ADD COLUMN collocation_group TEXT;
 ALTER TABLE pack ADD COLUMN node INTEGER;
 ";
 
+/// Numbers that count on, and views for who knows the tables of TSM.
+const VERSION_6: &str = "
+CREATE TABLE counter(name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO counter VALUES(
+    'pack', coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'pack'), 0));
+
+CREATE VIEW nodes AS SELECT
+    node.name AS node_name, domain.name AS domain_name, locked AS locked,
+    datetime(registered / 1000000, 'unixepoch') AS reg_time, option_set AS cloptset,
+    deletes_backups AS backdelete, deletes_archives AS archdelete,
+    collocation_group AS collocgroup_name
+    FROM node JOIN domain ON domain.id = node.domain;
+CREATE VIEW filespaces AS SELECT
+    node.name AS node_name, filespace.id AS filespace_id, filespace.name AS filespace_name,
+    datetime(last_backup / 1000000, 'unixepoch') AS backup_start
+    FROM filespace JOIN node ON node.id = filespace.node;
+CREATE VIEW occupancy AS SELECT
+    node.name AS node_name, 'Bkup' AS type, filespace.id AS filespace_id,
+    filespace.name AS filespace_name,
+    coalesce((SELECT sum(objects) FROM directory WHERE directory.filespace = filespace.id), 0)
+        AS num_files,
+    (SELECT count(*) FROM version WHERE version.filespace = filespace.id) AS num_inactive
+    FROM filespace JOIN node ON node.id = filespace.node;
+CREATE VIEW summary AS SELECT
+    datetime(started / 1000000, 'unixepoch') AS start_time,
+    datetime(ended / 1000000, 'unixepoch') AS end_time, 'BACKUP' AS activity, session.id AS number,
+    node.name AS entity, filespace AS filespace_id, complete AS successful, report AS report
+    FROM session JOIN node ON node.id = session.node;
+CREATE VIEW actlog AS SELECT
+    datetime(time / 1000000, 'unixepoch') AS date_time, id AS msgno, actor AS originator,
+    what AS message, details AS details FROM event;
+";
+
 /// Brings the schema to the newest version, each step as a whole.
 pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     let version: usize = connection
@@ -179,8 +212,8 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
 mod tests {
     use model::{DomainId, PackNumber, PoolId, ServerTime};
 
-    use super::super::{identity, pools, read, tape};
     use super::*;
+    use crate::sql::{identity, policy as policies, pools, read, tape};
     use crate::{Collocation, PackRow, PackState, PoolRow};
 
     /// A catalogue as the first version made it, with a version in it.
@@ -216,7 +249,7 @@ mod tests {
     fn the_classes_of_the_first_version_become_a_policy_set() {
         let connection = first_version();
         migrate(&connection).expect("is brought up to date");
-        let domains = super::super::policy::domains(&connection).expect("are listed");
+        let domains = policies::domains(&connection).expect("are listed");
         let mut expected = policy::PolicySet::standard(model::ClassId(1));
         let group = expected.classes[0].backup.as_mut().expect("a group");
         group.versions_existing_max = policy::Limit::AtMost(5);

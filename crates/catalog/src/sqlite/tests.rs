@@ -1,6 +1,9 @@
 //! Failures that nobody can cause through the trait.
 
+use model::{DirPath, FilespaceId, NodeName, ServerTime};
+
 use super::*;
+use crate::{Catalog as _, PageKey, PageRow, PageSpan};
 
 const NOW: ServerTime = ServerTime(1);
 
@@ -21,7 +24,7 @@ fn limit(catalog: &Sqlite, blocks: i64) {
         let pragma = format!("PRAGMA max_page_count={}", now + blocks);
         connection.query_row(&pragma, [], count).map(drop).map_err(database)
     };
-    catalog.write(limiting).expect("is limited");
+    catalog.perform(limiting).expect("is limited");
 }
 
 fn put_page(filespace: FilespaceId, first: &[u8], body_bytes: usize) -> Write {
@@ -62,7 +65,7 @@ fn a_group_that_is_rolled_back_fails_as_one() {
     let (catalog, filespace) = new_catalog(folder.path());
     let piece = |first: &'static [u8], body_bytes: usize| -> Work {
         let write = put_page(filespace, first, body_bytes);
-        Box::new(move |connection| write::perform(connection, &[write]))
+        Box::new(move |connection| write::perform(connection, std::slice::from_ref(&write)))
     };
     limit(&catalog, 20);
     let pieces = vec![piece(b"a", 10), piece(b"b", 1 << 20), piece(b"c", 10)];
@@ -85,10 +88,11 @@ fn what_cannot_be_taken_back_alone_is_taken_back_with_the_group() {
     let folder = tempfile::tempdir().expect("a folder");
     let (catalog, filespace) = new_catalog(folder.path());
     let good = put_page(filespace, b"a", 10);
-    let good: Work = Box::new(move |connection| write::perform(connection, &[good]));
+    let good: Work =
+        Box::new(move |connection| write::perform(connection, std::slice::from_ref(&good)));
     let bad = put_page(filespace, b"b", 10);
     let bad: Work = Box::new(move |connection| {
-        write::perform(connection, &[bad])?;
+        write::perform(connection, std::slice::from_ref(&bad))?;
         connection.execute_batch("RELEASE piece").map_err(database)?;
         Err(CatalogError::NotFound { what: "the savepoint" })
     });

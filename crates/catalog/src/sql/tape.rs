@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::{Row, Sql, code, params};
+use crate::{CatalogError, LibraryRow, PartRow, StoredPack, VolumeAccess, VolumeRow, VolumeState};
 use model::{PackNumber, PoolId, ServerTime};
-use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
-
-use super::write::execute;
-use super::{CatalogError, code, coded, database};
-use crate::{LibraryRow, PartRow, StoredPack, VolumeAccess, VolumeRow, VolumeState};
 
 /// In the order of their codes.
 const STATES: [VolumeState; 4] =
@@ -22,23 +19,11 @@ const ACCESSES: [VolumeAccess; 5] = [
 ];
 
 /// All columns of a part but the pool and the pack, as [`part_columns`] reads them.
-const PART: &str = "volume, object, object_sequence, position, blocks, first_sequence, offset,
+const PART: &str = "volume, object, object_sequence, position, blocks, first_sequence, \"offset\",
                     bytes, is_last";
 
-/// All rows of a query, each read by `columns`.
-fn all<T, C: FromIterator<T>>(
-    connection: &Connection,
-    select: &str,
-    values: &[&dyn ToSql],
-    columns: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-) -> Result<C, CatalogError> {
-    let mut statement = connection.prepare_cached(select).map_err(database)?;
-    let rows = statement.query_map(values, columns).map_err(database)?;
-    rows.collect::<Result<_, _>>().map_err(database)
-}
-
 /// Reads a library off a row; its drives are parsed by the caller.
-fn library_columns(row: &Row<'_>) -> rusqlite::Result<(String, LibraryRow)> {
+fn library_columns(row: &Row<'_>) -> Result<(String, LibraryRow), CatalogError> {
     let library = LibraryRow {
         name: row.get(0)?,
         changer: row.get(1)?,
@@ -58,59 +43,61 @@ fn library((drives, library): (String, LibraryRow)) -> Result<LibraryRow, Catalo
     Ok(LibraryRow { drives, ..library })
 }
 
-pub(super) fn libraries(connection: &Connection) -> Result<Vec<LibraryRow>, CatalogError> {
+pub(crate) fn libraries(sql: &dyn Sql) -> Result<Vec<LibraryRow>, CatalogError> {
     let select =
         "SELECT name, changer, drives, folder, capacity, drives_max, retain, optimised_only
-                  FROM library ORDER BY name";
-    let rows: Vec<_> = all(connection, select, &[], library_columns)?;
+                  FROM library ORDER BY lower(name)";
+    let rows: Vec<_> = sql.all(select, &[], library_columns)?;
     rows.into_iter().map(library).collect()
 }
 
-pub(super) fn put_library(
-    connection: &Connection,
-    library: &LibraryRow,
-) -> Result<(), CatalogError> {
-    let put = "INSERT INTO library VALUES(?, ?, ?, ?, ?, ?, ?, ?)
-               ON CONFLICT DO UPDATE SET changer = excluded.changer, drives = excluded.drives,
-                 folder = excluded.folder, capacity = excluded.capacity,
-                 drives_max = excluded.drives_max, retain = excluded.retain,
-                 optimised_only = excluded.optimised_only";
+pub(crate) fn put_library(sql: &dyn Sql, library: &LibraryRow) -> Result<(), CatalogError> {
+    let update = "UPDATE library SET changer = ?2, drives = ?3, folder = ?4, capacity = ?5,
+                    drives_max = ?6, retain = ?7, optimised_only = ?8 WHERE lower(name) = ?1";
+    let insert = "INSERT INTO library VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let LibraryRow { name, changer, folder, capacity_bytes, .. } = library;
     let LibraryRow { drives_max, retain_secs, optimised_only, .. } = library;
     let drives = serde_json::to_string(&library.drives)
         .map_err(|error| CatalogError::Database(Box::new(error)))?;
-    let values = params![
-        name,
-        changer,
-        drives,
-        folder,
-        capacity_bytes,
-        drives_max,
-        retain_secs,
-        optimised_only
-    ];
-    execute(connection, put, values).map(drop)
+    let put = |statement: &str, name: &str| {
+        let values = params![
+            name,
+            changer,
+            drives,
+            folder,
+            capacity_bytes,
+            drives_max,
+            retain_secs,
+            optimised_only
+        ];
+        sql.execute(statement, values)
+    };
+    if put(update, &name.to_ascii_lowercase())? == 0 {
+        put(insert, name)?;
+    }
+    Ok(())
 }
 
-pub(super) fn remove_library(connection: &Connection, name: &str) -> Result<(), CatalogError> {
-    found(execute(connection, "DELETE FROM library WHERE name = ?", &[&name])?, "the library")
+pub(crate) fn remove_library(sql: &dyn Sql, name: &str) -> Result<(), CatalogError> {
+    let delete = "DELETE FROM library WHERE lower(name) = ?";
+    found(sql.execute(delete, params![name.to_ascii_lowercase()])?, "the library")
 }
 
 fn found(count: usize, what: &'static str) -> Result<(), CatalogError> {
     if count == 0 { Err(CatalogError::NotFound { what }) } else { Ok(()) }
 }
 
-fn volume_columns(row: &Row<'_>) -> rusqlite::Result<VolumeRow> {
+fn volume_columns(row: &Row<'_>) -> Result<VolumeRow, CatalogError> {
     Ok(VolumeRow {
         id: row.get(0)?,
         library: row.get(1)?,
         name: row.get(2)?,
         label: row.get(3)?,
         block_bytes: row.get(4)?,
-        pool: row.get::<_, Option<u32>>(5)?.map(PoolId),
+        pool: row.get::<Option<u32>>(5)?.map(PoolId),
         group: row.get(6)?,
-        state: coded(row, 7, &STATES)?,
-        access: coded(row, 8, &ACCESSES)?,
+        state: row.coded(7, &STATES)?,
+        access: row.coded(8, &ACCESSES)?,
         location: row.get(9)?,
         written_bytes: row.get(10)?,
         errors: row.get(11)?,
@@ -118,37 +105,35 @@ fn volume_columns(row: &Row<'_>) -> rusqlite::Result<VolumeRow> {
     })
 }
 
-pub(super) fn volumes(connection: &Connection) -> Result<Vec<VolumeRow>, CatalogError> {
+pub(crate) fn volumes(sql: &dyn Sql) -> Result<Vec<VolumeRow>, CatalogError> {
     let select = "SELECT id, library, name, label, block_bytes, pool, collocation, state, access,
                     location, written, errors, changed
-                  FROM volume ORDER BY library, name";
-    all(connection, select, &[], volume_columns)
+                  FROM volume ORDER BY lower(library), name";
+    sql.all(select, &[], volume_columns)
 }
 
 /// The volume's library as it is spelled there. Fails when the library is unknown, and when it has
 /// another volume of this name.
-fn find_place(connection: &Connection, volume: &VolumeRow) -> Result<String, CatalogError> {
-    let library = connection
-        .query_row("SELECT name FROM library WHERE name = ?", [&volume.library], |row| row.get(0))
-        .optional()
-        .map_err(database)?
+fn find_place(sql: &dyn Sql, volume: &VolumeRow) -> Result<String, CatalogError> {
+    let known = "SELECT name FROM library WHERE lower(name) = ?";
+    let library: String = sql
+        .first(known, params![volume.library.to_ascii_lowercase()], |row| row.get(0))?
         .ok_or(CatalogError::NotFound { what: "the library" })?;
     let known = "SELECT 1 FROM volume WHERE library = ? AND name = ? AND id <> ?";
-    let mut statement = connection.prepare_cached(known).map_err(database)?;
-    let others = params![library, volume.name, volume.id];
-    if statement.exists(others).map_err(database)? {
+    if sql.exists(known, params![library, volume.name, volume.id])? {
         return Err(CatalogError::Exists { what: "a volume of this name" });
     }
     Ok(library)
 }
 
-pub(super) fn add_volume(connection: &Connection, volume: &VolumeRow) -> Result<u64, CatalogError> {
+pub(crate) fn add_volume(sql: &dyn Sql, volume: &VolumeRow) -> Result<u64, CatalogError> {
     // Where it lies among other volumes is as if it had no number yet.
     let volume = VolumeRow { id: 0, ..volume.clone() };
-    let library = find_place(connection, &volume)?;
+    let library = find_place(sql, &volume)?;
     let insert = "INSERT INTO volume(library, name, label, block_bytes, pool, collocation, state,
                     access, location, written, errors, changed)
-                  VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+                  VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                  RETURNING id";
     let VolumeRow { name, label, block_bytes, group, location, .. } = &volume;
     let (pool, changed) = (volume.pool.map(|pool| pool.0), volume.changed.0);
     let (state, access) = (code(volume.state, &STATES), code(volume.access, &ACCESSES));
@@ -166,14 +151,12 @@ pub(super) fn add_volume(connection: &Connection, volume: &VolumeRow) -> Result<
         volume.errors,
         changed
     ];
-    execute(connection, insert, values)?;
-    u64::try_from(connection.last_insert_rowid())
-        .map_err(|_| CatalogError::Damaged("the count of volumes".to_owned()))
+    sql.one(insert, values, |row| row.get(0))
 }
 
-pub(super) fn put_volume(connection: &Connection, volume: &VolumeRow) -> Result<(), CatalogError> {
-    find_volume(connection, volume.id)?;
-    let library = find_place(connection, volume)?;
+pub(crate) fn put_volume(sql: &dyn Sql, volume: &VolumeRow) -> Result<(), CatalogError> {
+    find_volume(sql, volume.id)?;
+    let library = find_place(sql, volume)?;
     let update = "UPDATE volume SET library = ?, name = ?, label = ?, block_bytes = ?, pool = ?,
                     collocation = ?, state = ?, access = ?, location = ?, written = ?, errors = ?,
                     changed = ? WHERE id = ?";
@@ -195,36 +178,31 @@ pub(super) fn put_volume(connection: &Connection, volume: &VolumeRow) -> Result<
         changed,
         id
     ];
-    execute(connection, update, values).map(drop)
+    sql.execute(update, values).map(drop)
 }
 
-fn find_volume(connection: &Connection, volume: u64) -> Result<(), CatalogError> {
+fn find_volume(sql: &dyn Sql, volume: u64) -> Result<(), CatalogError> {
     let select = "SELECT 1 FROM volume WHERE id = ?";
-    let mut statement = connection.prepare_cached(select).map_err(database)?;
-    found(usize::from(statement.exists([volume]).map_err(database)?), "the volume")
+    found(usize::from(sql.exists(select, params![volume])?), "the volume")
 }
 
-pub(super) fn remove_volume(connection: &Connection, volume: u64) -> Result<(), CatalogError> {
+pub(crate) fn remove_volume(sql: &dyn Sql, volume: u64) -> Result<(), CatalogError> {
     let used = "SELECT 1 FROM part WHERE volume = ?";
-    let mut statement = connection.prepare_cached(used).map_err(database)?;
-    if statement.exists([volume]).map_err(database)? {
+    if sql.exists(used, params![volume])? {
         return Err(CatalogError::Exists { what: "data on the volume" });
     }
-    found(execute(connection, "DELETE FROM volume WHERE id = ?", &[&volume])?, "the volume")
+    found(sql.execute("DELETE FROM volume WHERE id = ?", &[&volume])?, "the volume")
 }
 
-pub(super) fn stored_packs(
-    connection: &Connection,
-    pool: PoolId,
-) -> Result<Vec<StoredPack>, CatalogError> {
+pub(crate) fn stored_packs(sql: &dyn Sql, pool: PoolId) -> Result<Vec<StoredPack>, CatalogError> {
     let select = "SELECT pack, bytes, stored FROM stored WHERE pool = ? ORDER BY pack";
-    all(connection, select, &[&pool.0], |row| {
+    sql.all(select, &[&pool.0], |row| {
         let (pack, stored) = (PackNumber(row.get(0)?), ServerTime(row.get(2)?));
         Ok(StoredPack { pack, bytes: row.get(1)?, stored })
     })
 }
 
-fn part_columns(row: &Row<'_>) -> rusqlite::Result<PartRow> {
+fn part_columns(row: &Row<'_>) -> Result<PartRow, CatalogError> {
     Ok(PartRow {
         volume: row.get(0)?,
         object: row.get(1)?,
@@ -238,56 +216,55 @@ fn part_columns(row: &Row<'_>) -> rusqlite::Result<PartRow> {
     })
 }
 
-pub(super) fn parts(
-    connection: &Connection,
+pub(crate) fn parts(
+    sql: &dyn Sql,
     pool: PoolId,
     pack: PackNumber,
 ) -> Result<Vec<PartRow>, CatalogError> {
     let select = format!(
-        "SELECT {PART} FROM part WHERE pool = ? AND pack = ? ORDER BY offset, first_sequence"
+        "SELECT {PART} FROM part WHERE pool = ? AND pack = ? ORDER BY \"offset\", first_sequence"
     );
-    all(connection, &select, &[&pool.0, &pack.0], part_columns)
+    sql.all(&select, &[&pool.0, &pack.0], part_columns)
 }
 
-pub(super) fn volume_parts(
-    connection: &Connection,
+pub(crate) fn volume_parts(
+    sql: &dyn Sql,
     volume: u64,
 ) -> Result<Vec<(PoolId, PackNumber, PartRow)>, CatalogError> {
     let select = format!("SELECT {PART}, pool, pack FROM part WHERE volume = ? ORDER BY position");
-    all(connection, &select, &[&volume], |row| {
+    sql.all(&select, &[&volume], |row| {
         Ok((PoolId(row.get(9)?), PackNumber(row.get(10)?), part_columns(row)?))
     })
 }
 
-pub(super) fn volume_bytes(connection: &Connection) -> Result<BTreeMap<u64, u64>, CatalogError> {
-    let select = "SELECT volume, sum(bytes) FROM part GROUP BY volume";
-    all(connection, select, &[], |row| Ok((row.get(0)?, row.get(1)?)))
+pub(crate) fn volume_bytes(sql: &dyn Sql) -> Result<BTreeMap<u64, u64>, CatalogError> {
+    let select = "SELECT volume, CAST(sum(bytes) AS BIGINT) FROM part GROUP BY volume";
+    sql.all(select, &[], |row| Ok((row.get::<u64>(0)?, row.get::<u64>(1)?)))
 }
 
-pub(super) fn put_parts(
-    connection: &Connection,
+pub(crate) fn put_parts(
+    sql: &dyn Sql,
     pool: PoolId,
     stored: &StoredPack,
     parts: &[PartRow],
 ) -> Result<(), CatalogError> {
     // What was put for a pool that is gone would belong to nobody.
     let select = "SELECT 1 FROM pool WHERE id = ?";
-    let mut statement = connection.prepare_cached(select).map_err(database)?;
-    found(usize::from(statement.exists([pool.0]).map_err(database)?), "the pool")?;
-    remove_parts(connection, pool, stored.pack)?;
+    found(usize::from(sql.exists(select, params![pool.0])?), "the pool")?;
+    remove_parts(sql, pool, stored.pack)?;
     let insert = "INSERT INTO stored VALUES(?, ?, ?, ?)";
     let StoredPack { pack, bytes, stored } = stored;
-    execute(connection, insert, params![pool.0, pack.0, bytes, stored.0])?;
-    parts.iter().try_for_each(|part| put_part(connection, pool, *pack, part))
+    sql.execute(insert, params![pool.0, pack.0, bytes, stored.0])?;
+    parts.iter().try_for_each(|part| put_part(sql, pool, *pack, part))
 }
 
 fn put_part(
-    connection: &Connection,
+    sql: &dyn Sql,
     pool: PoolId,
     pack: PackNumber,
     part: &PartRow,
 ) -> Result<(), CatalogError> {
-    find_volume(connection, part.volume)?;
+    find_volume(sql, part.volume)?;
     let insert =
         format!("INSERT INTO part(pool, pack, {PART}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     let PartRow { volume, object, object_sequence, position, block_count, .. } = part;
@@ -305,17 +282,17 @@ fn put_part(
         bytes,
         is_last
     ];
-    execute(connection, &insert, values).map(drop)
+    sql.execute(&insert, values).map(drop)
 }
 
-pub(super) fn remove_parts(
-    connection: &Connection,
+pub(crate) fn remove_parts(
+    sql: &dyn Sql,
     pool: PoolId,
     pack: PackNumber,
 ) -> Result<(), CatalogError> {
     for table in ["part", "stored"] {
         let delete = format!("DELETE FROM {table} WHERE pool = ? AND pack = ?");
-        execute(connection, &delete, params![pool.0, pack.0])?;
+        sql.execute(&delete, params![pool.0, pack.0])?;
     }
     Ok(())
 }
