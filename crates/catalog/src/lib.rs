@@ -12,10 +12,13 @@
 
 pub mod change;
 pub mod index;
+pub mod postgres;
+mod relocate;
 mod rows;
 mod sql;
 pub mod sqlite;
 
+pub use relocate::{Place, relocate};
 pub use rows::{
     ArchiveChange, ArchiveRow, Certificate, Collocation, Day, DeletionRow, EventRow, ExpiryState,
     Filespace, LibraryRow, Node, NodeChange, OptionSet, PackRow, PackState, PageDigest, PageKey,
@@ -48,6 +51,12 @@ pub enum CatalogError {
     /// The database is not readable as a catalogue: restore it from its backup.
     #[error("the catalogue is damaged: {0}")]
     Damaged(String),
+    /// The database does not answer, or not any more: bring it back, then go on.
+    #[error("the catalogue's database is away: {0}")]
+    Away(String),
+    /// The URL names no database that can be used.
+    #[error("the catalogue's URL cannot be used: {0}")]
+    Url(String),
     /// Anything else the database says; trying again may help.
     #[error("the catalogue's database failed")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -20,7 +20,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 
-use crate::sql::{Columns, Engine, Row, Sql, ToValue, Value, Visit, write};
+use crate::sql::{Columns, Engine, Row, Sql, ToValue, Value, Visit, tables, write};
 use crate::{CatalogError, Write};
 
 /// Pieces of work that share one commit at most.
@@ -126,8 +126,14 @@ impl Engine for Sqlite {
         self.perform(move |connection| write::perform(connection, &writes))
     }
 
-    /// Runs `query` on a reading connection.
     fn read<T>(
+        &self,
+        mut query: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        self.look(|connection| query(connection))
+    }
+
+    fn read_once<T>(
         &self,
         query: impl FnOnce(&dyn Sql) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
@@ -207,6 +213,64 @@ impl Sql for Connection {
         }
         Ok(())
     }
+
+    fn last_number(&self, table: &str, _: &str) -> Result<i64, CatalogError> {
+        let select = "SELECT seq FROM sqlite_sequence WHERE name = ?";
+        let found = (self as &dyn Sql).first(select, &[&table], |row| row.get(0))?;
+        Ok(found.unwrap_or(0))
+    }
+
+    fn count_from(&self, table: &str, _: &str, last: i64) -> Result<(), CatalogError> {
+        let sql: &dyn Sql = self;
+        sql.execute("DELETE FROM sqlite_sequence WHERE name = ?", &[&table])?;
+        let insert = "INSERT INTO sqlite_sequence(name, seq) VALUES(?, ?)";
+        sql.execute(insert, &[&table, &last]).map(drop)
+    }
+}
+
+/// Writes all that `from` has into the new file `path`.
+pub(crate) fn write_copy(path: &Path, from: &dyn Sql) -> Result<(), CatalogError> {
+    // It says what every node has.
+    sys::durable::write(path, b"", 0o600)
+        .map_err(|error| CatalogError::Database(Box::new(error)))?;
+    let target = Connection::open(path).map_err(database)?;
+    // Nobody needs a copy that a power cut has left; and what is in order there, is here.
+    target
+        .execute_batch("PRAGMA synchronous=OFF; PRAGMA foreign_keys=OFF")
+        .map_err(database)?;
+    schema::migrate(&target)?;
+    execute(&target, "BEGIN")?;
+    tables::copy(from, &target, &mut |_, _| Ok(()))?;
+    execute(&target, "COMMIT")
+}
+
+/// Has `query` look at the catalogue in the file `path` as it is at one moment.
+pub(crate) fn look_at<T>(
+    path: &Path,
+    query: &mut dyn FnMut(&dyn Sql) -> Result<T, CatalogError>,
+) -> Result<T, CatalogError> {
+    let connection = Connection::open(path).map_err(database)?;
+    prepare(&connection, WRITER_CACHE_KIB)?;
+    schema::migrate(&connection)?;
+    execute(&connection, "BEGIN")?;
+    let answer = query(&connection)?;
+    execute(&connection, "ROLLBACK")?;
+    Ok(answer)
+}
+
+/// Has `work` write into the catalogue in the file `path`, as a whole or not at all, and whatever
+/// order it has.
+pub(crate) fn write_into<T>(
+    path: &Path,
+    work: &mut dyn FnMut(&dyn Sql) -> Result<T, CatalogError>,
+) -> Result<T, CatalogError> {
+    let connection = Connection::open(path).map_err(database)?;
+    prepare(&connection, WRITER_CACHE_KIB)?;
+    schema::migrate(&connection)?;
+    execute(&connection, "PRAGMA foreign_keys=OFF; BEGIN IMMEDIATE")?;
+    let answer = work(&connection)?;
+    execute(&connection, "COMMIT")?;
+    Ok(answer)
 }
 
 impl Drop for Sqlite {

@@ -8,6 +8,7 @@
 mod garage;
 mod image;
 mod node;
+mod postgres;
 mod process;
 mod proxy;
 mod server;
@@ -19,6 +20,7 @@ use std::time::Duration;
 pub use garage::Garage;
 pub use image::{Image, succeeds};
 pub use node::{Node, enroll};
+pub use postgres::Cluster;
 pub use process::{Outcome, Running, path_bytes, start};
 pub use proxy::{Proxy, Weather};
 pub use server::Server;

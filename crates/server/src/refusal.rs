@@ -34,7 +34,8 @@ pub(crate) fn catalog(error: &CatalogError) -> Status {
         CatalogError::Token(_) => Status::permission_denied(text),
         CatalogError::NoSpace => Status::resource_exhausted(text),
         CatalogError::Damaged(_) => Status::data_loss(text),
-        CatalogError::Database(_) => Status::internal(text),
+        CatalogError::Away(_) => Status::unavailable(text),
+        CatalogError::Url(_) | CatalogError::Database(_) => Status::internal(text),
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn deletions(
 ) -> Result<Vec<DeletionRow>, CatalogError> {
     let select = "SELECT number, node, time, details,
                     (SELECT count(*) FROM trash WHERE deletion = number)
-                  FROM deletion WHERE ?1 IS NULL OR node = ?1 ORDER BY number DESC";
+                  FROM deletion WHERE node = ?1 OR ?1 IS NULL ORDER BY number DESC";
     let columns = |row: &Row<'_>| {
         Ok(DeletionRow {
             number: row.get(0)?,

@@ -106,7 +106,7 @@ impl<E: Engine> Catalog for E {
         within: &DirPath,
         visit: &mut dyn FnMut(&PageDigest) -> bool,
     ) -> Result<(), CatalogError> {
-        self.read(|sql| read::digests(sql, filespace, within, visit))
+        self.read_once(|sql| read::digests(sql, filespace, within, visit))
     }
 
     fn page(&self, filespace: FilespaceId, key: &PageKey) -> Result<Option<PageRow>, CatalogError> {

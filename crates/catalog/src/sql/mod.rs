@@ -17,6 +17,7 @@ pub(crate) mod identity;
 pub(crate) mod policy;
 pub(crate) mod pools;
 pub(crate) mod read;
+pub(crate) mod tables;
 pub(crate) mod tape;
 pub(crate) mod write;
 
@@ -26,9 +27,15 @@ use crate::CatalogError;
 
 /// What an engine does with the statements.
 pub(crate) trait Engine: Send + Sync {
-    /// Runs `query`, which writes nothing, and sees one state of the catalogue at least as new as
-    /// the last commit.
+    /// Runs `query`, which writes nothing; each of its statements sees all that was committed
+    /// before. It may be begun more than once.
     fn read<T>(
+        &self,
+        query: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError>;
+
+    /// The same for a query that tells somebody what it finds, and is not begun again.
+    fn read_once<T>(
         &self,
         query: impl FnOnce(&dyn Sql) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError>;
@@ -227,6 +234,12 @@ pub(crate) trait Sql {
         values: &[&dyn ToValue],
         visit: Visit<'_>,
     ) -> Result<(), CatalogError>;
+
+    /// The last number that the database has given a row of the table.
+    fn last_number(&self, table: &str, column: &str) -> Result<i64, CatalogError>;
+
+    /// Has the database count on from `last`.
+    fn count_from(&self, table: &str, column: &str, last: i64) -> Result<(), CatalogError>;
 }
 
 impl dyn Sql + '_ {

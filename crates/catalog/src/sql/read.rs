@@ -100,7 +100,7 @@ pub(crate) fn pages(
 ) -> Result<Vec<PageRow>, CatalogError> {
     let select = format!(
         "{PAGE} WHERE filespace = ?1 AND (path, directory.first) >= (?2, ?3)
-           AND (?4 IS NULL OR path < ?4)
+           AND (path < ?4 OR ?4 IS NULL)
          ORDER BY path, directory.first LIMIT ?5"
     );
     let (low, high) = span.bounds();
@@ -131,7 +131,7 @@ pub(crate) fn version_directories(
 ) -> Result<Vec<DirPath>, CatalogError> {
     // One seek a directory, however many versions it has.
     let select = "SELECT directory FROM version WHERE filespace = ?1 AND directory >= ?2
-                    AND (?3 IS NULL OR directory < ?3) ORDER BY directory LIMIT 1";
+                    AND (directory < ?3 OR ?3 IS NULL) ORDER BY directory LIMIT 1";
     let (low, high) = span.bounds();
     let behind = |path: &DirPath| [path.as_bytes(), &[0]].concat();
     let mut from = after.map_or_else(|| low.to_vec(), behind).max(low.to_vec());
@@ -177,7 +177,7 @@ pub(crate) fn count_objects(
     directory: &DirPath,
 ) -> Result<u64, CatalogError> {
     let select = "SELECT CAST(coalesce(sum(objects), 0) AS BIGINT) FROM directory
-                  WHERE filespace = ?1 AND path >= ?2 AND (?3 IS NULL OR path < ?3)";
+                  WHERE filespace = ?1 AND path >= ?2 AND (path < ?3 OR ?3 IS NULL)";
     let parameters = params![filespace.0, directory.as_bytes(), directory.end_of_subtree()];
     sql.one(select, parameters, |row| row.get(0))
 }

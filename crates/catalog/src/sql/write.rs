@@ -25,47 +25,48 @@ pub(crate) fn perform(sql: &dyn Sql, writes: &[Write]) -> Result<(), CatalogErro
     filespaces
         .into_iter()
         .try_for_each(|filespace| find_filespace(sql, filespace))?;
-    for write in writes {
-        match write {
-            Write::PutPage { filespace, page } => put_page(sql, *filespace, page),
-            Write::RemovePage { filespace, key } => remove_page(sql, *filespace, key),
-            Write::AddVersion { filespace, version } => add_version(sql, *filespace, version),
-            Write::DropVersions { filespace, directory, versions } => {
-                expiry::drop_versions(sql, *filespace, directory, versions)
-            }
-            Write::MarkDirectory { filespace, directory, day } => {
-                expiry::mark(sql, *filespace, directory, *day)
-            }
-            Write::UnmarkDirectory { filespace, directory, day } => {
-                expiry::unmark(sql, *filespace, directory, *day)
-            }
-            Write::SetExpiry { filespace, state } => expiry::set(sql, *filespace, *state),
-            Write::AddEvent(event) => policy::add_event(sql, event),
-            Write::SetArchive { number, change } => archive::set(sql, *number, change),
-            Write::Trash { deletion, filespace, version } => {
-                archive::add_to_trash(sql, *deletion, *filespace, version)
-            }
-            Write::EmptyTrash { deletion } => archive::empty_trash(sql, *deletion),
-            Write::RewritePage { filespace, key, old, new } => {
-                rewrite_page(sql, *filespace, key, (old, new))
-            }
-            Write::RewriteVersion { filespace, version, new } => {
-                rewrite_version(sql, None, *filespace, version, new)
-            }
-            Write::RewriteTrash { deletion, filespace, version, new } => {
-                rewrite_version(sql, Some(*deletion), *filespace, version, new)
-            }
-            Write::RemovePack(pack) => {
-                sql.execute("DELETE FROM pack WHERE number = ?", &[&pack.0]).map(drop)
-            }
-            Write::PutPack(pack) => put_pack(sql, pack),
-            Write::PutVolume(volume) => tape::put_volume(sql, volume),
-            Write::PutParts { pool, stored, parts } => tape::put_parts(sql, *pool, stored, parts),
-            Write::RemoveParts { pool, pack } => tape::remove_parts(sql, *pool, *pack),
-            Write::AddSession(session) => add_session(sql, session),
-        }?;
+    writes.iter().try_for_each(|write| perform_one(sql, write))
+}
+
+pub(crate) fn perform_one(sql: &dyn Sql, write: &Write) -> Result<(), CatalogError> {
+    match write {
+        Write::PutPage { filespace, page } => put_page(sql, *filespace, page),
+        Write::RemovePage { filespace, key } => remove_page(sql, *filespace, key),
+        Write::AddVersion { filespace, version } => add_version(sql, *filespace, version),
+        Write::DropVersions { filespace, directory, versions } => {
+            expiry::drop_versions(sql, *filespace, directory, versions)
+        }
+        Write::MarkDirectory { filespace, directory, day } => {
+            expiry::mark(sql, *filespace, directory, *day)
+        }
+        Write::UnmarkDirectory { filespace, directory, day } => {
+            expiry::unmark(sql, *filespace, directory, *day)
+        }
+        Write::SetExpiry { filespace, state } => expiry::set(sql, *filespace, *state),
+        Write::AddEvent(event) => policy::add_event(sql, event),
+        Write::SetArchive { number, change } => archive::set(sql, *number, change),
+        Write::Trash { deletion, filespace, version } => {
+            archive::add_to_trash(sql, *deletion, *filespace, version)
+        }
+        Write::EmptyTrash { deletion } => archive::empty_trash(sql, *deletion),
+        Write::RewritePage { filespace, key, old, new } => {
+            rewrite_page(sql, *filespace, key, (old, new))
+        }
+        Write::RewriteVersion { filespace, version, new } => {
+            rewrite_version(sql, None, *filespace, version, new)
+        }
+        Write::RewriteTrash { deletion, filespace, version, new } => {
+            rewrite_version(sql, Some(*deletion), *filespace, version, new)
+        }
+        Write::RemovePack(pack) => {
+            sql.execute("DELETE FROM pack WHERE number = ?", &[&pack.0]).map(drop)
+        }
+        Write::PutPack(pack) => put_pack(sql, pack),
+        Write::PutVolume(volume) => tape::put_volume(sql, volume),
+        Write::PutParts { pool, stored, parts } => tape::put_parts(sql, *pool, stored, parts),
+        Write::RemoveParts { pool, pack } => tape::remove_parts(sql, *pool, *pack),
+        Write::AddSession(session) => add_session(sql, session),
     }
-    Ok(())
 }
 
 /// Fails when the filespace is gone: what was written to it would belong to nobody.
@@ -84,7 +85,7 @@ fn page_number(
     sql.first(select, params![filespace.0, key.directory.as_bytes(), key.first], |row| row.get(0))
 }
 
-fn next_page_number(sql: &dyn Sql, filespace: FilespaceId) -> Result<i64, CatalogError> {
+pub(crate) fn next_page_number(sql: &dyn Sql, filespace: FilespaceId) -> Result<i64, CatalogError> {
     let (low, high) = page_numbers(filespace);
     let select = "SELECT max(id) FROM page WHERE id >= ? AND id < ?";
     let last: Option<i64> = sql.one(select, params![low, high], |row| row.get(0))?;
@@ -96,7 +97,11 @@ fn next_page_number(sql: &dyn Sql, filespace: FilespaceId) -> Result<i64, Catalo
     }
 }
 
-fn put_page(sql: &dyn Sql, filespace: FilespaceId, page: &PageRow) -> Result<(), CatalogError> {
+pub(crate) fn put_page(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    page: &PageRow,
+) -> Result<(), CatalogError> {
     let number = match page_number(sql, filespace, &page.key)? {
         Some(number) => number,
         None => next_page_number(sql, filespace)?,
@@ -124,7 +129,7 @@ fn remove_page(sql: &dyn Sql, filespace: FilespaceId, key: &PageKey) -> Result<(
     Ok(())
 }
 
-fn add_version(
+pub(crate) fn add_version(
     sql: &dyn Sql,
     filespace: FilespaceId,
     version: &VersionRow,

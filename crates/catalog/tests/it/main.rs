@@ -1,16 +1,20 @@
-//! The catalogue from outside: what every engine promises, and what SQLite's file does when it is
-//! damaged or its process is killed.
+//! The catalogue from outside: what every engine promises, what SQLite's file does when it is
+//! damaged or its process is killed, and what PostgreSQL's clients do when the database fails.
 
 mod conformance;
 mod contents;
 mod damage;
+mod faults;
 mod kill;
+mod relocation;
 mod samples;
 
 use std::path::PathBuf;
 
 use catalog::Catalog;
+use catalog::postgres::Postgres;
 use catalog::sqlite::Sqlite;
+use e2e::harness::Cluster;
 use tempfile::TempDir;
 
 use conformance::{Engine, conformance};
@@ -46,4 +50,29 @@ impl Engine for SqliteInFolder {
     }
 }
 
-conformance!(sqlite, crate::SqliteInFolder::new());
+/// PostgreSQL with a database of its own, on a server that all tests share.
+struct PostgresInCluster {
+    cluster: &'static Cluster,
+    database: String,
+}
+
+impl PostgresInCluster {
+    /// `None` where there is no PostgreSQL.
+    fn new() -> Option<Self> {
+        let cluster = Cluster::shared()?;
+        Some(Self { cluster, database: cluster.add_database() })
+    }
+
+    fn url(&self) -> String {
+        self.cluster.url(&self.database)
+    }
+}
+
+impl Engine for PostgresInCluster {
+    fn open(&self) -> Box<dyn Catalog> {
+        Box::new(Postgres::open(&self.url()).expect("the catalogue opens"))
+    }
+}
+
+conformance!(sqlite, Some(crate::SqliteInFolder::new()));
+conformance!(postgres, crate::PostgresInCluster::new());

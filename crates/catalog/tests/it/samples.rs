@@ -252,6 +252,8 @@ pub(crate) fn refusal<T: Debug>(answer: Result<T, CatalogError>) -> &'static str
         CatalogError::Token(_) => "token",
         CatalogError::NoSpace => "no space",
         CatalogError::Damaged(_) => "damaged",
+        CatalogError::Away(_) => "away",
+        CatalogError::Url(_) => "url",
         CatalogError::Database(_) => "database",
     }
 }

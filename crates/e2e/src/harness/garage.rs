@@ -138,6 +138,6 @@ impl Drop for Garage {
 }
 
 #[allow(clippy::print_stderr, reason = "who runs the tests is told what they leave out")]
-fn skip(why: &str) {
+pub(super) fn skip(why: &str) {
     eprintln!("skipped: {why}");
 }

@@ -1,0 +1,505 @@
+//! PostgreSQL, or a database that speaks its protocol: for several servers over one catalogue.
+//!
+//! Whoever reads or writes takes a connection from a free list. The connections are driven by
+//! threads of their own; callers wait for their answers as they would for a disk.
+//!
+//! 1. What [`Engine::write`] does is done by one at a time, and while no batch is being committed:
+//!    it looks before it writes, and what it has seen must hold until it is done. Batches go on
+//!    side by side. Both is an advisory lock of the transaction, taken alone or shared.
+//! 2. A transaction that the database gives up, for a deadlock or because a connection is gone, is
+//!    begun again from its beginning, by another connection. Whether one whose last answer was lost
+//!    has become durable is asked by its number.
+//! 3. A database that does not answer is waited for, for a while; then callers are told.
+
+mod batch;
+mod connect;
+mod schema;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_executor::block_on;
+use futures_util::TryStreamExt as _;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Statement};
+
+use crate::sql::{Columns, Engine, Row, Sql, ToValue, Value, Visit};
+use crate::{CatalogError, Write};
+
+use connect::Connector;
+pub use connect::is_postgres;
+
+/// Connections at once at most.
+const CONNECTIONS_MAX: usize = 32;
+/// A transaction that the database gives up is begun again so often.
+const TRIES: usize = 20;
+/// A database that does not answer is asked again for so long, so often.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(250);
+/// The advisory lock of the catalogue's writers: "holdfast" in ASCII.
+const LOCK: i64 = i64::from_be_bytes(*b"holdfast");
+
+/// A catalogue in a PostgreSQL database.
+pub struct Postgres {
+    connector: Connector,
+    pool: Mutex<Pool>,
+    has_given: Condvar,
+}
+
+#[derive(Default)]
+struct Pool {
+    idle: Vec<Session>,
+    /// Idle ones and those that somebody has.
+    open: usize,
+}
+
+/// What became of a statement that failed, as far as its caller may go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Failure {
+    /// Others were before it: it may be begun again.
+    Conflict,
+    /// The connection is gone.
+    Closed,
+}
+
+/// One connection.
+struct Session {
+    client: Client,
+    statements: RefCell<HashMap<String, Statement>>,
+    failure: Cell<Option<Failure>>,
+}
+
+/// Who else may write meanwhile.
+#[derive(Clone, Copy)]
+enum Alone {
+    Yes,
+    No,
+}
+
+/// Why a transaction did not become durable.
+enum Ended {
+    /// It has done nothing, and may be begun again.
+    Again(CatalogError),
+    Failed(CatalogError),
+    /// The transaction of this number has been told to commit, and nobody knows.
+    Unknown(String),
+}
+
+impl Postgres {
+    /// Opens the catalogue at `url`, `postgres://USER@HOST/DATABASE?...`; an empty database becomes
+    /// a new catalogue.
+    pub fn open(url: &str) -> Result<Self, CatalogError> {
+        let postgres = Self {
+            connector: Connector::new(url)?,
+            pool: Mutex::default(),
+            has_given: Condvar::new(),
+        };
+        postgres.transact(Alone::Yes, &mut |session| schema::migrate(session))?;
+        Ok(postgres)
+    }
+
+    /// Has `query` look at the catalogue as it is at one moment.
+    pub(crate) fn look_at<T>(
+        &self,
+        query: &mut dyn FnMut(&dyn Sql) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        self.with(|session| {
+            session.command("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")?;
+            let answer = query(session);
+            // It has written nothing: how it ends makes no difference.
+            drop(session.command("ROLLBACK"));
+            answer
+        })?
+    }
+
+    /// Has `work` write while nobody else does.
+    pub(crate) fn write_into<T>(
+        &self,
+        work: &mut dyn FnMut(&dyn Sql) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        self.transact(Alone::Yes, &mut |session| work(session))
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection that was not gone a moment ago; waits for one.
+    fn take(&self) -> Result<Session, CatalogError> {
+        {
+            let mut pool = self.pool();
+            loop {
+                while let Some(session) = pool.idle.pop() {
+                    if !session.client.is_closed() {
+                        return Ok(session);
+                    }
+                    pool.open -= 1;
+                }
+                if pool.open < CONNECTIONS_MAX {
+                    pool.open += 1;
+                    break;
+                }
+                pool = self.has_given.wait(pool).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        let made = self.connect();
+        if made.is_err() {
+            self.pool().open -= 1;
+            self.has_given.notify_one();
+        }
+        made
+    }
+
+    fn connect(&self) -> Result<Session, CatalogError> {
+        let began = sys::clock::monotonic();
+        loop {
+            match self.connector.connect() {
+                Ok(client) => return Ok(Session::new(client)),
+                Err(error) if error.is_passing && began.elapsed() < PATIENCE => {
+                    tracing::warn!(error = error.text, "the catalogue's database does not answer");
+                    sys::clock::sleep(PAUSE);
+                }
+                Err(error) => return Err(CatalogError::Away(error.text)),
+            }
+        }
+    }
+
+    fn give(&self, session: Session) {
+        let mut pool = self.pool();
+        if session.client.is_closed() {
+            pool.open -= 1;
+        } else {
+            pool.idle.push(session);
+        }
+        drop(pool);
+        self.has_given.notify_one();
+    }
+
+    /// Has a connection for `work`.
+    fn with<T>(&self, work: impl FnOnce(&Session) -> T) -> Result<T, CatalogError> {
+        let session = self.take()?;
+        session.failure.set(None);
+        let done = work(&session);
+        self.give(session);
+        Ok(done)
+    }
+
+    fn transact<T>(
+        &self,
+        alone: Alone,
+        work: &mut dyn FnMut(&Session) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let mut value = None;
+            let ended = self.with(|session| {
+                session.transact(alone, &mut |session| {
+                    value = Some(work(session)?);
+                    Ok(())
+                })
+            })?;
+            let unknown = || CatalogError::Away("its last answer was lost".to_owned());
+            match ended {
+                Ok(()) => return value.ok_or_else(unknown),
+                Err(Ended::Failed(error)) => return Err(error),
+                Err(Ended::Again(error)) if tries >= TRIES => return Err(error),
+                Err(Ended::Again(_)) => {}
+                Err(Ended::Unknown(number)) => match self.has_committed(&number)? {
+                    Some(true) => return value.ok_or_else(unknown),
+                    Some(false) if tries < TRIES => {}
+                    _ => return Err(unknown()),
+                },
+            }
+        }
+    }
+
+    /// Whether the transaction of this number has become durable; `None` where the database does
+    /// not know it any more.
+    fn has_committed(&self, number: &str) -> Result<Option<bool>, CatalogError> {
+        let select = "SELECT pg_xact_status(CAST(CAST(? AS TEXT) AS xid8))";
+        let began = sys::clock::monotonic();
+        loop {
+            let asked = self.with(|session| {
+                let sql: &dyn Sql = session;
+                sql.one(select, &[&number], |row| row.get::<Option<String>>(0))
+            })?;
+            match asked {
+                // This connection may have been cut off too.
+                Err(CatalogError::Away(_)) if began.elapsed() < PATIENCE => {}
+                Err(error) => return Err(error),
+                Ok(None) => return Ok(None),
+                Ok(Some(state)) if state == "in progress" => sys::clock::sleep(PAUSE),
+                Ok(Some(state)) => return Ok(Some(state == "committed")),
+            }
+        }
+    }
+}
+
+impl Engine for Postgres {
+    fn read<T>(
+        &self,
+        mut query: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        let began = sys::clock::monotonic();
+        loop {
+            let answer = self.with(|session| query(session))?;
+            if !matches!(answer, Err(CatalogError::Away(_))) || began.elapsed() >= PATIENCE {
+                return answer;
+            }
+        }
+    }
+
+    fn read_once<T>(
+        &self,
+        query: impl FnOnce(&dyn Sql) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        self.with(|session| query(session))?
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        mut work: impl FnMut(&dyn Sql) -> Result<T, CatalogError> + Send + 'static,
+    ) -> Result<T, CatalogError> {
+        self.transact(Alone::Yes, &mut |session| work(session))
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.transact(Alone::No, &mut |session| batch::perform(session, &writes))
+    }
+
+    /// As SQLite's file: whoever makes a server again needs nothing else.
+    fn copy_to(&self, path: &Path) -> Result<(), CatalogError> {
+        self.look_at(&mut |session| crate::sqlite::write_copy(path, session))
+    }
+}
+
+impl Session {
+    fn new(client: Client) -> Self {
+        Self { client, statements: RefCell::default(), failure: Cell::new(None) }
+    }
+
+    /// Sorts an error by what the caller can do about it.
+    fn failed(&self, error: &tokio_postgres::Error) -> CatalogError {
+        let state = error.code();
+        let text = error.as_db_error().map_or_else(|| chain(error), ToString::to_string);
+        let is_shut = [
+            &SqlState::ADMIN_SHUTDOWN,
+            &SqlState::CRASH_SHUTDOWN,
+            &SqlState::CANNOT_CONNECT_NOW,
+            &SqlState::READ_ONLY_SQL_TRANSACTION,
+        ];
+        let is_conflict = [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED];
+        let full = [&SqlState::DISK_FULL, &SqlState::OUT_OF_MEMORY];
+        match state {
+            None => {
+                self.failure.set(Some(Failure::Closed));
+                CatalogError::Away(text)
+            }
+            Some(state) if is_shut.contains(&state) || self.client.is_closed() => {
+                self.failure.set(Some(Failure::Closed));
+                CatalogError::Away(text)
+            }
+            Some(state) if is_conflict.contains(&state) => {
+                self.failure.set(Some(Failure::Conflict));
+                CatalogError::Database(text.into())
+            }
+            Some(state) if full.contains(&state) => CatalogError::NoSpace,
+            Some(&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED) => {
+                CatalogError::Damaged(text)
+            }
+            Some(_) => CatalogError::Database(text.into()),
+        }
+    }
+
+    /// Performs statements without parameters.
+    fn command(&self, statements: &str) -> Result<(), CatalogError> {
+        block_on(self.client.batch_execute(statements)).map_err(|error| self.failed(&error))
+    }
+
+    fn prepare(&self, statement: &str) -> Result<Statement, CatalogError> {
+        if let Some(known) = self.statements.borrow().get(statement) {
+            return Ok(known.clone());
+        }
+        let prepared = block_on(self.client.prepare(&numbered(statement)));
+        let prepared = prepared.map_err(|error| self.failed(&error))?;
+        self.statements.borrow_mut().insert(statement.to_owned(), prepared.clone());
+        Ok(prepared)
+    }
+
+    fn transact(
+        &self,
+        alone: Alone,
+        work: &mut dyn FnMut(&Self) -> Result<(), CatalogError>,
+    ) -> Result<(), Ended> {
+        let ended = |error| match self.failure.get() {
+            Some(Failure::Closed | Failure::Conflict) => Ended::Again(error),
+            None => Ended::Failed(error),
+        };
+        let shared = match alone {
+            Alone::Yes => "",
+            Alone::No => "_shared",
+        };
+        let begin = format!("BEGIN; SELECT pg_advisory_xact_lock{shared}({LOCK})");
+        self.command(&begin).map_err(ended)?;
+        let worked = work(self).and_then(|()| {
+            let number = "SELECT CAST(pg_current_xact_id() AS TEXT)";
+            (self as &dyn Sql).one(number, &[], |row| row.get::<String>(0))
+        });
+        match worked {
+            Err(error) => {
+                let ended = ended(error);
+                // One that cannot be rolled back ends with its connection.
+                drop(self.command("ROLLBACK"));
+                Err(ended)
+            }
+            Ok(number) => self.command("COMMIT").map_err(|error| match self.failure.get() {
+                Some(Failure::Closed) => Ended::Unknown(number),
+                Some(Failure::Conflict) => Ended::Again(error),
+                None => Ended::Failed(error),
+            }),
+        }
+    }
+}
+
+/// The error with its sources.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
+
+/// The statement with parameters as PostgreSQL has them: `$1` and so on.
+fn numbered(statement: &str) -> String {
+    let mut text = String::with_capacity(statement.len() + 16);
+    let mut last = 0;
+    let mut letters = statement.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter != '?' {
+            text.push(letter);
+            continue;
+        }
+        text.push('$');
+        if !letters.peek().is_some_and(char::is_ascii_digit) {
+            last += 1;
+            text.push_str(&last.to_string());
+        }
+    }
+    text
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut bytes::BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match (self, kind) {
+            (Value::Null, _) => Ok(IsNull::Yes),
+            (Value::Integer(number), &Type::INT4) => i32::try_from(*number)?.to_sql(kind, out),
+            (Value::Integer(number), &Type::INT8) => number.to_sql(kind, out),
+            (Value::Bytes(bytes), &Type::BYTEA) => bytes.to_sql(kind, out),
+            (Value::Text(text), &Type::TEXT) => text.to_sql(kind, out),
+            (Value::TooLarge, _) => Err("a number is too large for the catalogue".into()),
+            (value, kind) => Err(format!("{value:?} is no {kind}").into()),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+impl Columns for tokio_postgres::Row {
+    fn value(&self, column: usize) -> Result<Value<'_>, CatalogError> {
+        let kind = self.columns().get(column).map(tokio_postgres::Column::type_);
+        let unfit = |error: tokio_postgres::Error| CatalogError::Damaged(chain(&error));
+        Ok(match kind {
+            Some(&Type::INT8) => self
+                .try_get::<_, Option<i64>>(column)
+                .map_err(unfit)?
+                .map_or(Value::Null, Value::Integer),
+            Some(&Type::BYTEA) => self
+                .try_get::<_, Option<&[u8]>>(column)
+                .map_err(unfit)?
+                .map_or(Value::Null, Value::Bytes),
+            Some(&Type::TEXT) => self
+                .try_get::<_, Option<&str>>(column)
+                .map_err(unfit)?
+                .map_or(Value::Null, Value::Text),
+            other => {
+                return Err(CatalogError::Damaged(format!("column {column} is of {other:?}")));
+            }
+        })
+    }
+}
+
+impl Sql for Session {
+    fn execute(&self, statement: &str, values: &[&dyn ToValue]) -> Result<usize, CatalogError> {
+        let statement = self.prepare(statement)?;
+        let values: Vec<Value<'_>> = values.iter().map(|value| value.to_value()).collect();
+        let parameters = values.iter().map(|value| value as &(dyn ToSql + Sync));
+        let done = block_on(self.client.execute_raw(&statement, parameters));
+        let rows = done.map_err(|error| self.failed(&error))?;
+        Ok(usize::try_from(rows).unwrap_or(usize::MAX))
+    }
+
+    fn each(
+        &self,
+        statement: &str,
+        values: &[&dyn ToValue],
+        visit: Visit<'_>,
+    ) -> Result<(), CatalogError> {
+        let statement = self.prepare(statement)?;
+        let values: Vec<Value<'_>> = values.iter().map(|value| value.to_value()).collect();
+        let parameters = values.iter().map(|value| value as &(dyn ToSql + Sync));
+        let rows = block_on(self.client.query_raw(&statement, parameters));
+        let mut rows = Box::pin(rows.map_err(|error| self.failed(&error))?);
+        while let Some(row) = block_on(rows.try_next()).map_err(|error| self.failed(&error))? {
+            if !visit(&Row(&row))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn last_number(&self, table: &str, column: &str) -> Result<i64, CatalogError> {
+        let select = format!(
+            "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END
+             FROM {table}_{column}_seq"
+        );
+        (self as &dyn Sql).one(&select, &[], |row| row.get(0))
+    }
+
+    fn count_from(&self, table: &str, column: &str, last: i64) -> Result<(), CatalogError> {
+        // The first number is 1: told as if it had not been given yet.
+        let (value, is_called) = if last > 0 { (last, "true") } else { (1, "false") };
+        let select = format!("SELECT setval('{table}_{column}_seq', ?, {is_called})");
+        (self as &dyn Sql).exists(&select, &[&value]).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_numbered() {
+        assert_eq!(numbered("a = ? AND b = ?"), "a = $1 AND b = $2");
+        assert_eq!(numbered("a = ?2 AND b = ?1 OR c = ?12"), "a = $2 AND b = $1 OR c = $12");
+        assert_eq!(numbered("nothing"), "nothing");
+    }
+}

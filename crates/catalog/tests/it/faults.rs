@@ -1,0 +1,150 @@
+//! A database that fails: connections are cut off, its server is killed, or away for a while.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use catalog::postgres::Postgres;
+use catalog::{Catalog as _, EventRow, Write};
+use e2e::clock::pause;
+use e2e::harness::Cluster;
+
+use crate::samples::{add_filespace, add_node, at, key, page, put};
+use crate::{PostgresInCluster, samples};
+
+const WRITERS: usize = 6;
+
+fn event(details: &str) -> Write {
+    let (actor, what) = ("somebody".to_owned(), "a test".to_owned());
+    Write::AddEvent(EventRow { time: at(1), actor, what, details: details.to_owned() })
+}
+
+/// How often each event is there.
+fn events(catalog: &Postgres) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for (_, event) in catalog.events(None, 1_000_000).expect("are listed") {
+        *counts.entry(event.details).or_default() += 1;
+    }
+    counts
+}
+
+/// Has writers commit while `trouble` happens; returns what they were told is durable, and what
+/// they were told nothing of.
+fn write_through(catalog: &Postgres, trouble: impl FnOnce()) -> (Vec<String>, Vec<String>) {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    let (mut told, mut failed) = (Vec::new(), Vec::new());
+                    for count in 0.. {
+                        if is_over.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        let name = format!("{writer}-{count}");
+                        match catalog.commit(vec![event(&name)]) {
+                            Ok(()) => told.push(name),
+                            Err(error) => failed.push(format!("{name}: {error}")),
+                        }
+                    }
+                    (told, failed)
+                })
+            })
+            .collect();
+        trouble();
+        is_over.store(true, Ordering::Relaxed);
+        let both = writers.into_iter().map(|writer| writer.join().expect("no panic"));
+        both.fold((Vec::new(), Vec::new()), |mut all, (told, failed)| {
+            all.0.extend(told);
+            all.1.extend(failed);
+            all
+        })
+    })
+}
+
+#[track_caller]
+fn assert_once(catalog: &Postgres, told: &[String], failed: &[String]) {
+    let found = events(catalog);
+    let missing: Vec<_> = told.iter().filter(|name| found.get(*name) != Some(&1)).collect();
+    assert!(missing.is_empty(), "acknowledged, and not there once: {missing:?}");
+    let times = |failure: &String| found.get(failure.split(':').next().unwrap_or_default());
+    let doubled: Vec<_> = failed.iter().filter(|failure| times(failure) > Some(&1)).collect();
+    assert!(doubled.is_empty(), "there twice: {doubled:?}");
+}
+
+#[test]
+fn who_is_cut_off_goes_on_and_writes_once() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let catalog = Postgres::open(&engine.url()).expect("the catalogue opens");
+    let (told, failed) = write_through(&catalog, || {
+        for _ in 0..40 {
+            pause(Duration::from_millis(50));
+            engine.cluster.cut_off(&engine.database);
+        }
+    });
+    assert!(told.len() > 100, "{} were told", told.len());
+    assert!(failed.is_empty(), "nobody need notice: {failed:?}");
+    assert_once(&catalog, &told, &failed);
+}
+
+#[test]
+fn a_server_that_is_killed_or_stopped_is_waited_for() {
+    let Some(cluster) = Cluster::start() else { return };
+    let database = cluster.add_database();
+    let catalog = Postgres::open(&cluster.url(&database)).expect("the catalogue opens");
+    let (told, failed) = write_through(&catalog, || {
+        for round in 0..4 {
+            pause(Duration::from_millis(300));
+            if round % 2 == 0 {
+                cluster.kill();
+            } else {
+                cluster.stop();
+            }
+            pause(Duration::from_secs(1));
+            cluster.begin();
+        }
+        pause(Duration::from_millis(300));
+    });
+    assert!(told.len() > 50, "{} were told", told.len());
+    assert!(failed.is_empty(), "who waits goes on: {failed:?}");
+    assert_once(&catalog, &told, &failed);
+}
+
+#[test]
+fn two_servers_write_to_one_filespace_without_mixing_its_pages() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let open = || Postgres::open(&engine.url()).expect("the catalogue opens");
+    let servers = [open(), open()];
+    let (_, filespace) = add_filespace(&servers[0], "node");
+    let key = |server: usize, count: u8| key(&samples::dir(&format!("/{server}/{count}/")), b"");
+    std::thread::scope(|scope| {
+        for (server, catalog) in servers.iter().enumerate() {
+            scope.spawn(move || {
+                for count in (0..60).step_by(4) {
+                    let pages = (count..count + 4).map(|count| page(&key(server, count), count));
+                    let writes = pages.map(|page| put(filespace, page)).collect();
+                    catalog.commit(writes).expect("is committed");
+                }
+            });
+        }
+    });
+    for server in 0..2 {
+        for count in 0..60 {
+            let found = servers[1 - server].page(filespace, &key(server, count));
+            assert_eq!(found.expect("is read"), Some(page(&key(server, count), count)));
+        }
+    }
+    // What one does the other sees at once.
+    add_node(&servers[0], "another");
+    assert!(servers[1].node(&samples::node_name("another")).is_ok());
+}
+
+#[test]
+fn a_url_that_leads_nowhere_is_said() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let refused = |url: &str| Postgres::open(url).err().expect("is refused").to_string();
+    assert!(refused("postgres://host:port/x").contains("URL"), "an unfit URL");
+    let unknown = refused(&engine.url().replace(&engine.database, "nothing"));
+    assert!(unknown.contains("nothing"), "{unknown}");
+}

@@ -1,0 +1,178 @@
+//! A PostgreSQL server of the tests' own, on a socket in a folder, as Debian installs it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::garage::skip;
+use super::is_root;
+use crate::clock;
+
+const READY_SECS: u64 = 60;
+
+/// A database server with databases; it ends with this value, or with the process.
+pub struct Cluster {
+    folder: TempDir,
+    process: Mutex<Option<Child>>,
+    databases: AtomicU32,
+}
+
+/// The folder of the newest version's programs.
+fn programs() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.filter_map(Result::ok);
+    let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest = versions.map(|version| version.path()).max_by_key(|path| number(path))?;
+    let programs = newest.join("bin");
+    programs.join("postgres").try_exists().ok()?.then_some(programs)
+}
+
+/// As another user where the tests run as root, which the server refuses; it ends when the thread
+/// does that has started it.
+fn command(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "QUIT"]);
+    if is_root() {
+        command.args(["--reuid", "postgres", "--regid", "postgres", "--clear-groups"]);
+    }
+    command.arg(program).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+impl Cluster {
+    /// The server that all tests of the process share; `None`, with a line that says so, where
+    /// there is no PostgreSQL.
+    pub fn shared() -> Option<&'static Self> {
+        static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
+        SHARED.get_or_init(Self::start).as_ref()
+    }
+
+    /// Starts a server; `None`, with a line that says so, where there is no PostgreSQL.
+    pub fn start() -> Option<Self> {
+        let Some(programs) = programs() else {
+            skip("there is no PostgreSQL; '.ci/packages test' installs it");
+            return None;
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        if is_root() {
+            let owned = Command::new("chown").arg("postgres").arg(folder.path()).status();
+            assert!(owned.expect("chown runs").success());
+        }
+        let data = folder.path().join("data");
+        let made = command(&programs.join("initdb"))
+            .args(["--no-sync", "--encoding", "UTF8", "--locale", "C", "--auth", "trust"])
+            .args(["--username", "holdfast", "--pgdata"])
+            .arg(&data)
+            .status();
+        assert!(made.expect("initdb runs").success());
+        let cluster = Self { folder, process: Mutex::default(), databases: AtomicU32::new(0) };
+        cluster.begin();
+        Some(cluster)
+    }
+
+    fn process(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the server's process, and waits until it answers.
+    pub fn begin(&self) {
+        let folder = self.folder.path().to_owned();
+        let programs = programs().expect("was there");
+        let (sender, started) = std::sync::mpsc::channel();
+        // A thread that lives as long as the process does.
+        std::thread::spawn(move || {
+            let log = std::fs::File::options().create(true).append(true).open(folder.join("log"));
+            let process = command(&programs.join("postgres"))
+                .arg("-D")
+                .arg(folder.join("data"))
+                .arg("-k")
+                .arg(&folder)
+                .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=300"])
+                .stderr(log.expect("a log"))
+                .spawn()
+                .expect("PostgreSQL starts");
+            sender.send(process).expect("the test waits");
+            loop {
+                std::thread::park();
+            }
+        });
+        *self.process() = Some(started.recv().expect("it was started"));
+        let answers = (0..READY_SECS * 10).any(|_| {
+            clock::pause(Duration::from_millis(100));
+            self.try_sql("postgres", "SELECT 1")
+        });
+        assert!(answers, "PostgreSQL does not answer; see {:?}", self.folder.path().join("log"));
+    }
+
+    /// Kills the server as a power cut would.
+    pub fn kill(&self) {
+        let Some(mut process) = self.process().take() else { return };
+        process.kill().expect("is killed");
+        process.wait().expect("has ended");
+        // Its children see that it is gone, and go.
+        clock::pause(Duration::from_millis(200));
+    }
+
+    /// Ends it in order, and cuts off whoever is connected.
+    pub fn stop(&self) {
+        let Some(mut process) = self.process().take() else { return };
+        let id = rustix::process::Pid::from_child(&process);
+        rustix::process::kill_process(id, rustix::process::Signal::INT).expect("is told");
+        process.wait().expect("has ended");
+    }
+
+    fn try_sql(&self, database: &str, statement: &str) -> bool {
+        let mut psql = self.psql(database);
+        let output = psql.arg(statement).output();
+        output.is_ok_and(|output| output.status.success())
+    }
+
+    fn psql(&self, database: &str) -> Command {
+        let mut psql = Command::new(programs().expect("was there").join("psql"));
+        psql.arg("-h").arg(self.folder.path());
+        psql.args(["-U", "holdfast", "-d", database, "-X", "-A", "-t", "-q", "-c"]);
+        psql
+    }
+
+    /// What the statement gives, a line a row.
+    #[track_caller]
+    pub fn sql(&self, database: &str, statement: &str) -> String {
+        let output = self.psql(database).arg(statement).output().expect("psql runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{statement}: {error}");
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+
+    /// Makes an empty database; returns its name.
+    pub fn add_database(&self) -> String {
+        let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        self.sql("postgres", &format!("CREATE DATABASE {name} STRATEGY file_copy"));
+        name
+    }
+
+    /// The URL of a database.
+    pub fn url(&self, database: &str) -> String {
+        let folder = self.folder.path().display();
+        format!("postgres:///{database}?host={folder}&user=holdfast")
+    }
+
+    /// Cuts off whoever is connected to the database.
+    pub fn cut_off(&self, database: &str) {
+        self.sql(
+            "postgres",
+            &format!(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                 WHERE datname = '{database}'"
+            ),
+        );
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
