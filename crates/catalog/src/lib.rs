@@ -18,7 +18,7 @@ mod rows;
 mod sql;
 pub mod sqlite;
 
-pub use relocate::{Place, relocate};
+pub use relocate::{Location, relocate};
 pub use rows::{
     ArchiveChange, ArchiveRow, Certificate, Collocation, Day, DeletionRow, EventRow, ExpiryState,
     Filespace, LibraryRow, Node, NodeChange, OptionSet, PackRow, PackState, PageDigest, PageKey,
@@ -54,6 +54,9 @@ pub enum CatalogError {
     /// The database does not answer, or not any more: bring it back, then go on.
     #[error("the catalogue's database is away: {0}")]
     Away(String),
+    /// Another server has taken over: this one writes nothing any more.
+    #[error("another server has taken over the catalogue")]
+    Fenced,
     /// The URL names no database that can be used.
     #[error("the catalogue's URL cannot be used: {0}")]
     Url(String),

@@ -18,6 +18,7 @@ mod schema;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -42,12 +43,21 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(250);
 /// The advisory lock of the catalogue's writers: "holdfast" in ASCII.
 const LOCK: i64 = i64::from_be_bytes(*b"holdfast");
+/// The one that the server has for as long as it runs.
+const CLAIM: i64 = LOCK + 1;
+/// Numbers of packs that are left out with each new server: the one before it, which may not know
+/// yet, gives some of them to packs that it will not be able to tell of.
+const NUMBERS_LEFT_OUT: i64 = 1 << 16;
 
 /// A catalogue in a PostgreSQL database.
 pub struct Postgres {
     connector: Connector,
     pool: Mutex<Pool>,
     has_given: Condvar,
+    /// Holds the lock that says who the server is.
+    claim: Mutex<Option<Session>>,
+    /// Which server in turn this one is; 0 of who has not claimed to be one.
+    turn: AtomicI64,
 }
 
 #[derive(Default)]
@@ -97,6 +107,8 @@ impl Postgres {
             connector: Connector::new(url)?,
             pool: Mutex::default(),
             has_given: Condvar::new(),
+            claim: Mutex::default(),
+            turn: AtomicI64::new(0),
         };
         postgres.transact(Alone::Yes, &mut |session| schema::migrate(session))?;
         Ok(postgres)
@@ -199,6 +211,7 @@ impl Postgres {
             let mut value = None;
             let ended = self.with(|session| {
                 session.transact(alone, &mut |session| {
+                    session.check_turn(self.turn.load(Ordering::SeqCst))?;
                     value = Some(work(session)?);
                     Ok(())
                 })
@@ -218,6 +231,45 @@ impl Postgres {
         }
     }
 
+    /// Has this one be the server that writes; `false` while another one is. From then on it fails
+    /// with `Fenced` whatever is to be written once another one has come after it.
+    pub fn try_claim(&self) -> Result<bool, CatalogError> {
+        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = self.connect()?;
+        if !session.try_lock()? {
+            return Ok(false);
+        }
+        let turn = self.transact(Alone::Yes, &mut |session| session.begin_turn())?;
+        self.turn.store(turn, Ordering::SeqCst);
+        *claim = Some(session);
+        Ok(true)
+    }
+
+    /// Has no server claim the catalogue any more: it has been moved elsewhere.
+    pub fn retire(&self) -> Result<(), CatalogError> {
+        self.transact(Alone::Yes, &mut |session| {
+            let insert = "INSERT INTO counter VALUES('moved', 1) ON CONFLICT(name) DO NOTHING";
+            (session as &dyn Sql).execute(insert, &[]).map(drop)
+        })
+    }
+
+    /// Looks whether this one still is the server, and claims it again where the connection is lost
+    /// and nobody else has come. Fails with `Fenced` where somebody has.
+    pub fn keep_claim(&self) -> Result<(), CatalogError> {
+        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
+        if claim.as_ref().is_some_and(|session| !session.client.is_closed()) {
+            return Ok(());
+        }
+        *claim = None;
+        let session = self.connect()?;
+        if !session.try_lock()? {
+            return Err(CatalogError::Fenced);
+        }
+        session.check_turn(self.turn.load(Ordering::SeqCst))?;
+        *claim = Some(session);
+        Ok(())
+    }
+
     /// Whether the transaction of this number has become durable; `None` where the database does
     /// not know it any more.
     fn has_committed(&self, number: &str) -> Result<Option<bool>, CatalogError> {
@@ -231,6 +283,12 @@ impl Postgres {
             match asked {
                 // This connection may have been cut off too.
                 Err(CatalogError::Away(_)) if began.elapsed() < PATIENCE => {}
+                // A database that was killed has forgotten that it ever gave the number.
+                Err(CatalogError::Database(error))
+                    if error.to_string().contains("is in the future") =>
+                {
+                    return Ok(Some(false));
+                }
                 Err(error) => return Err(error),
                 Ok(None) => return Ok(None),
                 Ok(Some(state)) if state == "in progress" => sys::clock::sleep(PAUSE),
@@ -316,6 +374,37 @@ impl Session {
                 CatalogError::Damaged(text)
             }
             Some(_) => CatalogError::Database(text.into()),
+        }
+    }
+
+    /// Takes the lock that says who the server is, for as long as the connection stands.
+    fn try_lock(&self) -> Result<bool, CatalogError> {
+        let select = format!("SELECT 1 WHERE pg_try_advisory_lock({CLAIM})");
+        (self as &dyn Sql).exists(&select, &[])
+    }
+
+    /// Begins the turn of a new server; returns its number.
+    fn begin_turn(&self) -> Result<i64, CatalogError> {
+        let sql: &dyn Sql = self;
+        if sql.exists("SELECT 1 FROM counter WHERE name = 'moved'", &[])? {
+            let what = "the catalogue, which was moved elsewhere,";
+            return Err(CatalogError::NotFound { what });
+        }
+        let skip = "UPDATE counter SET value = value + ? WHERE name = 'pack'";
+        sql.execute(skip, &[&NUMBERS_LEFT_OUT])?;
+        let next = "INSERT INTO counter VALUES('server', 1)
+                    ON CONFLICT(name) DO UPDATE SET value = counter.value + 1 RETURNING value";
+        sql.one(next, &[], |row| row.get(0))
+    }
+
+    /// Fails with `Fenced` unless it is this server's turn, 0 being anybody's. A new one waits
+    /// until the transaction ends.
+    fn check_turn(&self, turn: i64) -> Result<(), CatalogError> {
+        let select = "SELECT 1 FROM counter WHERE name = 'server' AND value = ? FOR SHARE";
+        if turn == 0 || (self as &dyn Sql).exists(select, &[&turn])? {
+            Ok(())
+        } else {
+            Err(CatalogError::Fenced)
         }
     }
 

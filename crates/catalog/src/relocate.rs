@@ -8,7 +8,7 @@ use crate::{CatalogError, sqlite};
 
 /// Where a catalogue is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Location {
     /// A file of SQLite's.
     File(PathBuf),
     /// The URL of a PostgreSQL database.
@@ -20,8 +20,8 @@ pub enum Place {
 /// is begun again. Nobody may write to either. `tell` hears which table it is at and how many rows
 /// are there; whatever it fails with ends it. Returns the rows.
 pub fn relocate(
-    from: &Place,
-    to: &Place,
+    from: &Location,
+    to: &Location,
     tell: &mut dyn FnMut(&'static str, u64) -> Result<(), CatalogError>,
 ) -> Result<u64, CatalogError> {
     look_at(from, &mut |from| {
@@ -38,16 +38,16 @@ pub fn relocate(
 
 type Rows<'a> = &'a mut dyn FnMut(&dyn Sql) -> Result<u64, CatalogError>;
 
-fn look_at(place: &Place, query: Rows<'_>) -> Result<u64, CatalogError> {
+fn look_at(place: &Location, query: Rows<'_>) -> Result<u64, CatalogError> {
     match place {
-        Place::File(path) => sqlite::look_at(path, query),
-        Place::Database(url) => Postgres::open(url)?.look_at(query),
+        Location::File(path) => sqlite::look_at(path, query),
+        Location::Database(url) => Postgres::open(url)?.look_at(query),
     }
 }
 
-fn write_into(place: &Place, work: Rows<'_>) -> Result<u64, CatalogError> {
+fn write_into(place: &Location, work: Rows<'_>) -> Result<u64, CatalogError> {
     match place {
-        Place::File(path) => sqlite::write_into(path, work),
-        Place::Database(url) => Postgres::open(url)?.write_into(work),
+        Location::File(path) => sqlite::write_into(path, work),
+        Location::Database(url) => Postgres::open(url)?.write_into(work),
     }
 }

@@ -27,6 +27,9 @@ use crate::{ClientError, ErrorKind};
 const UNSENT_BYTES: u32 = 1 << 20;
 /// A server that does not answer by then is not there.
 const CONNECT_SECS: u64 = 15;
+/// Another server has taken over by then, where there are several.
+const TAKEOVER: Duration = Duration::from_secs(45);
+const TAKEOVER_PAUSE: Duration = Duration::from_millis(500);
 /// The connection is asked for a sign of life so often.
 const KEEPALIVE_SECS: u64 = 20;
 /// A certificate is renewed once it has less than this to live: a third of the 90 days that servers
@@ -269,13 +272,38 @@ async fn renew(home: &Home, client: &mut NodeClient<Channel>) -> Result<(), Clie
     home.renew(&request, &certificate.chain_pem)
 }
 
-/// Connects to the server at `address`, with socket buffers of so many bytes if it says so.
+/// Connects to the server at `addresses`, with socket buffers of so many bytes if it says so. Of
+/// several, with commas between, one serves; it may take a while until that is another one.
 pub(crate) async fn connect(
-    address: &str,
+    addresses: &str,
     trust: Trust,
     buffer_bytes: Option<u32>,
 ) -> Result<Channel, ClientError> {
     let config = Arc::new(tls_config(trust)?);
+    let all: Vec<&str> = addresses.split(',').collect();
+    let began = sys::clock::monotonic();
+    loop {
+        let mut failure = None;
+        for address in &all {
+            match connect_to(address, &config, buffer_bytes).await {
+                Err(error) if error.kind == ErrorKind::Retry => failure = Some(error),
+                other => return other,
+            }
+        }
+        let none = || ClientError::new(ErrorKind::Usage, "no server is named");
+        let failure = failure.ok_or_else(none)?;
+        if all.len() == 1 || began.elapsed() > TAKEOVER {
+            return Err(failure);
+        }
+        tokio::time::sleep(TAKEOVER_PAUSE).await;
+    }
+}
+
+async fn connect_to(
+    address: &str,
+    config: &Arc<rustls::ClientConfig>,
+    buffer_bytes: Option<u32>,
+) -> Result<Channel, ClientError> {
     let limit = Duration::from_secs(CONNECT_SECS);
     let unreachable = |error: &dyn std::fmt::Display| {
         let message = format!("cannot reach the server at {address}: {error}");
@@ -292,7 +320,7 @@ pub(crate) async fn connect(
     // Advice only: what waits is to wait here, where it shows that the network is slow.
     drop(sys::net::limit_unsent(&stream, UNSENT_BYTES));
     let name = ServerName::try_from(wire::SERVER_NAME).expect("a DNS name");
-    let handshake = TlsConnector::from(config).connect(name, stream);
+    let handshake = TlsConnector::from(Arc::clone(config)).connect(name, stream);
     let stream = tokio::time::timeout(limit, handshake)
         .await
         .map_err(|_| unreachable(&"it does not speak TLS"))?

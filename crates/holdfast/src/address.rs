@@ -1,5 +1,11 @@
 //! Addresses as people write them: the port may be left out.
 
+/// The addresses, with commas between, each as [`with_port`] has it.
+pub(crate) fn with_ports(addresses: &str) -> String {
+    let each: Vec<String> = addresses.split(',').map(|one| with_port(one.trim())).collect();
+    each.join(",")
+}
+
 /// `address` with the default port where it names none.
 ///
 /// A bare IPv6 address is put in brackets, as what follows expects it.
@@ -35,5 +41,6 @@ mod tests {
         ] {
             assert_eq!(with_port(address), expected);
         }
+        assert_eq!(with_ports("one, two:1600"), "one:1500,two:1600");
     }
 }

@@ -123,6 +123,11 @@ pub(crate) struct Context {
     progress: OnceCell<Arc<Progress>>,
 }
 
+/// A command goes on at so many servers, one after the other,
+const SERVERS_TRIED: u32 = 30;
+/// after such a pause.
+const SERVER_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
 impl Context {
     fn home(&self) -> Result<PathBuf, CommandError> {
         home::folder(self.global.home.as_ref())
@@ -144,6 +149,35 @@ impl Context {
         let result = work(&client, &progress);
         drop(meter);
         Ok(result?)
+    }
+
+    /// As [`Self::watched`], and goes on at another server where there are several and the one that
+    /// serves is lost: what was done is found there.
+    fn carried_on<T>(
+        &self,
+        work: impl Fn(&Client, &Arc<Progress>) -> Result<T, client::ClientError>,
+    ) -> Result<T, CommandError> {
+        sys::process::raise_open_files();
+        let progress = self.progress()?;
+        let _meter = self.meter(&progress);
+        let mut servers = SERVERS_TRIED;
+        loop {
+            let client = self.client()?;
+            servers -= 1;
+            match work(&client, &progress) {
+                Err(error)
+                    if error.kind == client::ErrorKind::Retry
+                        && client.server().contains(',')
+                        && servers > 0
+                        && !progress.is_stopped() =>
+                {
+                    output::say(&format!("{}; going on with another server", error.message));
+                    // One that has lost the catalogue may not have noticed yet.
+                    sys::clock::sleep(SERVER_PAUSE);
+                }
+                result => return Ok(result?),
+            }
+        }
     }
 
     /// Shows `progress` until it is dropped.

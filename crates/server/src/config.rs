@@ -3,10 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use catalog::postgres::Postgres;
+use catalog::{Catalog as _, Location};
 use serde::{Deserialize, Serialize};
 
 use crate::authority::{self, AuthorityError};
 use crate::buckets::Buckets;
+use crate::database;
 use crate::pools;
 use crate::secrets::MASTER_BYTES;
 
@@ -25,7 +28,8 @@ pub struct Config {
     /// `file:///FOLDER`: the folder of the primary pool; `file:FOLDER` lies in the server's folder;
     /// `s3://BUCKET/PREFIX?endpoint=URL` is in an object store.
     pub pool: String,
-    /// `sqlite:`: the catalogue lies in the server's folder.
+    /// `sqlite:`: the catalogue lies in the server's folder; `postgres://USER@HOST/DATABASE`: in a
+    /// database.
     pub catalog: String,
     /// How long certificates of nodes live, in days. Nodes renew them 30 days before they end.
     #[serde(default = "default_certificate_days")]
@@ -103,7 +107,10 @@ pub enum ConfigError {
     BucketUrl { url: String, source: pool::BucketUrlError },
     #[error("the bucket {url} cannot be used")]
     Bucket { url: String, source: io::Error },
-    #[error("{url} is not a catalogue that this version can use; give sqlite:")]
+    #[error(
+        "{url} is not a catalogue that this version can use; give sqlite: or \
+         postgres://USER@HOST/DATABASE"
+    )]
     Catalog { url: String },
 }
 
@@ -124,6 +131,11 @@ pub enum InitError {
     Authority(#[from] AuthorityError),
     #[error("cannot make the catalogue")]
     Catalog(#[source] catalog::CatalogError),
+    #[error(
+        "the database has the catalogue of a server; 'holdfast server join' makes another one for \
+         it"
+    )]
+    CatalogTaken,
 }
 
 impl Config {
@@ -137,8 +149,14 @@ impl Config {
         Ok(config)
     }
 
-    fn check_catalog(&self) -> Result<(), ConfigError> {
-        if self.catalog == "sqlite:" {
+    /// Puts it in the place of the one in `folder`.
+    pub(crate) fn store(&self, folder: &Path) -> io::Result<()> {
+        let text = toml::to_string(self).map_err(io::Error::other)?;
+        sys::durable::write(&folder.join(CONFIG_FILE), text.as_bytes(), 0o600)
+    }
+
+    pub(crate) fn check_catalog(&self) -> Result<(), ConfigError> {
+        if self.catalog == "sqlite:" || catalog::postgres::is_postgres(&self.catalog) {
             Ok(())
         } else {
             Err(ConfigError::Catalog { url: self.catalog.clone() })
@@ -189,6 +207,12 @@ pub fn init(
     if first.read_mark().map_err(unusable)?.is_some() {
         return Err(InitError::PoolTaken { pool: first.place().display().to_string() });
     }
+    if let Location::Database(url) = database::place(&config, folder) {
+        let found = Postgres::open(&url).and_then(|catalog| catalog.pools());
+        if !found.map_err(InitError::Catalog)?.is_empty() {
+            return Err(InitError::CatalogTaken);
+        }
+    }
     make_empty(folder)?;
     std::fs::create_dir_all(&first.folder).map_err(failed)?;
     let (ca_pem, ca_key) = authority::make_ca(sys::clock::system())?;
@@ -199,11 +223,12 @@ pub fn init(
     write(authority::CA_KEY, ca_key.as_bytes(), 0o600)?;
     write(authority::CA_CERTIFICATE, ca_pem.as_bytes(), 0o644)?;
     write(MASTER_KEY, &master, 0o600)?;
-    // Made empty first, for its permissions: it says what every node has.
-    write(CATALOG_FILE, b"", 0o600)?;
-    catalog::sqlite::Sqlite::open(&folder.join(CATALOG_FILE)).map_err(InitError::Catalog)?;
-    let text = toml::to_string(&config).map_err(|error| failed(io::Error::other(error)))?;
-    write(CONFIG_FILE, text.as_bytes(), 0o600)?;
+    if let Location::File(path) = database::place(&config, folder) {
+        // Made empty first, for its permissions: it says what every node has.
+        write(CATALOG_FILE, b"", 0o600)?;
+        catalog::sqlite::Sqlite::open(&path).map_err(InitError::Catalog)?;
+    }
+    config.store(folder).map_err(failed)?;
     Ok(config)
 }
 

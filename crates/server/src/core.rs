@@ -15,7 +15,8 @@ use tonic::{Request, Status};
 
 use crate::authority::Authority;
 use crate::buckets::Buckets;
-use crate::config::{CATALOG_FILE, Config, MASTER_KEY};
+use crate::config::{Config, MASTER_KEY};
+use crate::database::Database;
 use crate::pools;
 use crate::recovery;
 use crate::refusal;
@@ -101,11 +102,19 @@ pub(crate) const DOMAIN: DomainId = DomainId(1);
 pub(crate) const CATALOG_DOMAIN: DomainId = DomainId(0);
 
 impl Core {
+    /// As [`Self::open`], with the catalogue that the configuration says.
+    #[cfg(test)]
+    pub(crate) fn open_alone(folder: &Path, config: &Config) -> Result<Self, RunError> {
+        Self::open(folder, config, &Database::open(config, folder)?)
+    }
+
     /// Opens everything in `folder`, recovering what a dead process left.
-    pub(crate) fn open(folder: &Path, config: &Config) -> Result<Self, RunError> {
-        recovery::check_catalog(folder)?;
-        let catalog: Arc<dyn Catalog> =
-            Arc::new(catalog::sqlite::Sqlite::open(&folder.join(CATALOG_FILE))?);
+    pub(crate) fn open(
+        folder: &Path,
+        config: &Config,
+        database: &Database,
+    ) -> Result<Self, RunError> {
+        let catalog = database.catalog();
         let volumes = Volumes::open(Arc::clone(&catalog), folder, config.stage_bytes)?;
         let secrets = Secrets::load(&folder.join(MASTER_KEY)).map_err(RunError::MasterKey)?;
         let catalog_packs = catalog.packs()?;
@@ -150,6 +159,7 @@ impl Core {
         };
         // Nobody else sends to the pools of this server.
         core.pools.end_orphans(Duration::ZERO);
+        core.condemn_unknown(&opened, &catalog_packs)?;
         core.complete_index(&opened, recovered.complete_to)?;
         core.record_packs(&opened, &catalog_packs)?;
         Ok(core)
@@ -158,6 +168,25 @@ impl Core {
     /// What has packs that do not lie in folders.
     pub(crate) fn stores(&self) -> pools::Stores<'_> {
         (Some(&self.volumes), &self.buckets)
+    }
+
+    /// Has nobody use packs in object stores that the catalogue does not know: whoever sent them
+    /// was not told that they are there, and may be about to remove them. They go with the next
+    /// reclamation. A server that was made again knows less than there is, and needs them.
+    fn condemn_unknown(&self, opened: &pool::Opened, rows: &[PackRow]) -> Result<(), RunError> {
+        if self.recovered.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
+        let unknown = opened.sealed.iter().copied().filter(|pack| !known.contains(pack));
+        let unknown: Vec<PackNumber> = unknown.filter(|pack| self.pools.is_object(*pack)).collect();
+        let state = PackState::Condemned;
+        let row = |number| PackRow { number, domain: DOMAIN, state, bytes: 0, node: None };
+        let writes = unknown.iter().map(|pack| Write::PutPack(row(*pack))).collect();
+        self.catalog.commit(writes)?;
+        let mut condemned = self.condemned.write().unwrap_or_else(PoisonError::into_inner);
+        condemned.packs.extend(unknown.into_iter().map(|pack| (pack, None)));
+        Ok(())
     }
 
     /// Adds to the index what it had not written when its process ended.
@@ -218,7 +247,9 @@ impl Core {
             recovered.map(|found| row(&found.table, found.bytes)).collect();
         // Sealed by a process that could not say so any more.
         let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
-        let unknown = opened.sealed.iter().copied().filter(|pack| !known.contains(pack));
+        let is_condemned = |pack: &PackNumber| self.condemned().packs.contains_key(pack);
+        let unknown = opened.sealed.iter().copied();
+        let unknown = unknown.filter(|pack| !known.contains(pack) && !is_condemned(pack));
         let open = rows.iter().filter(|row| row.state == PackState::Open).map(|row| row.number);
         for pack in open.chain(unknown) {
             if let Ok((table, bytes)) = self.pools.closed(pack) {

@@ -15,6 +15,7 @@ mod buckets;
 mod catalog_copy;
 mod config;
 mod core;
+mod database;
 mod domains;
 mod enrol;
 mod expire;
@@ -38,8 +39,9 @@ mod volumes;
 
 pub use authority::AuthorityError;
 pub use config::{Config, ConfigError, InitError, init};
+pub use database::move_catalog;
 pub use pool::use_variables;
-pub use recovery::{Rebuilt, RecoveryError, export, rebuild, recover};
+pub use recovery::{Rebuilt, RecoveryError, export, join, rebuild, recover};
 pub use run::{Ready, RunError, run};
 pub use victims::{Victim, Victims};
 

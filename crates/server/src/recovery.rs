@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use catalog::sqlite::Sqlite;
-use catalog::{Catalog, CatalogError, PackRow, PackState, PoolRow, Write};
+use catalog::{Catalog, CatalogError, Location, PackRow, PackState, PoolRow, Write};
 use data_encoding::HEXLOWER;
 use model::{PackNumber, Place, PoolId, ServerTime};
 use pool::{Mark, Pools, Role};
@@ -20,10 +20,11 @@ use serde::{Deserialize, Serialize};
 use tonic::Status;
 
 use crate::authority::{CA_CERTIFICATE, CA_KEY};
-use crate::buckets::Buckets;
+use crate::buckets::{self, Buckets};
 use crate::catalog_copy;
 use crate::config::{self, CATALOG_FILE, CONFIG_FILE, Config, ConfigError, InitError, MASTER_KEY};
 use crate::core::{CATALOG_DOMAIN, Core};
+use crate::database::{self, Database};
 use crate::pools;
 use crate::refusal;
 use crate::run::RunError;
@@ -61,6 +62,11 @@ pub enum RecoveryError {
     Run(#[from] RunError),
     #[error("the new catalogue cannot be used")]
     Catalog(#[from] CatalogError),
+    #[error(
+        "{url} is on that server's machine alone; servers share a catalogue in a database and a \
+         pool in an object store"
+    )]
+    NotShared { url: String },
     #[error("{0}")]
     Survey(String),
 }
@@ -121,7 +127,10 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 /// Fails where a server that had a catalogue has none: opening it would begin a new one.
-pub(crate) fn check_catalog(folder: &Path) -> Result<(), CatalogError> {
+pub(crate) fn check_catalog(config: &Config, folder: &Path) -> Result<(), CatalogError> {
+    if let Location::Database(_) = database::place(config, folder) {
+        return Ok(());
+    }
     let bytes = std::fs::metadata(folder.join(CATALOG_FILE)).map_or(0, |found| found.len());
     let has_had_one = folder.join(POOLS_FILE).try_exists().unwrap_or(false);
     if bytes == 0 && has_had_one {
@@ -224,7 +233,7 @@ pub fn export(folder: &Path) -> Result<String, RecoveryError> {
         String::from_utf8(read(name)?)
             .map_err(|error| disk(&folder.join(name))(io::Error::other(error)))
     };
-    let rows = Sqlite::open(&folder.join(CATALOG_FILE))?.pools()?;
+    let rows = Database::open(&config, folder)?.catalog().pools()?;
     let file = RecoveryFile {
         format: FORMAT,
         made: sys::clock::now().secs(),
@@ -302,13 +311,42 @@ pub fn recover(
     write(CA_CERTIFICATE, file.ca_certificate.as_bytes(), 0o644)?;
     write(MASTER_KEY, &master, 0o600)?;
     hold(folder)?;
-    let mut rebuilt = remake_catalog(folder, &rows, &Secrets::new(master))?;
+    let mut rebuilt = remake_catalog(folder, &file.config, &rows, &Secrets::new(master))?;
     let text =
         toml::to_string(&file.config).map_err(|error| RecoveryError::File(error.to_string()));
     // Last: a folder without it is no server.
     write(CONFIG_FILE, text?.as_bytes(), 0o600)?;
     survey(folder, &file.config, &mut rebuilt)?;
     Ok(rebuilt)
+}
+
+/// Makes another server in the new folder `folder`, that listens at `listen`, for the catalogue and
+/// the pools of the one that has written the recovery file `text`: both are where every server
+/// reaches them.
+pub fn join(folder: &Path, text: &str, listen: &str) -> Result<Config, RecoveryError> {
+    let file = RecoveryFile::parse(text)?;
+    let config = Config { listen: listen.to_owned(), ..file.config };
+    if let Location::File(_) = database::place(&config, folder) {
+        return Err(RecoveryError::NotShared { url: config.catalog });
+    }
+    if !buckets::is_bucket(&config.pool) {
+        return Err(RecoveryError::NotShared { url: config.pool });
+    }
+    std::net::ToSocketAddrs::to_socket_addrs(listen)
+        .map_err(|source| InitError::Listen { address: listen.to_owned(), source })?;
+    drop(Database::open(&config, folder)?);
+    config::make_empty(folder)?;
+    let write = |name: &str, bytes: &[u8], mode| {
+        sys::durable::write(&folder.join(name), bytes, mode).map_err(disk(&folder.join(name)))
+    };
+    let master: [u8; MASTER_BYTES] = unhex(&file.master_key).expect("parsed");
+    write(CA_KEY, file.ca_key.as_bytes(), 0o600)?;
+    write(CA_CERTIFICATE, file.ca_certificate.as_bytes(), 0o644)?;
+    write(MASTER_KEY, &master, 0o600)?;
+    let text = toml::to_string(&config).map_err(|error| RecoveryError::File(error.to_string()));
+    // Last: a folder without it is no server.
+    write(CONFIG_FILE, text?.as_bytes(), 0o600)?;
+    Ok(config)
 }
 
 /// Makes the catalogue of the server in `folder` again, which must not run; what there was of it is
@@ -330,7 +368,7 @@ pub fn rebuild(folder: &Path, moved: &[(String, String)]) -> Result<Rebuilt, Rec
     check_any(&rows, folder)?;
     hold(folder)?;
     let aside = put_aside(folder)?;
-    let mut rebuilt = remake_catalog(folder, &rows, &secrets)?;
+    let mut rebuilt = remake_catalog(folder, &config, &rows, &secrets)?;
     rebuilt.aside = aside;
     survey(folder, &config, &mut rebuilt)?;
     Ok(rebuilt)
@@ -338,10 +376,12 @@ pub fn rebuild(folder: &Path, moved: &[(String, String)]) -> Result<Rebuilt, Rec
 
 /// The pools as the old catalogue knows them, if it can still say; else as the list beside it does.
 fn known_pools(folder: &Path, config: &Config) -> Result<Vec<PoolRow>, RecoveryError> {
-    let path = folder.join(CATALOG_FILE);
-    let is_there = std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() > 0);
+    let is_there = match database::place(config, folder) {
+        Location::File(path) => std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() > 0),
+        Location::Database(_) => true,
+    };
     if is_there
-        && let Ok(rows) = Sqlite::open(&path).and_then(|old| old.pools())
+        && let Ok(rows) = Database::open(config, folder).and_then(|old| old.catalog().pools())
         && !rows.is_empty()
     {
         return Ok(rows);
@@ -392,6 +432,7 @@ fn put_aside(folder: &Path) -> Result<Option<PathBuf>, RecoveryError> {
 /// Makes the catalogue from the newest copy that is whole; a new one where there is none.
 fn remake_catalog(
     folder: &Path,
+    config: &Config,
     rows: &[PoolRow],
     secrets: &Secrets,
 ) -> Result<Rebuilt, RecoveryError> {
@@ -403,7 +444,6 @@ fn remake_catalog(
         Pools::open(&specs, PackNumber(1), &BTreeMap::new(), move |_, chunk| key.digest(chunk));
     let (pools, _) = opened.map_err(disk(folder))?;
     let mut rebuilt = Rebuilt::default();
-    let path = folder.join(CATALOG_FILE);
     let new = folder.join(format!("{CATALOG_FILE}.new"));
     for (number, _) in catalog_copy::numbers(&pools).into_iter().rev() {
         drop(std::fs::remove_file(&new));
@@ -426,7 +466,13 @@ fn remake_catalog(
     }
     make_private(&new).map_err(disk(&new))?;
     place_pools(&Sqlite::open(&new)?, folder, rows, rebuilt.copy.is_some())?;
-    std::fs::rename(&new, &path).map_err(disk(&path))?;
+    match database::place(config, folder) {
+        Location::File(path) => std::fs::rename(&new, &path).map_err(disk(&path))?,
+        to => {
+            catalog::relocate(&Location::File(new.clone()), &to, &mut |_, _| Ok(()))?;
+            std::fs::remove_file(&new).map_err(disk(&new))?;
+        }
+    }
     sys::durable::sync_dir(folder).map_err(disk(folder))?;
     Ok(rebuilt)
 }
@@ -469,8 +515,12 @@ fn place_pools(
 /// and says what is missing.
 fn survey(folder: &Path, config: &Config, rebuilt: &mut Rebuilt) -> Result<(), RecoveryError> {
     // As they are in the copy: opening takes in what it finds.
-    let rows = Sqlite::open(&folder.join(CATALOG_FILE))?.packs()?;
-    let core = Arc::new(Core::open(folder, config)?);
+    let database = Database::open(config, folder)?;
+    if !database.try_claim()? {
+        return Err(RunError::Claimed.into());
+    }
+    let rows = database.catalog().packs()?;
+    let core = Arc::new(Core::open(folder, config, &database)?);
     let said = |status: Status| RecoveryError::Survey(status.message().to_owned());
     let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
     let pools = core.pools.present().into_iter();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use catalog::CatalogError;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
@@ -21,17 +22,22 @@ use crate::authority::AuthorityError;
 use crate::catalog_copy;
 use crate::config::{CONFIG_FILE, Config, ConfigError};
 use crate::core::Core;
+use crate::database::Database;
 use crate::enrol::EnrolmentApi;
 use crate::expire;
 use crate::node::NodeApi;
 use crate::pools;
 use crate::reclaim;
+use crate::recovery;
+use crate::refusal;
 use crate::{ADMIN_SOCKET, tls};
 
 /// Sessions get so long to finish their transaction when the server stops.
 const STOP_SECS: u64 = 10;
 /// A connection is asked for a sign of life so often.
 const KEEPALIVE_SECS: u64 = 20;
+/// Who stands by looks so often whether the catalogue is free, and who has it whether it still is.
+const CLAIM_PAUSE: Duration = Duration::from_secs(1);
 /// Whether an expiration is due is looked at so often.
 const EXPIRY_CHECK_SECS: u64 = 60;
 /// Whether packs are to be copied, passed on or repaired is looked at so often.
@@ -56,7 +62,7 @@ pub enum RunError {
         "cannot open the catalogue; 'holdfast server rebuild-catalog' makes it again from its \
          copies in the pools"
     )]
-    Catalog(#[from] catalog::CatalogError),
+    Catalog(#[from] CatalogError),
     #[error("cannot open the pool in {place}")]
     Pool { place: PathBuf, source: io::Error },
     #[error("cannot open the chunk index")]
@@ -71,6 +77,10 @@ pub enum RunError {
     Verifier(#[from] rustls::server::VerifierBuilderError),
     #[error("cannot listen on {address}")]
     Listen { address: String, source: io::Error },
+    #[error("another server has the catalogue; stop it first")]
+    Claimed,
+    #[error("the catalogue is not this server's any more")]
+    Lost(#[source] CatalogError),
     #[error("serving failed")]
     Serve(#[from] tonic::transport::Error),
     #[error("the server did not stop in order: {0}")]
@@ -83,19 +93,75 @@ pub struct Ready {
     pub address: SocketAddr,
 }
 
-/// Serves from `folder` until `stop` becomes true; calls `ready` once nodes can connect.
+/// Waits until this server has the catalogue, whoever has it now; calls `stands_by` where it has
+/// to. `false` where it is told to stop before.
+async fn claim(
+    database: &Database,
+    stands_by: impl FnOnce(),
+    stop: &mut watch::Receiver<bool>,
+) -> Result<bool, RunError> {
+    let mut stands_by = Some(stands_by);
+    loop {
+        let claiming = database.clone();
+        let claimed = tokio::task::spawn_blocking(move || claiming.try_claim()).await;
+        match claimed.map_err(|error| RunError::Close(error.to_string()))? {
+            Ok(true) => return Ok(true),
+            Ok(false) => {
+                if let Some(stands_by) = stands_by.take() {
+                    stands_by();
+                }
+            }
+            // Whoever stands by goes on doing so.
+            Err(error) if stands_by.is_none() => {
+                tracing::warn!(error = refusal::chain(&error), "standing by");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(CLAIM_PAUSE) => {}
+            () = stopped(stop) => return Ok(false),
+        }
+    }
+}
+
+/// Ends once another server has the catalogue.
+async fn keep_claim(database: Database) -> RunError {
+    loop {
+        tokio::time::sleep(CLAIM_PAUSE).await;
+        let keeping = database.clone();
+        match tokio::task::spawn_blocking(move || keeping.keep_claim()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error @ CatalogError::Fenced)) => return RunError::Lost(error),
+            Ok(Err(error)) => tracing::warn!(error = refusal::chain(&error), "asked again"),
+            Err(error) => return RunError::Close(error.to_string()),
+        }
+    }
+}
+
+/// Serves from `folder` until `stop` becomes true; calls `stands_by` where another server has the
+/// catalogue, and `ready` once nodes can connect.
 pub async fn run(
     folder: &Path,
-    ready: impl FnOnce(Ready),
+    (stands_by, ready): (impl FnOnce(), impl FnOnce(Ready)),
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), RunError> {
     let failed = |source| RunError::Folder { folder: folder.to_owned(), source };
     let config = Config::load(folder)?;
     let lock = sys::durable::Lock::try_exclusive(&folder.join(CONFIG_FILE)).map_err(failed)?;
     let Some(_lock) = lock else { return Err(RunError::Locked { folder: folder.to_owned() }) };
-    let open_folder = folder.to_owned();
-    let open_config = config.clone();
-    let core = tokio::task::spawn_blocking(move || Core::open(&open_folder, &open_config))
+    recovery::check_catalog(&config, folder)?;
+    let (open_folder, open_config) = (folder.to_owned(), config.clone());
+    let opening = move || Database::open(&open_config, &open_folder);
+    let database = tokio::task::spawn_blocking(opening)
+        .await
+        .map_err(|error| RunError::Close(error.to_string()))??;
+    if !claim(&database, stands_by, &mut stop).await? {
+        return Ok(());
+    }
+    let (open_folder, open_config) = (folder.to_owned(), config.clone());
+    let opened = database.clone();
+    let opening = move || Core::open(&open_folder, &open_config, &opened);
+    let core = tokio::task::spawn_blocking(opening)
         .await
         .map_err(|error| RunError::Close(error.to_string()))??;
     let core = Arc::new(core);
@@ -130,6 +196,8 @@ pub async fn run(
     };
     tokio::select! {
         served = both => served?,
+        // Nothing that it could still do would count.
+        lost = keep_claim(database) => return Err(lost),
         () = limit => tracing::warn!("sessions were cut off"),
     }
     // A run that panicked has said so; the next server goes on where it was.

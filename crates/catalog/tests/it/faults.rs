@@ -45,7 +45,7 @@ fn write_through(catalog: &Postgres, trouble: impl FnOnce()) -> (Vec<String>, Ve
                         let name = format!("{writer}-{count}");
                         match catalog.commit(vec![event(&name)]) {
                             Ok(()) => told.push(name),
-                            Err(error) => failed.push(format!("{name}: {error}")),
+                            Err(error) => failed.push(format!("{name}: {error:?}")),
                         }
                     }
                     (told, failed)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use catalog::postgres::Postgres;
 use catalog::sqlite::Sqlite;
-use catalog::{Catalog, CatalogError, PackState, Place, Write, relocate};
+use catalog::{Catalog, CatalogError, Location, PackState, Write, relocate};
 use model::{DomainId, PackNumber};
 
 use crate::samples::{
@@ -39,7 +39,7 @@ fn next_numbers(catalog: &dyn Catalog) -> (u32, u64, u64) {
     (node.id.0, archive.number, catalog.next_pack().expect("is told").0)
 }
 
-fn moved(from: &Place, to: &Place) -> Result<u64, CatalogError> {
+fn moved(from: &Location, to: &Location) -> Result<u64, CatalogError> {
     relocate(from, to, &mut |_, _| Ok(()))
 }
 
@@ -57,8 +57,8 @@ fn assert_equal(one: &dyn Catalog, other: &dyn Catalog) {
     assert_eq!(tapes(one), tapes(other));
 }
 
-fn place(path: &Path) -> Place {
-    Place::File(path.to_owned())
+fn place(path: &Path) -> Location {
+    Location::File(path.to_owned())
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_catalogue_goes_to_a_database_and_back() {
     let Some(engine) = PostgresInCluster::new() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let (first, second) = (folder.path().join("first"), folder.path().join("second"));
-    let database = Place::Database(engine.url());
+    let database = Location::Database(engine.url());
     fill_all(&Sqlite::open(&first).expect("opens"));
     let there = moved(&place(&first), &database).expect("goes there");
     let back = moved(&database, &place(&second)).expect("comes back");
@@ -94,7 +94,7 @@ fn what_has_rows_of_its_own_is_not_overwritten() {
     fill(&Sqlite::open(&path).expect("opens"), "anna", 1);
     let postgres = Postgres::open(&engine.url()).expect("opens");
     fill(&postgres, "bert", 2);
-    let database = Place::Database(engine.url());
+    let database = Location::Database(engine.url());
     assert_eq!(refusal(moved(&place(&path), &database)), "exists");
     assert_eq!(refusal(moved(&database, &place(&path))), "exists");
 }
@@ -105,7 +105,7 @@ fn a_move_that_is_cut_off_leaves_nothing_and_is_begun_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("catalogue");
     fill_all(&Sqlite::open(&path).expect("opens"));
-    let database = Place::Database(engine.url());
+    let database = Location::Database(engine.url());
     let ended = relocate(&place(&path), &database, &mut |table, _| {
         let is_enough = table == "version";
         if is_enough { Err(CatalogError::NotFound { what: "patience" }) } else { Ok(()) }

@@ -253,6 +253,7 @@ pub(crate) fn refusal<T: Debug>(answer: Result<T, CatalogError>) -> &'static str
         CatalogError::NoSpace => "no space",
         CatalogError::Damaged(_) => "damaged",
         CatalogError::Away(_) => "away",
+        CatalogError::Fenced => "fenced",
         CatalogError::Url(_) => "url",
         CatalogError::Database(_) => "database",
     }

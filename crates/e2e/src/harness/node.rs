@@ -42,9 +42,14 @@ impl Node {
             chown(&home, Some(uid), Some(uid)).expect("only root runs a client as another user");
         }
         let node = Self { name: name.to_owned(), home, program, uid, _scratch: scratch };
-        let token = server.token(name);
-        node.run(&["enroll", &server.address(), "--token", &token]).expect(&[0]);
+        node.enroll_at(&server.address(), &server.token(name));
         node
+    }
+
+    /// Enrols at these addresses of servers.
+    #[track_caller]
+    pub fn enroll_at(&self, addresses: &str, token: &str) {
+        self.run(&["enroll", addresses, "--token", token]).expect(&[0]);
     }
 
     pub fn home(&self) -> &Path {

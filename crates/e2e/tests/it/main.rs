@@ -46,6 +46,8 @@ mod round_trip;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
+mod scale_out;
+#[cfg(test)]
 mod scene;
 #[cfg(test)]
 mod snapshots;

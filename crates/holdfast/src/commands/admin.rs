@@ -59,6 +59,11 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         let message = "name the server's folder with --server DIR";
         CommandError::usage(message, "holdfast admin")
     })?;
+    if let AdminCommand::Catalog(args) = &args.command
+        && let Some(done) = catalog::without_server(args, &folder, context)
+    {
+        return done;
+    }
     let mut admin = Admin::connect(&folder, server::ADMIN_SOCKET)?;
     match args.command {
         AdminCommand::Node(args) => node::run(args, &mut admin, context),

@@ -169,7 +169,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
         &commands,
         || progress.is_stopped(),
         || match stream {
-            None => context.watched(|client, progress| client.backup(&options, progress)),
+            None => context.carried_on(|client, progress| client.backup(&options, progress)),
             Some((name, command)) => {
                 let mut source = source(command)?;
                 let (name, source) = (name.as_bytes(), &mut *source);

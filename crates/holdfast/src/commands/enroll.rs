@@ -22,7 +22,7 @@ Example:
   holdfast enroll backup.example.org:1500 --token TOKEN
   holdfast enroll backup.example.org --token - < token")]
 pub(crate) struct Args {
-    /// The server; without a port it is 1500
+    /// The server; without a port it is 1500. Several servers of one catalogue with commas between
     #[arg(value_name = "HOST[:PORT]")]
     server: String,
     /// The one-time token of 'holdfast admin node add'; - reads it from standard input
@@ -40,7 +40,7 @@ struct EnrolledDocument<'a> {
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let home = context.home()?;
     let token = if args.token == "-" { token_from_stdin()? } else { args.token };
-    let enrolled = client::enroll(&home, &address::with_port(&args.server), token.trim())?;
+    let enrolled = client::enroll(&home, &address::with_ports(&args.server), token.trim())?;
     if context.output.is_json() {
         let home = path::bytes(&home);
         context.output.json(&EnrolledDocument {

@@ -2,6 +2,7 @@
 
 mod recovery;
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub(crate) struct Args {
 enum ServerCommand {
     Init(InitArgs),
     Run(RunArgs),
+    Join(recovery::JoinArgs),
     Recovery(recovery::FileArgs),
     Recover(recovery::RecoverArgs),
     RebuildCatalog(recovery::RebuildArgs),
@@ -90,6 +92,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
             }
             serve(&args.folder, &mut context.output)
         }
+        ServerCommand::Join(args) => recovery::join(&args, context),
         ServerCommand::Recovery(args) => recovery::write_file(&args, context),
         ServerCommand::Recover(args) => recovery::recover(&args, context),
         ServerCommand::RebuildCatalog(args) => recovery::rebuild(&args, context),
@@ -141,7 +144,10 @@ fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {
         // Caught before anything is opened: no signal ends the server out of order.
         let signals = Signals::catch()?;
         tokio::spawn(stop_on_signal(signals, stop));
-        let run = server::run(folder, |ready| announce(ready, output), stopped);
+        let output = RefCell::new(output);
+        let stands_by = || announce_standby(&mut output.borrow_mut());
+        let ready = |ready| announce(ready, &mut output.borrow_mut());
+        let run = server::run(folder, (stands_by, ready), stopped);
         Box::pin(run).await.map_err(|error| CommandError::chain(&error))
     });
     runtime.shutdown_timeout(SHUTDOWN);
@@ -162,6 +168,21 @@ struct ReadyDocument {
 }
 
 /// Whoever started the server waits for this line.
+/// `server run --json` while another server serves.
+#[derive(Serialize)]
+struct StandbyDocument {
+    stands_by: bool,
+}
+
+fn announce_standby(output: &mut Output) {
+    if output.is_json() {
+        output.json(&StandbyDocument { stands_by: true });
+    } else if !output.quiet {
+        output.text("Another server is serving; this one stands by.");
+    }
+    output.flush();
+}
+
 fn announce(ready: Ready, output: &mut Output) {
     let ready = ready.address.to_string();
     if output.is_json() {

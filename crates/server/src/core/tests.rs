@@ -49,7 +49,7 @@ fn the_index_holds_what_the_packs_hold_after_every_crash() {
     let config = crate::init(&folder, "127.0.0.1:0", None, None).expect("a server");
     let mut next = 0;
     for round in 0..6 {
-        let core = Core::open(&folder, &config).expect("opens");
+        let core = Core::open_alone(&folder, &config).expect("opens");
         assert_eq!(in_index(&core), in_packs(&core), "round {round}");
         assert_eq!(in_index(&core).len(), next as usize, "round {round}: nothing is lost");
         for _ in 0..3 {
@@ -78,7 +78,7 @@ fn a_quantum_of_known_and_new_chunks_stores_the_new_ones() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path().join("server");
     let config = crate::init(&folder, "127.0.0.1:0", None, None).expect("a server");
-    let core = Core::open(&folder, &config).expect("opens");
+    let core = Core::open_alone(&folder, &config).expect("opens");
     let first = store(&core, pool::Filler::any(DOMAIN), &quantum(&core, 0..40)).expect("space");
     let mixed = store(&core, pool::Filler::any(DOMAIN), &quantum(&core, 20..60)).expect("space");
     assert_eq!(mixed.places[..20], first.places[20..]);

@@ -123,7 +123,7 @@ impl World {
         let folder = tempfile::tempdir_in(memory()).expect("a folder");
         let server = folder.path().join("server");
         let config = crate::init(&server, "127.0.0.1:0", None, None).expect("a server");
-        let core = Core::open(&server, &config).expect("opens");
+        let core = Core::open_alone(&server, &config).expect("opens");
         let name = NodeName::new("a").expect("a name");
         let node = core.catalog.add_node(&name, policy::STANDARD, ServerTime(1)).expect("added");
         let opened = core.catalog.open_filespace(node.id, b"/", ServerTime(1)).expect("made");

@@ -110,7 +110,7 @@ fn object(index: usize, places: &[Place], content: &Content) -> Object {
 impl World {
     fn new(folder: PathBuf, seed: u64) -> Self {
         let config = crate::init(&folder, "127.0.0.1:0", None, None).expect("a server");
-        let core = Arc::new(Core::open(&folder, &config).expect("opens"));
+        let core = Arc::new(Core::open_alone(&folder, &config).expect("opens"));
         let node_name = NodeName::new("a").expect("a name");
         let now = ServerTime(1);
         let node = core.catalog.add_node(&node_name, policy::STANDARD, now).expect("added");
@@ -420,7 +420,7 @@ impl World {
     fn kill(&mut self) {
         self.readers.clear();
         self.fillers.clear();
-        let core = Arc::new(Core::open(&self.folder, &self.config).expect("opens again"));
+        let core = Arc::new(Core::open_alone(&self.folder, &self.config).expect("opens again"));
         let dead = std::mem::replace(&mut self.core, core);
         // What is dropped writes a little in order; what is forgotten keeps its files open.
         if self.random.below(8) == 0 {

@@ -1,5 +1,7 @@
 //! `holdfast admin catalog`: copies of the catalogue in the pools.
 
+use std::path::Path;
+
 use client::admin::{Admin, CatalogCopy, CopyCatalogReply};
 use model::ServerTime;
 use serde::Serialize;
@@ -33,6 +35,58 @@ enum CatalogCommand {
     /// Store what has changed since the last copy; the server does it by itself each day
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast catalog backup")]
     Backup,
+    /// Take the catalogue to a database, or back to the server's folder
+    ///
+    /// The server must not run. All rows are compared when they are there; until then the server
+    /// has the catalogue that it had. What was cut off is begun again.
+    #[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast catalog move postgres://holdfast@db.example.org/holdfast
+  holdfast admin --server /srv/holdfast catalog move sqlite:")]
+    Move {
+        /// Where to: postgres://USER@HOST/DATABASE, whose database is empty, or sqlite:
+        #[arg(value_name = "URL")]
+        url: String,
+    },
+}
+
+/// Does what is done without a running server; `None` where the command is about a running one.
+pub(super) fn without_server(
+    args: &Args,
+    folder: &Path,
+    context: &mut Context,
+) -> Option<Result<u8, CommandError>> {
+    let CatalogCommand::Move { url } = &args.command else { return None };
+    Some(move_to(folder, url, context))
+}
+
+/// `catalog move --json`.
+#[derive(Serialize)]
+struct MoveDocument<'a> {
+    catalog: &'a str,
+    rows: u64,
+}
+
+fn move_to(folder: &Path, url: &str, context: &mut Context) -> Result<u8, CommandError> {
+    let shows = !context.global.quiet && (context.global.progress || output::stderr_is_terminal());
+    let mut last = None;
+    let moved = server::move_catalog(folder, url, &mut |table, rows| {
+        let is_new = last != Some(table);
+        if shows && (is_new || rows.is_multiple_of(100_000)) {
+            output::say(&format!("{table}: {} rows so far", quantity::count(rows)));
+        }
+        last = Some(table);
+    });
+    let rows = moved.map_err(|error| CommandError::chain(&error))?;
+    if context.output.is_json() {
+        context.output.json(&MoveDocument { catalog: url, rows });
+    } else {
+        let rows = quantity::count(rows);
+        context
+            .output
+            .note(&format!("The catalogue is at {url} now: {rows} rows, compared."));
+    }
+    Ok(DONE)
 }
 
 pub(super) fn run(
@@ -40,9 +94,12 @@ pub(super) fn run(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    match args.command {
+    match &args.command {
         CatalogCommand::List => list(&admin.catalog_copies()?, context),
         CatalogCommand::Backup => back_up(admin, context)?,
+        CatalogCommand::Move { .. } => {
+            return Err(CommandError::new("the server must not run".to_owned()));
+        }
     }
     Ok(DONE)
 }

@@ -6,6 +6,7 @@ use model::escaped;
 use serde::Serialize;
 use server::Rebuilt;
 
+use crate::address;
 use crate::commands::{Context, DONE};
 use crate::error::{CommandError, FAILED, WARNED};
 use crate::moment;
@@ -72,6 +73,62 @@ fn moved(text: &str) -> Result<(String, String), String> {
         }
         _ => Err("give NAME=file:///FOLDER".to_owned()),
     }
+}
+
+/// Make another server for a catalogue in a database and a pool in an object store
+///
+/// One of the servers serves; the others stand by, and one of them goes on where it was when it
+/// ends, or its machine does. Nodes are told the addresses of all: 'holdfast enroll ONE,OTHER'.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast server recovery /srv/holdfast holdfast.recovery
+  scp holdfast.recovery other.example.org:
+  holdfast server join /srv/holdfast --from holdfast.recovery   # on other.example.org")]
+pub(super) struct JoinArgs {
+    /// The folder, which must be empty or absent
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The recovery file of a server that is there already
+    #[arg(long, value_name = "FILE")]
+    from: PathBuf,
+    /// Address to listen on; without a port it is 1500
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:1500")]
+    listen: String,
+}
+
+/// `server join --json`.
+#[derive(Serialize)]
+struct JoinedDocument<'a> {
+    folder: JsonPath<'a>,
+    listen: &'a str,
+    pool: &'a str,
+    catalog: &'a str,
+}
+
+pub(super) fn join(args: &JoinArgs, context: &mut Context) -> Result<u8, CommandError> {
+    let text = std::fs::read_to_string(&args.from).map_err(|error| {
+        CommandError::new(format!("cannot read {}: {error}", args.from.display()))
+    })?;
+    let listen = address::with_port(&args.listen);
+    let config =
+        server::join(&args.folder, &text, &listen).map_err(|error| CommandError::chain(&error))?;
+    if context.output.is_json() {
+        let folder = path::bytes(&args.folder);
+        context.output.json(&JoinedDocument {
+            folder: JsonPath(&folder),
+            listen: &config.listen,
+            pool: &config.pool,
+            catalog: &config.catalog,
+        });
+    } else if !context.global.quiet {
+        let folder = args.folder.display();
+        context.output.text(&format!(
+            "The server is in {folder}. Start it with:\n\n  holdfast server run {folder}\n\n\
+             It serves, or stands by while another one does."
+        ));
+    }
+    Ok(DONE)
 }
 
 pub(super) fn write_file(args: &FileArgs, context: &mut Context) -> Result<u8, CommandError> {

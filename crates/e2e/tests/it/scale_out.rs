@@ -1,0 +1,209 @@
+//! A catalogue in a real PostgreSQL and packs in a real object store: the same server, and another
+//! one that goes on where the first was.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use e2e::clock::pause;
+use e2e::harness::{Cluster, Garage, Node, Server};
+use e2e::scratch::Scratch;
+
+use crate::recovery::recover;
+use crate::scene::{Scene, plant_files};
+
+const FILES: usize = 60;
+const FILE_BYTES: usize = 100_000;
+
+/// A server over a database and an object store. They end behind it.
+struct Site {
+    scene: Scene,
+    cluster: &'static Cluster,
+    database: String,
+    garage: Garage,
+}
+
+impl Site {
+    /// `None` where there is no database or no store.
+    fn new() -> Option<Self> {
+        let cluster = Cluster::shared()?;
+        let scratch = Scratch::new();
+        let garage = Garage::start(&scratch.join("garage"))?;
+        let database = cluster.add_database();
+        let (pool, catalog) = (garage.url("site"), cluster.url(&database));
+        let options = ["--pool", &pool, "--catalog", &catalog];
+        let server = Server::start_with(&scratch.join("server"), &options);
+        let node = Node::enroll(&server, "anna");
+        let tree = scratch.folder("source/tree");
+        plant_files(&tree, FILES, FILE_BYTES, 1);
+        let mut scene = Scene { server, node, scratch, tree };
+        scene.copy_no_catalog();
+        Some(Self { scene, cluster, database, garage })
+    }
+
+    /// Makes another server for the same catalogue and pool, which stands by; the node is told of
+    /// both.
+    fn with_standby(&self) -> Server {
+        let file = self.scene.recovery_file();
+        let (dir, port) = (self.scene.scratch.join("other"), Server::free_port());
+        let listen = format!("127.0.0.1:{port}");
+        let (dir_name, file_name) = (dir.to_str().unwrap(), file.to_str().unwrap());
+        let join = ["join", dir_name, "--from", file_name, "--listen", &listen];
+        Server::command(&join).expect(&[0]);
+        let other = Server::stand_by(&dir, port);
+        let both = format!("{},{}", self.scene.server.address(), other.address());
+        let again = self.scene.server.admin(&["node", "add", "anna", "--again"]);
+        self.scene.node.enroll_at(&both, again["token"].as_str().unwrap());
+        other
+    }
+
+    #[track_caller]
+    fn audit(&self) {
+        let audit = self.scene.server.try_admin(&["audit", "--data"]).expect(&[0]).json_lines();
+        assert_eq!(audit[0]["damages"].as_array().map(Vec::len), Some(0), "{audit:?}");
+    }
+}
+
+#[test]
+fn a_server_over_a_database_and_a_store_does_what_every_server_does() {
+    let Some(mut site) = Site::new() else { return };
+    site.scene.keep_only_active();
+    site.scene.backup();
+    site.scene.backup().counts(&[("backed_up", 0)]);
+    fs::remove_file(site.scene.file(3)).unwrap();
+    fs::write(site.scene.file(4), "changed").unwrap();
+    site.scene.backup().counts(&[("expired", 1), ("failed", 0)]);
+    site.scene
+        .node
+        .run(&["archive", site.scene.tree.to_str().unwrap(), "--json"])
+        .expect(&[0]);
+    site.scene.compare("restored");
+    site.scene.server.admin(&["expire"]);
+    site.scene.server.admin(&["reclaim"]);
+    site.scene.server.restart();
+    site.scene.compare("again");
+    site.scene.node.verify().expect(&[0]);
+    site.audit();
+    // Only keys, what is kept of packs, and the configuration lie in its folder.
+    assert!(!site.scene.server.dir().join("catalog.sqlite").try_exists().unwrap());
+    // What it has is there for whoever asks in SQL.
+    let ask = |statement: &str| site.cluster.sql(&site.database, statement);
+    assert_eq!(ask("SELECT node_name FROM nodes"), "anna");
+    let files = ask("SELECT sum(num_files) FROM occupancy WHERE node_name = 'anna'");
+    assert!(files.parse::<usize>().unwrap() >= FILES - 1, "{files}");
+    assert!(ask("SELECT count(*) FROM summary WHERE successful").parse::<u32>().unwrap() >= 3);
+    let told = ask("SELECT message FROM actlog");
+    assert!(told.contains("reclaim") || told.contains("expir"), "{told}");
+}
+
+#[test]
+fn a_lost_site_is_made_again_from_the_store_and_a_small_file() {
+    let Some(mut site) = Site::new() else { return };
+    site.scene.backup();
+    let file = site.scene.recovery_file();
+    site.scene.copy_catalog();
+    let (dir, port) = (site.scene.server.dir().to_owned(), site.scene.server.port());
+    site.scene.server.kill9();
+    fs::remove_dir_all(&dir).unwrap();
+    site.cluster
+        .sql("postgres", &format!("DROP DATABASE {} WITH (FORCE)", site.database));
+    site.cluster.sql("postgres", &format!("CREATE DATABASE {}", site.database));
+    let made = recover(&dir, &file, &[]).expect(&[0]).json();
+    assert_eq!((&made["versions_lost"], &made["nodes"]), (&0.into(), &1.into()), "{made}");
+    site.scene.server = Server::start_at(&dir, port);
+    site.scene.compare("recovered");
+    site.audit();
+}
+
+#[test]
+fn another_server_goes_on_where_one_was_killed() {
+    let Some(mut site) = Site::new() else { return };
+    let mut other = site.with_standby();
+    for round in 0..4_u64 {
+        plant_files(&site.scene.tree.join(format!("round-{round}")), 8, 6 << 20, round + 10);
+        let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
+        pause(Duration::from_millis(100 + 150 * round));
+        site.scene.server.kill9();
+        // The backup goes on at the other one, and nobody does anything about it.
+        other.takes_over();
+        running.wait().expect(&[0]);
+        let (dir, port) = (site.scene.server.dir().to_owned(), site.scene.server.port());
+        site.scene.server = std::mem::replace(&mut other, Server::stand_by(&dir, port));
+        site.scene.node.verify().expect(&[0]);
+    }
+    site.scene.compare("killed");
+    site.audit();
+    assert_eq!(site.garage.unfinished_uploads(), 0);
+}
+
+#[test]
+fn a_server_that_was_held_up_writes_nothing_any_more() {
+    let Some(mut site) = Site::new() else { return };
+    let mut other = site.with_standby();
+    site.scene.backup();
+    plant_files(&site.scene.tree.join("more"), 8, 6 << 20, 10);
+    let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
+    pause(Duration::from_millis(200));
+    // Its machine stands still; the database takes its connections for lost.
+    site.scene.server.freeze(true);
+    site.cluster.cut_off(&site.database);
+    other.takes_over();
+    site.scene.server.freeze(false);
+    let ended = site.scene.server.ends();
+    assert_ne!(ended.code(), 0);
+    drop(ended.says("taken over"));
+    running.wait().expect(&[0]);
+    site.scene.server = other;
+    site.scene.compare("held up");
+    site.audit();
+}
+
+#[test]
+fn a_catalogue_moves_to_a_database_and_back() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.backup();
+    let url = cluster.url(&cluster.add_database());
+    let running = scene.server.try_admin(&["catalog", "move", &url]);
+    assert_ne!(running.code(), 0, "not while the server runs");
+    scene.server.terminate().expect(&[0]);
+    let there = scene.server.admin(&["catalog", "move", &url]);
+    assert!(there["rows"].as_u64().unwrap() > 10, "{there}");
+    assert!(!scene.server.dir().join("catalog.sqlite").try_exists().unwrap());
+    scene.server.restart();
+    scene.compare("in the database");
+    fs::write(scene.file(1), "changed").unwrap();
+    scene.backup();
+    scene.server.terminate().expect(&[0]);
+    scene.server.admin(&["catalog", "move", "sqlite:"]);
+    scene.server.restart();
+    scene.compare("back");
+    scene.backup().counts(&[("backed_up", 0)]);
+    // The old one is nobody's any more.
+    let config = scene.server.dir().join("server.toml");
+    let own = fs::read_to_string(&config).unwrap();
+    let old = own.replace("catalog = \"sqlite:\"", &format!("catalog = \"{url}\""));
+    assert_ne!(own, old);
+    scene.server.terminate().expect(&[0]);
+    fs::write(&config, old).unwrap();
+    let refused = Server::try_start_at(scene.server.dir(), scene.server.port());
+    drop(refused.unwrap_err().says("moved elsewhere"));
+}
+
+#[test]
+fn what_servers_cannot_share_is_said() {
+    let Some(site) = Site::new() else { return };
+    let taken: PathBuf = site.scene.scratch.join("taken");
+    let (pool, catalog) = (site.garage.url("another"), site.cluster.url(&site.database));
+    let options = ["--pool", &pool, "--catalog", &catalog];
+    let refused = Server::init_with(&taken, Server::free_port(), &options);
+    assert_ne!(refused.code(), 0);
+    drop(refused.says("server join"));
+    assert!(!taken.try_exists().unwrap());
+    let alone = Scene::with_files(1, 10);
+    let file = alone.recovery_file();
+    let (dir, file) = (taken.to_str().unwrap(), file.to_str().unwrap());
+    let refused = Server::command(&["join", dir, "--from", file]);
+    assert_ne!(refused.code(), 0);
+    drop(refused.says("share a catalogue in a database"));
+}

@@ -1,0 +1,105 @@
+//! Where the server's catalogue is, and that one server writes to it at a time.
+//!
+//! A catalogue in a file has a lock on the server's folder. One in a database is claimed by one of
+//! the servers that could have it; the others stand by, and the first of them that sees the claim
+//! gone takes it. Whoever has lost it can write nothing any more, whether it knows or not.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use catalog::postgres::{Postgres, is_postgres};
+use catalog::sqlite::Sqlite;
+use catalog::{Catalog, CatalogError, Location};
+
+use crate::config::{CATALOG_FILE, CONFIG_FILE, Config};
+use crate::recovery;
+use crate::run::RunError;
+
+/// An open catalogue.
+#[derive(Clone)]
+pub(crate) enum Database {
+    File(Arc<Sqlite>),
+    Shared(Arc<Postgres>),
+}
+
+/// Where the catalogue of the server in `folder` is.
+pub(crate) fn place(config: &Config, folder: &Path) -> Location {
+    if is_postgres(&config.catalog) {
+        Location::Database(config.catalog.clone())
+    } else {
+        Location::File(folder.join(CATALOG_FILE))
+    }
+}
+
+impl Database {
+    /// Opens the catalogue of the server in `folder`, claimed by nobody yet.
+    pub(crate) fn open(config: &Config, folder: &Path) -> Result<Self, CatalogError> {
+        Ok(match place(config, folder) {
+            Location::File(path) => Self::File(Arc::new(Sqlite::open(&path)?)),
+            Location::Database(url) => Self::Shared(Arc::new(Postgres::open(&url)?)),
+        })
+    }
+
+    pub(crate) fn catalog(&self) -> Arc<dyn Catalog> {
+        match self {
+            Self::File(sqlite) => Arc::clone(sqlite) as Arc<dyn Catalog>,
+            Self::Shared(postgres) => Arc::clone(postgres) as Arc<dyn Catalog>,
+        }
+    }
+
+    /// Has this server be the one that writes; `false` while another one is.
+    pub(crate) fn try_claim(&self) -> Result<bool, CatalogError> {
+        match self {
+            Self::File(_) => Ok(true),
+            Self::Shared(postgres) => postgres.try_claim(),
+        }
+    }
+
+    /// Looks whether it still is; fails with `Fenced` once another one is.
+    pub(crate) fn keep_claim(&self) -> Result<(), CatalogError> {
+        match self {
+            Self::File(_) => Ok(()),
+            Self::Shared(postgres) => postgres.keep_claim(),
+        }
+    }
+}
+
+/// Takes the catalogue of the server in `folder`, which must not run, to `url`, and has the server
+/// use it there. `tell` hears which table it is at, and how many rows are done. One that was cut
+/// off is begun again; the server has its old catalogue until all is there. Returns the rows.
+pub fn move_catalog(
+    folder: &Path,
+    url: &str,
+    tell: &mut dyn FnMut(&'static str, u64),
+) -> Result<u64, RunError> {
+    let failed = |source| RunError::Folder { folder: folder.to_owned(), source };
+    let config = Config::load(folder)?;
+    let lock = sys::durable::Lock::try_exclusive(&folder.join(CONFIG_FILE)).map_err(failed)?;
+    let Some(_lock) = lock else { return Err(RunError::Locked { folder: folder.to_owned() }) };
+    recovery::check_catalog(&config, folder)?;
+    let moved = Config { catalog: url.to_owned(), ..config.clone() };
+    moved.check_catalog()?;
+    let (from, to) = (place(&config, folder), place(&moved, folder));
+    if from == to {
+        return Ok(0);
+    }
+    let claimed = Database::open(&config, folder)?;
+    if !claimed.try_claim()? {
+        return Err(RunError::Claimed);
+    }
+    let rows = catalog::relocate(&from, &to, &mut |table, rows| {
+        tell(table, rows);
+        Ok(())
+    })?;
+    moved.store(folder).map_err(failed)?;
+    // Nobody is to take the old one for the catalogue.
+    match (claimed, &from) {
+        (Database::Shared(postgres), _) => postgres.retire()?,
+        (claimed, Location::File(path)) => {
+            drop(claimed);
+            std::fs::rename(path, path.with_extension("sqlite.moved")).map_err(failed)?;
+        }
+        (Database::File(_), Location::Database(_)) => {}
+    }
+    Ok(rows)
+}
