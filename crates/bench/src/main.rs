@@ -28,6 +28,7 @@ mod site;
 mod space;
 mod spent;
 mod spread;
+mod stores;
 mod tape;
 mod tree;
 mod trouble;
@@ -68,6 +69,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
         grammar: file::stages::GRAMMAR,
         run: file::stages::run,
     },
+    Subcommand { name: "stores", usage: stores::USAGE, grammar: stores::GRAMMAR, run: stores::run },
     Subcommand {
         name: "creation",
         usage: creation::USAGE,

@@ -78,13 +78,22 @@ impl<'a> Site<'a> {
 
     /// Makes and runs a server, with a node.
     pub(crate) fn enrolled(&self) -> Result<Server, Trouble> {
-        let (server, address) = self.started()?;
+        self.enrolled_with(&[])
+    }
+
+    /// The same with these options of `server init`.
+    pub(crate) fn enrolled_with(&self, options: &[&OsStr]) -> Result<Server, Trouble> {
+        let (server, address) = self.started_with(options)?;
         self.enrol(&address)?;
         Ok(server)
     }
 
     /// Makes and runs a server; returns it with its address.
     pub(crate) fn started(&self) -> Result<(Server, String), Trouble> {
+        self.started_with(&[])
+    }
+
+    fn started_with(&self, options: &[&OsStr]) -> Result<(Server, String), Trouble> {
         let folder = self.server();
         // The same port through all restarts: it is the address that the node remembers.
         let address = format!("127.0.0.1:{}", harness::Server::free_port());
@@ -95,7 +104,7 @@ impl<'a> Site<'a> {
             "--listen".as_ref(),
             address.as_ref(),
         ];
-        self.runner.run(&init)?;
+        self.runner.run(&[&init, options].concat())?;
         Ok((self.serve()?, address))
     }
 

@@ -19,6 +19,7 @@ pub struct Cluster {
     folder: TempDir,
     process: Mutex<Option<Child>>,
     databases: AtomicU32,
+    fsync: &'static str,
 }
 
 /// The folder of the newest version's programs.
@@ -50,8 +51,18 @@ impl Cluster {
         SHARED.get_or_init(Self::start).as_ref()
     }
 
-    /// Starts a server; `None`, with a line that says so, where there is no PostgreSQL.
+    /// Starts a server; `None`, with a line that says so, where there is no PostgreSQL. What it
+    /// writes is lost with the power: it is for tests.
     pub fn start() -> Option<Self> {
+        Self::make("off")
+    }
+
+    /// The same with a server that keeps what it has told of, as those that people have.
+    pub fn durable() -> Option<Self> {
+        Self::make("on")
+    }
+
+    fn make(fsync: &'static str) -> Option<Self> {
         let Some(programs) = programs() else {
             skip("there is no PostgreSQL; '.ci/packages test' installs it");
             return None;
@@ -68,7 +79,8 @@ impl Cluster {
             .arg(&data)
             .status();
         assert!(made.expect("initdb runs").success());
-        let cluster = Self { folder, process: Mutex::default(), databases: AtomicU32::new(0) };
+        let cluster =
+            Self { folder, process: Mutex::default(), databases: AtomicU32::new(0), fsync };
         cluster.begin();
         Some(cluster)
     }
@@ -81,6 +93,7 @@ impl Cluster {
     pub fn begin(&self) {
         let folder = self.folder.path().to_owned();
         let programs = programs().expect("was there");
+        let fsync = format!("fsync={}", self.fsync);
         let (sender, started) = std::sync::mpsc::channel();
         // A thread that lives as long as the process does.
         std::thread::spawn(move || {
@@ -90,7 +103,7 @@ impl Cluster {
                 .arg(folder.join("data"))
                 .arg("-k")
                 .arg(&folder)
-                .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=300"])
+                .args(["-c", "listen_addresses=", "-c", &fsync, "-c", "max_connections=300"])
                 .stderr(log.expect("a log"))
                 .spawn()
                 .expect("PostgreSQL starts");

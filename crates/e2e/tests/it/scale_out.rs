@@ -2,7 +2,8 @@
 //! one that goes on where the first was.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use e2e::clock::pause;
@@ -41,16 +42,20 @@ impl Site {
         Some(Self { scene, cluster, database, garage })
     }
 
-    /// Makes another server for the same catalogue and pool, which stands by; the node is told of
-    /// both.
-    fn with_standby(&self) -> Server {
+    /// Makes another server for the same catalogue and pool, which stands by.
+    fn standby(&self, name: &str) -> Server {
         let file = self.scene.recovery_file();
-        let (dir, port) = (self.scene.scratch.join("other"), Server::free_port());
+        let (dir, port) = (self.scene.scratch.join(name), Server::free_port());
         let listen = format!("127.0.0.1:{port}");
         let (dir_name, file_name) = (dir.to_str().unwrap(), file.to_str().unwrap());
         let join = ["join", dir_name, "--from", file_name, "--listen", &listen];
         Server::command(&join).expect(&[0]);
-        let other = Server::stand_by(&dir, port);
+        Server::stand_by(&dir, port)
+    }
+
+    /// The same, and the node is told of both.
+    fn with_standby(&self) -> Server {
+        let other = self.standby("other");
         let both = format!("{},{}", self.scene.server.address(), other.address());
         let again = self.scene.server.admin(&["node", "add", "anna", "--again"]);
         self.scene.node.enroll_at(&both, again["token"].as_str().unwrap());
@@ -206,4 +211,112 @@ fn what_servers_cannot_share_is_said() {
     let refused = Server::command(&["join", dir, "--from", file]);
     assert_ne!(refused.code(), 0);
     drop(refused.says("share a catalogue in a database"));
+}
+
+/// A number from the environment, for who has more time than a test should take.
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// Enrols a node at all servers, with a tree of its own.
+fn client(site: &Site, number: u64, addresses: &str) -> (Node, PathBuf) {
+    let name = format!("node-{number}");
+    let node = Node::enroll(&site.scene.server, &name);
+    let again = site.scene.server.admin(&["node", "add", &name, "--again"]);
+    node.enroll_at(addresses, again["token"].as_str().unwrap());
+    (node, site.scene.scratch.folder(&format!("chaos/{name}")))
+}
+
+/// Backs up what it makes, round by round, until it is told that it is over; returns the rounds
+/// that it was told are stored.
+fn run_rounds(node: &Node, tree: &Path, seed: u64, is_over: &AtomicBool) -> Vec<u64> {
+    let mut stored = Vec::new();
+    for round in 0.. {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        plant_files(&tree.join(format!("round-{round}")), 5, 200_000, seed * 1000 + round);
+        if node.backup(tree, &[]).code() == 0 {
+            stored.push(round);
+        }
+    }
+    stored
+}
+
+/// Says that it is over once it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a server that serves is put through.
+fn trouble(site: &Site, servers: &mut [Server], serving: &mut usize, turn: u64) {
+    if turn.is_multiple_of(3) {
+        site.cluster.cut_off(&site.database);
+    }
+    servers[*serving].kill9();
+    let next = (0..600)
+        .find_map(|_| {
+            let standing = (0..servers.len()).filter(|at| at != serving);
+            let mut standing = standing.collect::<Vec<_>>().into_iter();
+            standing.find(|at| servers[*at].serves_within(Duration::from_millis(50)))
+        })
+        .expect("one of the others takes over");
+    let (dir, port) = (servers[*serving].dir().to_owned(), servers[*serving].port());
+    servers[*serving] = Server::stand_by(&dir, port);
+    *serving = next;
+}
+
+/// Servers and connections die while nodes back up; whatever was acknowledged is there. With
+/// `HOLDFAST_CHAOS_SECS` and `HOLDFAST_CHAOS_NODES` for longer, and with more nodes.
+#[test]
+fn nothing_that_was_acknowledged_is_lost_whoever_dies() {
+    let Some(mut site) = Site::new() else { return };
+    let (secs, nodes) = (setting("HOLDFAST_CHAOS_SECS", 12), setting("HOLDFAST_CHAOS_NODES", 4));
+    let others = [site.standby("second"), site.standby("third")];
+    let addresses: Vec<String> = [&site.scene.server, &others[0], &others[1]]
+        .map(|server| server.address())
+        .into();
+    let addresses = addresses.join(",");
+    let is_over = AtomicBool::new(false);
+    let clients: Vec<_> = (0..nodes).map(|number| client(&site, number, &addresses)).collect();
+    let [second, third] = others;
+    let dir = site.scene.server.dir().to_owned();
+    let placeholder = Server::absent(&dir, site.scene.server.port());
+    let mut servers = vec![std::mem::replace(&mut site.scene.server, placeholder), second, third];
+    let mut serving = 0;
+    let stored: Vec<Vec<u64>> = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..)
+            .zip(&clients)
+            .map(|(number, (node, tree))| {
+                let is_over = &is_over;
+                scope.spawn(move || run_rounds(node, tree, number, is_over))
+            })
+            .collect();
+        // Also where something fails here: nobody is waited for who would never end.
+        let over = Over(&is_over);
+        for turn in 0..(secs / 3).max(1) {
+            pause(Duration::from_secs(2));
+            trouble(&site, &mut servers, &mut serving, turn);
+        }
+        drop(over);
+        running.into_iter().map(|node| node.join().expect("no panic")).collect()
+    });
+    for (number, ((node, tree), rounds)) in (0_u64..).zip(clients.iter().zip(&stored)) {
+        assert!(!rounds.is_empty(), "node {number} got nothing stored");
+        let out = site.scene.scratch.folder(&format!("restored-{number}"));
+        node.restore(tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
+        let top = out.join(tree.file_name().unwrap());
+        for round in rounds {
+            let name = format!("round-{round}");
+            let expected = crate::scene::manifest(&tree.join(&name));
+            e2e::manifest::assert_same(&expected, &crate::scene::manifest(&top.join(&name)));
+        }
+    }
+    site.scene.server = servers.swap_remove(serving);
+    site.audit();
+    drop(servers);
 }

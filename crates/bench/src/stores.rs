@@ -1,0 +1,259 @@
+//! `bench stores`: the same work with the catalogue and the packs in different places.
+//!
+//! ```text
+//!   round:  each place, one after the other:  new server and node
+//!             -> first backup -> incremental x INCREMENTALS -> server again -> restore
+//! ```
+//!
+//! The database and the object store are real ones, on this machine: they have the same processors
+//! and the same disk. A proxy before the store counts requests, and may hold each of them up.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use e2e::harness::{Cluster, Garage, Proxy};
+use serde_json::{Value, json};
+
+use crate::arguments::{Grammar, Line};
+use crate::machine::{self, Machine};
+use crate::output;
+use crate::process::{self, Runner};
+use crate::site::{Sample, Site};
+use crate::spread::{Spread, float};
+use crate::trouble::Trouble;
+use crate::walk::{self, Tally};
+use crate::workplace::{self, Workplace};
+
+pub(crate) const USAGE: &str = "\
+bench stores DIR [--rounds N] [--delay MS] [--json]
+  Times first backup, incremental and restore of the tree DIR with a catalogue in SQLite or in
+  PostgreSQL, and packs in a folder or in Garage, which is also held up before each request. Needs
+  both: '.ci/packages test' and '.ci/garage' install them. DIR is only read. Each round puts the
+  tree into TMPDIR eight times.
+
+  --rounds N   Measure so many times, each with new servers [default: 3]
+  --delay MS   How long the slow store takes for each request [default: 100]
+  --json       Write one JSON document with every sample
+";
+
+pub(crate) const GRAMMAR: Grammar =
+    Grammar { flags: &["--json"], options: &["--rounds", "--delay"] };
+
+const ROUNDS_DEFAULT: usize = 3;
+const ROUNDS_MAX: usize = 100;
+const DELAY_DEFAULT: usize = 100;
+const DELAY_MAX: usize = 10_000;
+const INCREMENTALS: usize = 3;
+
+/// Where a server has what it has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Setting {
+    Embedded,
+    Database,
+    Both,
+    BothSlowly,
+}
+
+const SETTINGS: [Setting; 4] =
+    [Setting::Embedded, Setting::Database, Setting::Both, Setting::BothSlowly];
+
+impl Setting {
+    fn has_store(self) -> bool {
+        matches!(self, Self::Both | Self::BothSlowly)
+    }
+
+    fn text(self, delay: Duration) -> String {
+        match self {
+            Self::Embedded => "SQLite, folder".to_owned(),
+            Self::Database => "PostgreSQL, folder".to_owned(),
+            Self::Both => "PostgreSQL, Garage".to_owned(),
+            Self::BothSlowly => format!("PostgreSQL, Garage, {} ms a request", delay.as_millis()),
+        }
+    }
+}
+
+/// What one server with one setting took.
+struct Turn {
+    first: Sample,
+    incrementals: Vec<Sample>,
+    restore: Sample,
+    /// To the store, of the first backup and of the restore.
+    requests: (u64, u64),
+    database_bytes: u64,
+}
+
+pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
+    let [tree] = line.paths(["tree to measure, as in: bench stores /usr/share"])?;
+    let rounds = line.number("--rounds", ROUNDS_DEFAULT, 1..=ROUNDS_MAX)?;
+    let delay = line.number("--delay", DELAY_DEFAULT, 1..=DELAY_MAX)?;
+    let delay = Duration::from_millis(u64::try_from(delay).unwrap_or(0));
+    let tree = workplace::resolve(&tree)?;
+    let load_before = machine::load();
+    let workplace = Workplace::new(&tree)?;
+    let tally = walk::walk(&tree)?;
+    workplace.check_room(&tally, rounds * SETTINGS.len())?;
+    let runner = Runner::new(process::find_program()?, workplace.folder("outputs")?);
+    let cluster = Cluster::durable().ok_or_else(|| Trouble::new("there is no PostgreSQL"))?;
+    let mut turns: Vec<(Setting, Turn)> = Vec::new();
+    for round in 1..=rounds {
+        for setting in SETTINGS {
+            output::step(&format!("round {round} of {rounds}: {}", setting.text(delay)));
+            let folder = workplace.folder(&format!("round-{round}-{setting:?}"))?;
+            turns.push((setting, measure((&runner, &cluster), &folder, &tree, (setting, delay))?));
+        }
+    }
+    let loads = (load_before, machine::load());
+    if line.flag("--json") {
+        return output::result(&document(&turns, &tally, delay, &loads).to_string());
+    }
+    output::result(&table(&turns, &tally, delay))
+}
+
+fn measure(
+    (runner, cluster): (&Runner, &Cluster),
+    folder: &Path,
+    tree: &Path,
+    (setting, delay): (Setting, Duration),
+) -> Result<Turn, Trouble> {
+    let none = || Trouble::new("there is no Garage");
+    let store = if setting.has_store() {
+        let garage = Garage::start(&folder.join("garage")).ok_or_else(none)?;
+        let proxy = Proxy::start(garage.port());
+        if setting == Setting::BothSlowly {
+            proxy.weather().delay(delay);
+        }
+        Some((garage, proxy))
+    } else {
+        None
+    };
+    let requests = || store.as_ref().map_or(0, |(_, proxy)| u64::from(proxy.weather().requests()));
+    let database = (setting != Setting::Embedded).then(|| cluster.add_database());
+    let catalog = database.as_ref().map(|database| cluster.url(database));
+    let pool = store.as_ref().map(|(garage, proxy)| garage.url_at(proxy.port(), "bench"));
+    let mut options: Vec<&OsStr> = Vec::new();
+    if let Some(catalog) = &catalog {
+        options.extend(["--catalog".as_ref(), OsStr::new(catalog)]);
+    }
+    if let Some(pool) = &pool {
+        options.extend(["--pool".as_ref(), OsStr::new(pool)]);
+    }
+    let site = Site::new(runner, folder.to_owned());
+    let server = site.enrolled_with(&options)?;
+    let backup: [&OsStr; 2] = ["backup".as_ref(), tree.as_os_str()];
+    let before = requests();
+    let first = site.measured(&server, &backup)?;
+    let of_first = requests() - before;
+    let mut incrementals = Vec::new();
+    for _ in 0..INCREMENTALS {
+        incrementals.push(site.measured(&server, &backup)?);
+    }
+    server.stop()?;
+    // What a server keeps in its folder is to help nobody.
+    let kept = site.server().join("buckets");
+    if kept.is_dir() {
+        workplace::remove(&kept).map_err(|error| Trouble::new(error.to_string()))?;
+    }
+    let server = site.serve()?;
+    let target = folder.join("restored");
+    let restore: [&OsStr; 4] =
+        ["restore".as_ref(), tree.as_os_str(), "--to".as_ref(), target.as_os_str()];
+    let before = requests();
+    let restore = site.measured(&server, &restore)?;
+    let of_restore = requests() - before;
+    server.stop()?;
+    let database_bytes = database.map_or(0, |database| {
+        let bytes = cluster.sql(&database, "SELECT pg_database_size(current_database())");
+        bytes.parse().unwrap_or(0)
+    });
+    Ok(Turn { first, incrementals, restore, requests: (of_first, of_restore), database_bytes })
+}
+
+/// Seconds of the samples that `of` takes from each turn with the setting.
+fn secs<'a>(
+    turns: &'a [(Setting, Turn)],
+    setting: Setting,
+    of: impl Fn(&'a Turn) -> Vec<&'a Sample>,
+) -> Spread {
+    let samples = turns.iter().filter(|(other, _)| *other == setting);
+    Spread::of(samples.flat_map(|(_, turn)| of(turn)).map(|sample| sample.wall.as_secs_f64()))
+}
+
+fn first(turn: &Turn) -> Vec<&Sample> {
+    vec![&turn.first]
+}
+
+fn incrementals(turn: &Turn) -> Vec<&Sample> {
+    turn.incrementals.iter().collect()
+}
+
+fn restore(turn: &Turn) -> Vec<&Sample> {
+    vec![&turn.restore]
+}
+
+fn table(turns: &[(Setting, Turn)], tally: &Tally, delay: Duration) -> String {
+    let files = float(tally.objects);
+    let mut text = format!(
+        "{} objects; seconds, and times of what SQLite and a folder took in the same run.\n\n\
+         | catalogue, packs | first backup | incremental | restore | server's memory | requests of \
+         first backup and restore, for a million objects | database bytes an object |\n\
+         |---|---|---|---|---|---|---|\n",
+        tally.objects
+    );
+    for setting in SETTINGS {
+        let cell = |of: fn(&Turn) -> Vec<&Sample>| {
+            let (own, base) = (secs(turns, setting, of), secs(turns, Setting::Embedded, of));
+            let Spread { median, least, most } = own;
+            format!("{median:.2} ({least:.2}-{most:.2}), {:.2} x", median / base.median)
+        };
+        let of_setting = || turns.iter().filter(|(other, _)| *other == setting);
+        let memory = of_setting().map(|(_, turn)| turn.restore.server_memory_bytes).max();
+        let million = |requests: u64| float(requests) * 1e6 / files;
+        let requests = |of: fn(&Turn) -> u64| {
+            Spread::of(of_setting().map(|(_, turn)| million(of(turn)))).median
+        };
+        let bytes =
+            Spread::of(of_setting().map(|(_, turn)| float(turn.database_bytes) / files)).median;
+        let asked = if setting.has_store() {
+            format!("{:.0} and {:.0}", requests(|t| t.requests.0), requests(|t| t.requests.1))
+        } else {
+            "-".to_owned()
+        };
+        let stored = if bytes > 0.0 { format!("{bytes:.0}") } else { "-".to_owned() };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} MiB | {asked} | {stored} |",
+            setting.text(delay),
+            cell(first),
+            cell(incrementals),
+            cell(restore),
+            memory.unwrap_or(0) >> 20,
+        );
+    }
+    text
+}
+
+fn document(
+    turns: &[(Setting, Turn)],
+    tally: &Tally,
+    delay: Duration,
+    (before, after): &(String, String),
+) -> Value {
+    let turn = |(setting, turn): &(Setting, Turn)| {
+        json!({
+            "setting": setting.text(delay),
+            "first": turn.first.json(),
+            "incrementals": turn.incrementals.iter().map(Sample::json).collect::<Vec<_>>(),
+            "restore": turn.restore.json(),
+            "requests_first": turn.requests.0,
+            "requests_restore": turn.requests.1,
+            "database_bytes": turn.database_bytes,
+        })
+    };
+    json!({
+        "machine": Machine::read().document(before, after),
+        "objects": tally.objects,
+        "turns": turns.iter().map(turn).collect::<Vec<_>>(),
+    })
+}
