@@ -13,6 +13,8 @@ use super::is_root;
 use crate::clock;
 
 const READY_SECS: u64 = 60;
+/// Of its folders; the number of its process comes behind.
+const PREFIX: &str = "hfdb";
 
 /// A database server with databases; it ends with this value, or with the process.
 pub struct Cluster {
@@ -43,6 +45,22 @@ fn command(program: &Path) -> Command {
     command
 }
 
+/// Removes folders of processes that are gone: the server that all tests of a process share ends
+/// with it, and nobody is left who could.
+fn remove_left_behind() {
+    let there = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten();
+    for path in there.filter_map(Result::ok).map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        if let Some(owner) = owner
+            && !Path::new("/proc").join(owner).is_dir()
+        {
+            // What another process is removing just now need not be removed twice.
+            drop(std::fs::remove_dir_all(&path));
+        }
+    }
+}
+
 impl Cluster {
     /// The server that all tests of the process share; `None`, with a line that says so, where
     /// there is no PostgreSQL.
@@ -67,7 +85,9 @@ impl Cluster {
             skip("there is no PostgreSQL; '.ci/packages test' installs it");
             return None;
         };
-        let folder = tempfile::tempdir().expect("a folder");
+        remove_left_behind();
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let folder = tempfile::Builder::new().prefix(&prefix).tempdir().expect("a folder");
         if is_root() {
             let owned = Command::new("chown").arg("postgres").arg(folder.path()).status();
             assert!(owned.expect("chown runs").success());
