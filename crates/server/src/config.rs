@@ -214,7 +214,9 @@ pub fn init(
         }
     }
     make_empty(folder)?;
-    std::fs::create_dir_all(&first.folder).map_err(failed)?;
+    if first.storage == pool::Storage::Folder {
+        std::fs::create_dir_all(&first.folder).map_err(failed)?;
+    }
     let (ca_pem, ca_key) = authority::make_ca(sys::clock::system())?;
     let master = sys::entropy::bytes::<MASTER_BYTES>();
     let write = |name: &str, bytes: &[u8], mode| {

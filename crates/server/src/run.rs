@@ -62,7 +62,9 @@ pub enum RunError {
         "cannot open the catalogue; 'holdfast server rebuild-catalog' makes it again from its \
          copies in the pools"
     )]
-    Catalog(#[from] CatalogError),
+    Catalog(#[source] CatalogError),
+    #[error("cannot use the catalogue")]
+    Database(#[source] CatalogError),
     #[error("cannot open the pool in {place}")]
     Pool { place: PathBuf, source: io::Error },
     #[error("cannot open the chunk index")]
@@ -85,6 +87,16 @@ pub enum RunError {
     Serve(#[from] tonic::transport::Error),
     #[error("the server did not stop in order: {0}")]
     Close(String),
+}
+
+impl From<CatalogError> for RunError {
+    fn from(error: CatalogError) -> Self {
+        match error {
+            CatalogError::Damaged(_) => Self::Catalog(error),
+            // Making it again would mend none of these.
+            error => Self::Database(error),
+        }
+    }
 }
 
 /// The server is listening.

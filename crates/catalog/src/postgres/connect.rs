@@ -143,8 +143,8 @@ impl Connector {
 }
 
 /// Whatever the database's defaults are: a commit that was told of is durable, nothing is cut off
-/// that takes its time, and a server whose machine is gone is noticed within 20 seconds: another one
-/// waits for its claim.
+/// that takes its time, and a server whose machine is gone is noticed within 20 seconds: another
+/// one waits for its claim.
 const SETTINGS: &str = "
     SET tcp_keepalives_idle = 5;
     SET tcp_keepalives_interval = 5;

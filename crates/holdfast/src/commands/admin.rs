@@ -29,7 +29,7 @@ Example:
   holdfast admin --server /srv/holdfast node add web-01
   holdfast admin --server /srv/holdfast node list")]
 pub(crate) struct Args {
-    /// The folder of the server, which must be running
+    /// The folder of the server, which must be running unless its catalogue moves
     #[arg(long, value_name = "DIR", global = true)]
     server: Option<PathBuf>,
     #[command(subcommand)]

@@ -55,10 +55,11 @@ struct InitArgs {
     /// Address to listen on; without a port it is 1500
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:1500")]
     listen: String,
-    /// Where the data goes, as file:///FOLDER; a folder in DIR unless given
+    /// Where the data goes, as file:///FOLDER or s3://BUCKET/PREFIX?endpoint=URL; a folder in DIR
+    /// unless given
     #[arg(long, value_name = "URL")]
     pool: Option<String>,
-    /// Where the catalogue lies; sqlite: in DIR unless given
+    /// Where the catalogue lies, as postgres://USER@HOST/DATABASE; sqlite: in DIR unless given
     #[arg(long, value_name = "URL")]
     catalog: Option<String>,
 }

@@ -12,12 +12,12 @@ use object_store::{BackoffConfig, Certificate, ClientOptions, RetryConfig};
 
 use super::credentials::{self, SharedFile};
 
-/// A request is given up after so long without a byte.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// A request is given up after so long: a part of a pack must be through by then.
+const READ_TIMEOUT: Duration = Duration::from_secs(180);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// What fails is tried again for so long, so often at most.
-const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
-const RETRIES_MAX: usize = 20;
+/// What fails is tried again for so long; the pauses, which grow by chance, say how often.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
+const RETRIES_MAX: usize = 1000;
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
@@ -204,7 +204,7 @@ impl BucketUrl {
         let is_plain = self.endpoint.as_ref().is_some_and(|url| url.starts_with("http://"));
         let mut options = ClientOptions::new()
             .with_allow_http(is_plain)
-            // A slow link may take its time for a part, as long as something comes.
+            // What is not answered for long has failed, however much of it was sent.
             .with_timeout_disabled()
             .with_read_timeout(READ_TIMEOUT)
             .with_connect_timeout(CONNECT_TIMEOUT);

@@ -48,7 +48,7 @@ struct AddArgs {
     /// The pool: 1 to 64 letters, digits, '.', '-' or '_'
     #[arg(value_name = "NAME")]
     name: String,
-    /// Where it is: file:///FOLDER or tape:LIBRARY
+    /// Where it is: file:///FOLDER, s3://BUCKET/PREFIX?endpoint=URL or tape:LIBRARY
     #[arg(value_name = "URL")]
     url: String,
     /// It holds second copies of all that primary pools hold
