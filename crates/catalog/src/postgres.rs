@@ -7,8 +7,9 @@
 //!    it looks before it writes, and what it has seen must hold until it is done. Batches go on
 //!    side by side. Both is an advisory lock of the transaction, taken alone or shared.
 //! 2. A transaction that the database gives up, for a deadlock or because a connection is gone, is
-//!    begun again from its beginning, by another connection. Whether one whose last answer was lost
-//!    has become durable is asked by its number.
+//!    begun again from its beginning, by another connection. Each leaves a number in a row of its
+//!    connection's: so whether one whose last answer was lost has become durable is asked there.
+//!    (Numbers of the database's own do not do: one that was killed gives some of them again.)
 //! 3. A database that does not answer is waited for, for a while; then callers are told.
 
 mod batch;
@@ -28,7 +29,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Statement};
 
-use crate::sql::{Columns, Engine, Row, Sql, ToValue, Value, Visit};
+use crate::sql::{Columns, Engine, Row, Sql, ToValue, Value, Visit, params};
 use crate::{CatalogError, Write};
 
 use connect::Connector;
@@ -81,6 +82,9 @@ struct Session {
     client: Client,
     statements: RefCell<HashMap<String, Statement>>,
     failure: Cell<Option<Failure>>,
+    /// The row that says which of its transactions was the last to become durable.
+    slot: [u8; 16],
+    transactions: Cell<i64>,
 }
 
 /// Who else may write meanwhile.
@@ -95,8 +99,9 @@ enum Ended {
     /// It has done nothing, and may be begun again.
     Again(CatalogError),
     Failed(CatalogError),
-    /// The transaction of this number has been told to commit, and nobody knows.
-    Unknown(String),
+    /// The transaction of this number, of the connection with this slot, has been told to commit,
+    /// and nobody knows.
+    Unknown([u8; 16], i64),
 }
 
 impl Postgres {
@@ -222,11 +227,14 @@ impl Postgres {
                 Err(Ended::Failed(error)) => return Err(error),
                 Err(Ended::Again(error)) if tries >= TRIES => return Err(error),
                 Err(Ended::Again(_)) => {}
-                Err(Ended::Unknown(number)) => match self.has_committed(&number)? {
-                    Some(true) => return value.ok_or_else(unknown),
-                    Some(false) if tries < TRIES => {}
-                    _ => return Err(unknown()),
-                },
+                Err(Ended::Unknown(slot, number)) => {
+                    if self.has_committed(&slot, number)? {
+                        return value.ok_or_else(unknown);
+                    }
+                    if tries >= TRIES {
+                        return Err(unknown());
+                    }
+                }
             }
         }
     }
@@ -270,29 +278,23 @@ impl Postgres {
         Ok(())
     }
 
-    /// Whether the transaction of this number has become durable; `None` where the database does
-    /// not know it any more.
-    fn has_committed(&self, number: &str) -> Result<Option<bool>, CatalogError> {
-        let select = "SELECT pg_xact_status(CAST(CAST(? AS TEXT) AS xid8))";
+    /// Whether the transaction of this number, of the connection with this slot, has become durable.
+    /// Waits for one that still goes on.
+    fn has_committed(&self, slot: &[u8; 16], number: i64) -> Result<bool, CatalogError> {
+        let ask = "INSERT INTO settled VALUES(?, 0, ?)
+                   ON CONFLICT(slot) DO UPDATE SET value = settled.value RETURNING value";
         let began = sys::clock::monotonic();
         loop {
             let asked = self.with(|session| {
                 let sql: &dyn Sql = session;
-                sql.one(select, &[&number], |row| row.get::<Option<String>>(0))
+                let now = sys::clock::system().0;
+                sql.one(ask, params![slot, now], |row| row.get::<i64>(0))
             })?;
             match asked {
                 // This connection may have been cut off too.
                 Err(CatalogError::Away(_)) if began.elapsed() < PATIENCE => {}
-                // A database that was killed has forgotten that it ever gave the number.
-                Err(CatalogError::Database(error))
-                    if error.to_string().contains("is in the future") =>
-                {
-                    return Ok(Some(false));
-                }
                 Err(error) => return Err(error),
-                Ok(None) => return Ok(None),
-                Ok(Some(state)) if state == "in progress" => sys::clock::sleep(PAUSE),
-                Ok(Some(state)) => return Ok(Some(state == "committed")),
+                Ok(last) => return Ok(last >= number),
             }
         }
     }
@@ -341,7 +343,13 @@ impl Engine for Postgres {
 
 impl Session {
     fn new(client: Client) -> Self {
-        Self { client, statements: RefCell::default(), failure: Cell::new(None) }
+        Self {
+            client,
+            statements: RefCell::default(),
+            failure: Cell::new(None),
+            slot: sys::entropy::bytes(),
+            transactions: Cell::new(0),
+        }
     }
 
     /// Sorts an error by what the caller can do about it.
@@ -375,6 +383,15 @@ impl Session {
             }
             Some(_) => CatalogError::Database(text.into()),
         }
+    }
+
+    /// Has the transaction leave its number.
+    fn settle(&self, number: i64) -> Result<(), CatalogError> {
+        let put = "INSERT INTO settled VALUES(?, ?, ?)
+                   ON CONFLICT(slot) DO UPDATE SET value = excluded.value,
+                     changed = excluded.changed";
+        let sql: &dyn Sql = self;
+        sql.execute(put, params![self.slot, number, sys::clock::system().0]).map(drop)
     }
 
     /// Takes the lock that says who the server is, for as long as the connection stands.
@@ -438,10 +455,9 @@ impl Session {
         };
         let begin = format!("BEGIN; SELECT pg_advisory_xact_lock{shared}({LOCK})");
         self.command(&begin).map_err(ended)?;
-        let worked = work(self).and_then(|()| {
-            let number = "SELECT CAST(pg_current_xact_id() AS TEXT)";
-            (self as &dyn Sql).one(number, &[], |row| row.get::<String>(0))
-        });
+        let number = self.transactions.get() + 1;
+        self.transactions.set(number);
+        let worked = work(self).and_then(|()| self.settle(number));
         match worked {
             Err(error) => {
                 let ended = ended(error);
@@ -449,8 +465,8 @@ impl Session {
                 drop(self.command("ROLLBACK"));
                 Err(ended)
             }
-            Ok(number) => self.command("COMMIT").map_err(|error| match self.failure.get() {
-                Some(Failure::Closed) => Ended::Unknown(number),
+            Ok(()) => self.command("COMMIT").map_err(|error| match self.failure.get() {
+                Some(Failure::Closed) => Ended::Unknown(self.slot, number),
                 Some(Failure::Conflict) => Ended::Again(error),
                 None => Ended::Failed(error),
             }),

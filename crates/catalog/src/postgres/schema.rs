@@ -7,10 +7,15 @@ use super::Session;
 use crate::CatalogError;
 use crate::sql::Sql;
 
+/// So long it is known which transaction of a connection was the last: two days.
+const SETTLED_MICROS: i64 = 2 * 86_400_000_000;
+
 const MIGRATIONS: [&str; 1] = [VERSION_1];
 
 /// As SQLite has them in its sixth version; bulk rows are found by the same keys.
 const VERSION_1: &str = r#"
+-- Which of its transactions was the last that each connection has made durable.
+CREATE TABLE settled(slot BYTEA PRIMARY KEY, value BIGINT NOT NULL, changed BIGINT NOT NULL);
 CREATE TABLE counter(name TEXT COLLATE "C" PRIMARY KEY, value BIGINT NOT NULL);
 CREATE TABLE domain(id BIGINT PRIMARY KEY, name TEXT COLLATE "C" NOT NULL UNIQUE);
 CREATE TABLE policy_set(
@@ -170,7 +175,12 @@ pub(super) fn migrate(session: &Session) -> Result<(), CatalogError> {
         sql.execute(insert, &[&body])?;
         let insert = "INSERT INTO holdfast_schema VALUES(?, 1)";
         sql.execute(insert, &[&MIGRATIONS.len()])?;
-    } else if version < MIGRATIONS.len() {
+    } else {
+        // Nobody asks any more about connections of long ago.
+        let delete = "DELETE FROM settled WHERE changed < ?";
+        sql.execute(delete, &[&(sys::clock::system().0 - SETTLED_MICROS)])?;
+    }
+    if version > 0 && version < MIGRATIONS.len() {
         sql.execute("UPDATE holdfast_schema SET version = ?", &[&MIGRATIONS.len()])?;
     }
     Ok(())
