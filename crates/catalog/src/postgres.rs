@@ -278,8 +278,8 @@ impl Postgres {
         Ok(())
     }
 
-    /// Whether the transaction of this number, of the connection with this slot, has become durable.
-    /// Waits for one that still goes on.
+    /// Whether the transaction of this number, of the connection with this slot, has become
+    /// durable. Waits for one that still goes on.
     fn has_committed(&self, slot: &[u8; 16], number: i64) -> Result<bool, CatalogError> {
         let ask = "INSERT INTO settled VALUES(?, 0, ?)
                    ON CONFLICT(slot) DO UPDATE SET value = settled.value RETURNING value";
