@@ -355,7 +355,7 @@ impl Session {
     /// Sorts an error by what the caller can do about it.
     fn failed(&self, error: &tokio_postgres::Error) -> CatalogError {
         let state = error.code();
-        let text = error.as_db_error().map_or_else(|| chain(error), ToString::to_string);
+        let text = error.as_db_error().map_or_else(|| model::chain(error), ToString::to_string);
         let is_shut = [
             &SqlState::ADMIN_SHUTDOWN,
             &SqlState::CRASH_SHUTDOWN,
@@ -474,17 +474,6 @@ impl Session {
     }
 }
 
-/// The error with its sources.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
-}
-
 /// The statement with parameters as PostgreSQL has them: `$1` and so on.
 fn numbered(statement: &str) -> String {
     let mut text = String::with_capacity(statement.len() + 16);
@@ -531,7 +520,7 @@ impl ToSql for Value<'_> {
 impl Columns for tokio_postgres::Row {
     fn value(&self, column: usize) -> Result<Value<'_>, CatalogError> {
         let kind = self.columns().get(column).map(tokio_postgres::Column::type_);
-        let unfit = |error: tokio_postgres::Error| CatalogError::Damaged(chain(&error));
+        let unfit = |error: tokio_postgres::Error| CatalogError::Damaged(model::chain(&error));
         Ok(match kind {
             Some(&Type::INT8) => self
                 .try_get::<_, Option<i64>>(column)

@@ -33,12 +33,7 @@ impl CommandError {
 
     /// The error and its sources, each once, on one line.
     pub(crate) fn chain(error: &dyn Error) -> Self {
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(error) = source {
-            message = format!("{message}: {error}");
-            source = error.source();
-        }
+        let message = model::chain(error);
         let lines: Vec<_> = message.lines().map(str::trim).collect();
         Self::new(lines.join(" "))
     }

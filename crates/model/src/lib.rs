@@ -5,6 +5,7 @@
 //! of a filespace is itself an object: directory path empty, name `/`.
 
 mod chunk;
+mod fault;
 mod filespace;
 mod id;
 mod migrated;
@@ -16,6 +17,7 @@ pub use chunk::{
     CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN, CHUNK_INDEX_MAX, ChunkDigest, ChunkRange,
     Extent, GrantMac, Place, PlaceCode, QUANTUM_BYTES_MAX, SessionPlace,
 };
+pub use fault::chain;
 pub use filespace::{
     archive_filespace, archive_number, is_backup_filespace, is_space_filespace, mount_point,
     space_filespace,

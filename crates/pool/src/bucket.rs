@@ -72,7 +72,7 @@ pub struct Bucket {
     store: AmazonS3,
     /// Holds files of packs that are open, and what is kept of sealed ones.
     folder: PathBuf,
-    sending: Arc<Semaphore>,
+    sending: Semaphore,
     fetching: Semaphore,
     /// When packs came, as last listed or sent.
     arrivals: Mutex<BTreeMap<PackNumber, SystemTime>>,
@@ -123,7 +123,7 @@ fn io_error(error: object_store::Error) -> io::Error {
         Error::NotFound { .. } => io::ErrorKind::NotFound,
         Error::AlreadyExists { .. } | Error::Precondition { .. } => io::ErrorKind::AlreadyExists,
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
-            let text = chain(&error);
+            let text = model::chain(&error);
             // Ceph forbids what goes beyond a quota.
             if text.contains("QuotaExceeded") {
                 io::ErrorKind::StorageFull
@@ -132,14 +132,14 @@ fn io_error(error: object_store::Error) -> io::Error {
             }
         }
         _ => {
-            let text = chain(&error);
+            let text = model::chain(&error);
             let is_full = ["QuotaExceeded", "XMinioStorageFull", "507 Insufficient Storage"]
                 .iter()
                 .any(|word| text.contains(word));
             if is_full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other }
         }
     };
-    let text = chain(&error);
+    let text = model::chain(&error);
     // The address at which machines of a cloud are told their keys: nobody else has said any.
     if text.contains("169.254.169.254") {
         let help = "no keys for the object store were found: name a file with ?credentials=FILE, \
@@ -147,20 +147,6 @@ fn io_error(error: object_store::Error) -> io::Error {
         return io::Error::new(io::ErrorKind::PermissionDenied, help);
     }
     io::Error::new(kind, text)
-}
-
-/// The error with its sources, what is said twice said once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let more = inner.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = inner.source();
-    }
-    text
 }
 
 impl Bucket {
@@ -177,7 +163,7 @@ impl Bucket {
             url,
             store,
             folder: folder.to_owned(),
-            sending: Arc::new(Semaphore::new(PARTS_MAX)),
+            sending: Semaphore::new(PARTS_MAX),
             fetching: Semaphore::new(FETCHES_MAX),
             arrivals: Mutex::default(),
             kept: Mutex::new(kept),

@@ -169,11 +169,11 @@ impl Audit<'_> {
             (Err(error), Ok(table)) => {
                 // What may lie behind the last record that can be read is not known.
                 let chunks = (table.chunk_count(), u32::MAX);
-                self.damaged(pack, pool, Some(chunks), refusal::chain(&error));
+                self.damaged(pack, pool, Some(chunks), model::chain(&error));
                 table
             }
             (Err(_), Err(error)) => {
-                self.damaged(pack, pool, None, refusal::chain(&error));
+                self.damaged(pack, pool, None, model::chain(&error));
                 return Ok(());
             }
         };
@@ -199,7 +199,7 @@ impl Audit<'_> {
         quantum: &QuantumEntry,
     ) -> Result<(), String> {
         let record = self.core.pools.read_at(pool, table.pack, quantum);
-        let record = record.map_err(|error| refusal::chain(&error))?;
+        let record = record.map_err(|error| model::chain(&error))?;
         if !self.order.data {
             return Ok(());
         }

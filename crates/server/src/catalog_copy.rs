@@ -383,13 +383,13 @@ pub(crate) fn restore(pools: &Pools, copy: &CatalogCopy, path: &Path) -> io::Res
     let mut source: Option<(Place, RawQuantum)> = None;
     for place in &copy.places {
         let lost = |why: String| io::Error::other(format!("pack {}: {why}", place.pack()));
-        let table = pools.table(place.pack()).map_err(|error| lost(refusal::chain(&error)))?;
+        let table = pools.table(place.pack()).map_err(|error| lost(model::chain(&error)))?;
         let at = table.quantum_of(place.index()).ok_or_else(|| lost("it is too short".into()))?;
         let quantum = table.quanta()[at];
         let first = Place::new(place.pack(), quantum.first_index);
         if source.as_ref().is_none_or(|(known, _)| *known != first) {
             let record = pools.read(place.pack(), &quantum);
-            let record = record.map_err(|error| lost(refusal::chain(&error)))?;
+            let record = record.map_err(|error| lost(model::chain(&error)))?;
             let raw = decompressor.decode(&record).map_err(|damage| lost(damage.to_string()))?;
             source = Some((first, raw));
         }

@@ -129,7 +129,7 @@ impl Core {
             })
             .map_err(|source| RunError::Pool { place: specs[0].place(), source })?;
         for (pack, error) in &opened.damaged {
-            tracing::error!(%pack, error = refusal::chain(error), "a pack is damaged");
+            tracing::error!(%pack, error = model::chain(error), "a pack is damaged");
         }
         let (index, recovered) = ChunkIndex::open(&folder.join("index"), Default::default())?;
         let core = Self {
@@ -202,7 +202,7 @@ impl Core {
             }
             match self.pools.table(pack) {
                 Ok(table) => self.index_table(&table)?,
-                Err(error) => tracing::error!(error = refusal::chain(&error), "not indexed"),
+                Err(error) => tracing::error!(error = model::chain(&error), "not indexed"),
             }
         }
         if last > complete {
@@ -226,7 +226,7 @@ impl Core {
             if let Ok(table) = self.pools.table(*pack)
                 && let Err(error) = self.index_table(&table)
             {
-                tracing::warn!(error = refusal::chain(&error), "a pack was not indexed again");
+                tracing::warn!(error = model::chain(&error), "a pack was not indexed again");
             }
         }
     }
@@ -311,7 +311,7 @@ impl Core {
             && let Err(error) = self.index.flush(PackNumber(sealed.0 - 1))
         {
             // What is not written is added again at the next start.
-            tracing::warn!(error = refusal::chain(&error), "the chunk index was not written");
+            tracing::warn!(error = model::chain(&error), "the chunk index was not written");
         }
     }
 
@@ -319,7 +319,7 @@ impl Core {
     pub(crate) fn close(&self) -> Result<(), Status> {
         if let Err(error) = self.pools.seal_all() {
             // A pack without its footer is recovered at the next start.
-            tracing::warn!(error = refusal::chain(&error), "not all packs were sealed");
+            tracing::warn!(error = model::chain(&error), "not all packs were sealed");
             return Ok(());
         }
         if let Err(status) = self.commit(Vec::new()) {
@@ -330,7 +330,7 @@ impl Core {
         if let Some(last) = last.last()
             && let Err(error) = self.index.flush(last.number)
         {
-            tracing::warn!(error = refusal::chain(&error), "the chunk index was not written");
+            tracing::warn!(error = model::chain(&error), "the chunk index was not written");
         }
         Ok(())
     }
@@ -339,7 +339,7 @@ impl Core {
     /// index costs a duplicate, never an error.
     pub(crate) fn lookup(&self, digests: &[ChunkDigest]) -> Vec<Option<Place>> {
         let found = self.index.lookup(digests).unwrap_or_else(|error| {
-            tracing::warn!(error = refusal::chain(&error), "the chunk index cannot be read");
+            tracing::warn!(error = model::chain(&error), "the chunk index cannot be read");
             vec![None; digests.len()]
         });
         let holds = |place: Place, digest: &ChunkDigest| {
@@ -362,7 +362,7 @@ impl Core {
     /// Tells the index of chunks that were appended.
     pub(crate) fn note(&self, entries: &[(ChunkDigest, Place)]) {
         if let Err(error) = self.index.insert(entries) {
-            tracing::warn!(error = refusal::chain(&error), "the chunk index cannot be written");
+            tracing::warn!(error = model::chain(&error), "the chunk index cannot be written");
         }
     }
 
@@ -374,7 +374,7 @@ impl Core {
     /// Has the index answer none of the packs any more.
     pub(crate) fn forget_packs(&self, packs: &BTreeSet<PackNumber>) -> Result<(), Status> {
         let removed = self.index.remove_packs(packs);
-        removed.map_err(|error| Status::internal(refusal::chain(&error)))
+        removed.map_err(|error| Status::internal(model::chain(&error)))
     }
 
     /// The node whose certificate the request came with.

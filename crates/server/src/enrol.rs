@@ -41,7 +41,7 @@ fn enrol(core: &Core, request: &proto::EnrolRequest) -> Result<proto::Certificat
     let issued = core
         .authority
         .issue(&node.name, &request.signing_request, sys::clock::system())
-        .map_err(|error| refusal::malformed(&refusal::chain(&error)))?;
+        .map_err(|error| refusal::malformed(&model::chain(&error)))?;
     let node = core
         .catalog
         .redeem_token(&hash, &issued.serial, issued.expires, now)

@@ -345,7 +345,7 @@ fn renew(core: &Core, node: &Node, signing_request: &[u8]) -> Result<proto::Cert
     let issued = core
         .authority
         .issue(&node.name, signing_request, sys::clock::system())
-        .map_err(|error| malformed(&refusal::chain(&error)))?;
+        .map_err(|error| malformed(&model::chain(&error)))?;
     let certificate =
         catalog::Certificate { serial: issued.serial, node: node.id, expires: issued.expires };
     core.catalog

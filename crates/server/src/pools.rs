@@ -247,7 +247,7 @@ fn reload(core: &Core) -> Result<(), Status> {
     if let Err(error) = recovery::keep_pools(&core.folder, &rows) {
         tracing::warn!(%error, "the list of pools is not kept beside the catalogue");
     }
-    let unusable = |error: ConfigError| Status::invalid_argument(refusal::chain(&error));
+    let unusable = |error: ConfigError| Status::invalid_argument(model::chain(&error));
     let specs = specs(&rows, &core.folder, core.stores()).map_err(unusable)?;
     core.pools.set(&specs).map_err(|error| Status::unavailable(error.to_string()))
 }
@@ -324,7 +324,7 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
     let mut row = changed(core, row.unwrap_or_else(|| new_row(core, request)), request)?;
     if is_new {
         domains::check_name(&row.name, "a pool")?;
-        let unusable = |error: ConfigError| Status::invalid_argument(refusal::chain(&error));
+        let unusable = |error: ConfigError| Status::invalid_argument(model::chain(&error));
         match volumes::library_of(&row.url) {
             Some(library) => drop(core.volumes.site(library).map_err(|problem| {
                 Status::not_found(format!("{problem}; 'holdfast admin library add' makes one"))
@@ -410,7 +410,7 @@ fn replace(core: &Core, row: &PoolRow) -> Result<[u8; 16], Status> {
         let message = format!("pool {} is there; only one that is lost is replaced", row.name);
         return Err(Status::failed_precondition(message));
     }
-    let unusable = |error: ConfigError| Status::invalid_argument(refusal::chain(&error));
+    let unusable = |error: ConfigError| Status::invalid_argument(model::chain(&error));
     let new = PoolRow { mark: sys::entropy::bytes(), ..row.clone() };
     begin_site(&spec(&new, &core.folder, core.stores()).map_err(unusable)?)?;
     Ok(new.mark)

@@ -26,7 +26,6 @@ use crate::config::{self, CATALOG_FILE, CONFIG_FILE, Config, ConfigError, InitEr
 use crate::core::{CATALOG_DOMAIN, Core};
 use crate::database::{self, Database};
 use crate::pools;
-use crate::refusal;
 use crate::run::RunError;
 use crate::secrets::{MASTER_BYTES, Secrets};
 use crate::victims::{self, Victims};
@@ -286,6 +285,22 @@ impl RecoveryFile {
         Ok(())
     }
 
+    /// Makes the server's folder, with its keys.
+    fn write_keys(&self, folder: &Path) -> Result<Secrets, RecoveryError> {
+        config::make_empty(folder)?;
+        let master: [u8; MASTER_BYTES] = unhex(&self.master_key).expect("parsed");
+        let files: [(_, &[u8], _); 3] = [
+            (CA_KEY, self.ca_key.as_bytes(), 0o600),
+            (CA_CERTIFICATE, self.ca_certificate.as_bytes(), 0o644),
+            (MASTER_KEY, &master, 0o600),
+        ];
+        for (name, bytes, mode) in files {
+            let path = folder.join(name);
+            sys::durable::write(&path, bytes, mode).map_err(disk(&path))?;
+        }
+        Ok(Secrets::new(master))
+    }
+
     fn rows(&self) -> Vec<PoolRow> {
         rows(&self.pools, &self.config).expect("parsed")
     }
@@ -302,20 +317,11 @@ pub fn recover(
     file.relocate(moved)?;
     let rows = file.rows();
     check_any(&rows, folder)?;
-    config::make_empty(folder)?;
-    let write = |name: &str, bytes: &[u8], mode| {
-        sys::durable::write(&folder.join(name), bytes, mode).map_err(disk(&folder.join(name)))
-    };
-    let master: [u8; MASTER_BYTES] = unhex(&file.master_key).expect("parsed");
-    write(CA_KEY, file.ca_key.as_bytes(), 0o600)?;
-    write(CA_CERTIFICATE, file.ca_certificate.as_bytes(), 0o644)?;
-    write(MASTER_KEY, &master, 0o600)?;
+    let secrets = file.write_keys(folder)?;
     hold(folder)?;
-    let mut rebuilt = remake_catalog(folder, &file.config, &rows, &Secrets::new(master))?;
-    let text =
-        toml::to_string(&file.config).map_err(|error| RecoveryError::File(error.to_string()));
+    let mut rebuilt = remake_catalog(folder, &file.config, &rows, &secrets)?;
     // Last: a folder without it is no server.
-    write(CONFIG_FILE, text?.as_bytes(), 0o600)?;
+    file.config.store(folder).map_err(disk(&folder.join(CONFIG_FILE)))?;
     survey(folder, &file.config, &mut rebuilt)?;
     Ok(rebuilt)
 }
@@ -325,7 +331,7 @@ pub fn recover(
 /// reaches them.
 pub fn join(folder: &Path, text: &str, listen: &str) -> Result<Config, RecoveryError> {
     let file = RecoveryFile::parse(text)?;
-    let config = Config { listen: listen.to_owned(), ..file.config };
+    let config = Config { listen: listen.to_owned(), ..file.config.clone() };
     if let Location::File(_) = database::place(&config, folder) {
         return Err(RecoveryError::NotShared { url: config.catalog });
     }
@@ -335,17 +341,9 @@ pub fn join(folder: &Path, text: &str, listen: &str) -> Result<Config, RecoveryE
     std::net::ToSocketAddrs::to_socket_addrs(listen)
         .map_err(|source| InitError::Listen { address: listen.to_owned(), source })?;
     drop(Database::open(&config, folder)?);
-    config::make_empty(folder)?;
-    let write = |name: &str, bytes: &[u8], mode| {
-        sys::durable::write(&folder.join(name), bytes, mode).map_err(disk(&folder.join(name)))
-    };
-    let master: [u8; MASTER_BYTES] = unhex(&file.master_key).expect("parsed");
-    write(CA_KEY, file.ca_key.as_bytes(), 0o600)?;
-    write(CA_CERTIFICATE, file.ca_certificate.as_bytes(), 0o644)?;
-    write(MASTER_KEY, &master, 0o600)?;
-    let text = toml::to_string(&config).map_err(|error| RecoveryError::File(error.to_string()));
+    file.write_keys(folder)?;
     // Last: a folder without it is no server.
-    write(CONFIG_FILE, text?.as_bytes(), 0o600)?;
+    config.store(folder).map_err(disk(&folder.join(CONFIG_FILE)))?;
     Ok(config)
 }
 
@@ -537,7 +535,7 @@ fn survey(folder: &Path, config: &Config, rebuilt: &mut Rebuilt) -> Result<(), R
                 let row = PackRow { number, domain, state, bytes, node: None };
                 writes.extend((!known.contains(&number)).then_some(Write::PutPack(row)));
             }
-            Err(error) => rebuilt.damaged.push((number, refusal::chain(&error))),
+            Err(error) => rebuilt.damaged.push((number, model::chain(&error))),
         }
     }
     rebuilt.packs = all.len() as u64;

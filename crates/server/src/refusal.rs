@@ -15,19 +15,8 @@ use catalog::CatalogError;
 use pool::{AppendError, PutError};
 use tonic::Status;
 
-/// `error` with its sources, once each.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
-}
-
 pub(crate) fn catalog(error: &CatalogError) -> Status {
-    let text = chain(error);
+    let text = model::chain(error);
     match error {
         CatalogError::NotFound { .. } => Status::not_found(text),
         CatalogError::Exists { .. } => Status::already_exists(text),
@@ -40,7 +29,7 @@ pub(crate) fn catalog(error: &CatalogError) -> Status {
 }
 
 pub(crate) fn append(error: &AppendError) -> Status {
-    let text = chain(error);
+    let text = model::chain(error);
     match error {
         // The administrator acts: nothing is wrong with the connection.
         AppendError::Full { .. } | AppendError::Away { .. } => Status::resource_exhausted(text),
@@ -50,7 +39,7 @@ pub(crate) fn append(error: &AppendError) -> Status {
 
 pub(crate) fn put(error: &PutError) -> Status {
     match error {
-        PutError::Read(error) => Status::data_loss(chain(error)),
+        PutError::Read(error) => Status::data_loss(model::chain(error)),
         PutError::Write(error) => append(error),
     }
 }

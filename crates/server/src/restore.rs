@@ -307,7 +307,7 @@ impl Sender<'_> {
     ) -> Result<(), Status> {
         let table = match self.core.pools.table(pack) {
             Ok(table) => table,
-            Err(error) => return self.send_damaged(pack, indexes, &refusal::chain(&error)),
+            Err(error) => return self.send_damaged(pack, indexes, &model::chain(&error)),
         };
         let mut rest = indexes;
         while let Some(&index) = rest.first() {
@@ -330,8 +330,8 @@ impl Sender<'_> {
                     }))?;
                 }
                 Err(error) => {
-                    tracing::error!(error = refusal::chain(&error), "a quantum is damaged");
-                    self.send_damaged(pack, of_quantum, &refusal::chain(&error))?;
+                    tracing::error!(error = model::chain(&error), "a quantum is damaged");
+                    self.send_damaged(pack, of_quantum, &model::chain(&error))?;
                 }
             }
         }

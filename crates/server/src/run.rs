@@ -29,7 +29,6 @@ use crate::node::NodeApi;
 use crate::pools;
 use crate::reclaim;
 use crate::recovery;
-use crate::refusal;
 use crate::{ADMIN_SOCKET, tls};
 
 /// Sessions get so long to finish their transaction when the server stops.
@@ -125,7 +124,7 @@ async fn claim(
             }
             // Whoever stands by goes on doing so.
             Err(error) if stands_by.is_none() => {
-                tracing::warn!(error = refusal::chain(&error), "standing by");
+                tracing::warn!(error = model::chain(&error), "standing by");
             }
             Err(error) => return Err(error.into()),
         }
@@ -144,7 +143,7 @@ async fn keep_claim(database: Database) -> RunError {
         match tokio::task::spawn_blocking(move || keeping.keep_claim()).await {
             Ok(Ok(())) => {}
             Ok(Err(error @ CatalogError::Fenced)) => return RunError::Lost(error),
-            Ok(Err(error)) => tracing::warn!(error = refusal::chain(&error), "asked again"),
+            Ok(Err(error)) => tracing::warn!(error = model::chain(&error), "asked again"),
             Err(error) => return RunError::Close(error.to_string()),
         }
     }

@@ -14,7 +14,6 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::chain;
 use crate::CatalogError;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,7 +73,7 @@ impl Connector {
         let mut url = url.to_owned();
         let roots = take_option(&mut url, "sslrootcert").map(PathBuf::from);
         let passwords = take_option(&mut url, "passfile").map(PathBuf::from);
-        let mut config = Config::from_str(&url).map_err(|error| unfit(chain(&error)))?;
+        let mut config = Config::from_str(&url).map_err(|error| unfit(model::chain(&error)))?;
         config
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(SILENCE)
@@ -137,7 +136,7 @@ impl Connector {
                 SqlState::TOO_MANY_CONNECTIONS,
             ];
             let is_passing = state.is_none_or(|state| starting.contains(state));
-            NoConnection { text: chain(&error), is_passing }
+            NoConnection { text: model::chain(&error), is_passing }
         })
     }
 }

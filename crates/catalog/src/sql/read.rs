@@ -72,8 +72,7 @@ pub(crate) fn page(
 ) -> Result<Option<PageRow>, CatalogError> {
     let select = format!("{PAGE} WHERE filespace = ? AND path = ? AND directory.first = ?");
     let parameters = params![filespace.0, key.directory.as_bytes(), key.first];
-    let found = sql.first(&select, parameters, page_columns)?;
-    found.map(page_row).transpose()
+    first_page(sql, &select, parameters)
 }
 
 pub(crate) fn page_holding(
@@ -87,8 +86,15 @@ pub(crate) fn page_holding(
          ORDER BY directory.first DESC LIMIT 1"
     );
     let parameters = params![filespace.0, directory.as_bytes(), name];
-    let found = sql.first(&select, parameters, page_columns)?;
-    found.map(page_row).transpose()
+    first_page(sql, &select, parameters)
+}
+
+fn first_page(
+    sql: &dyn Sql,
+    select: &str,
+    parameters: &[&dyn ToValue],
+) -> Result<Option<PageRow>, CatalogError> {
+    sql.first(select, parameters, page_columns)?.map(page_row).transpose()
 }
 
 pub(crate) fn pages(

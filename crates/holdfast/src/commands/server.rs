@@ -100,7 +100,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     }
 }
 
-/// `server init --json`.
+/// `server init --json`, and `server join --json`.
 #[derive(Serialize)]
 struct MadeDocument<'a> {
     folder: JsonPath<'a>,
@@ -114,8 +114,17 @@ fn init(args: &InitArgs, context: &mut Context) -> Result<u8, CommandError> {
     let (pool, catalog) = (args.pool.as_deref(), args.catalog.as_deref());
     let config = server::init(&args.folder, &listen, pool, catalog)
         .map_err(|error| CommandError::chain(&error))?;
+    let folder = args.folder.display();
+    let next =
+        format!("Then register a node with:\n\n  holdfast admin --server {folder} node add NAME");
+    made(&args.folder, &config, &next, context);
+    Ok(DONE)
+}
+
+/// Says where a new server is, and what is `next` once it runs.
+fn made(folder: &Path, config: &server::Config, next: &str, context: &mut Context) {
     if context.output.is_json() {
-        let folder = path::bytes(&args.folder);
+        let folder = path::bytes(folder);
         context.output.json(&MadeDocument {
             folder: JsonPath(&folder),
             listen: &config.listen,
@@ -123,14 +132,11 @@ fn init(args: &InitArgs, context: &mut Context) -> Result<u8, CommandError> {
             catalog: &config.catalog,
         });
     } else if !context.global.quiet {
-        let folder = args.folder.display();
-        let text = format!(
-            "The server is in {folder}. Start it with:\n\n  holdfast server run {folder}\n\n\
-             Then register a node with:\n\n  holdfast admin --server {folder} node add NAME"
-        );
-        context.output.text(&text);
+        let folder = folder.display();
+        context.output.text(&format!(
+            "The server is in {folder}. Start it with:\n\n  holdfast server run {folder}\n\n{next}"
+        ));
     }
-    Ok(DONE)
 }
 
 fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {

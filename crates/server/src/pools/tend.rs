@@ -84,7 +84,7 @@ impl<'a> Run<'a> {
                     self.outcome.bytes_done += bytes;
                 }
                 Err(PutError::Read(error)) => {
-                    let reason = refusal::chain(&error);
+                    let reason = model::chain(&error);
                     tracing::error!(%pack, reason, "a pack is damaged wherever it is");
                     self.outcome.failures.push((pack, reason));
                 }
@@ -460,7 +460,7 @@ pub(crate) fn tend(core: &Arc<Core>, sealed: &mut std::time::Instant) {
     }
     core.volumes.look_after_sites();
     if let Err(error) = super::lock(core) {
-        let error = refusal::chain(&error);
+        let error = model::chain(&error);
         tracing::error!(error, "two servers use one pool: stop one of them");
     }
     told("repair", repair_suspects(core));

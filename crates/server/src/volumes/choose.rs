@@ -101,7 +101,7 @@ impl Volumes {
         overwrite: Overwrite,
     ) -> Result<VolumeRow, Status> {
         let failed = |error: &dyn std::error::Error| {
-            Status::failed_precondition(format!("{name}: {}", refusal::chain(error)))
+            Status::failed_precondition(format!("{name}: {}", model::chain(error)))
         };
         let _one_at_a_time = self.labelling.lock().unwrap_or_else(PoisonError::into_inner);
         let operator = site.operator().map_err(Status::failed_precondition)?;

@@ -22,7 +22,6 @@ use wire::proto;
 use super::Volumes;
 use super::site::{Site, absence, known};
 use super::write::holds_drive;
-use crate::refusal;
 
 /// Whether a wait was cancelled is looked at so often.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
@@ -247,7 +246,7 @@ impl Volumes {
         pool: PoolId,
         pack: PackNumber,
     ) -> Result<(), String> {
-        let failed = |error: catalog::CatalogError| refusal::chain(&error);
+        let failed = |error: catalog::CatalogError| model::chain(&error);
         let parts = self.catalog.parts(pool, pack).map_err(failed)?;
         let copy: Option<Copy> =
             parts.iter().map(|part| Some((self.row(part.volume)?, part_of(part)))).collect();
@@ -265,7 +264,7 @@ impl Volumes {
 
     /// What each pool has of the pack, the primary ones' first.
     fn copies(&self, pack: PackNumber) -> Result<Vec<Copy>, String> {
-        let failed = |error: catalog::CatalogError| refusal::chain(&error);
+        let failed = |error: catalog::CatalogError| model::chain(&error);
         let mut pools = self.catalog.pools().map_err(failed)?;
         pools.retain(|row| super::library_of(&row.url).is_some());
         pools.sort_by_key(|row| (row.is_copy, row.id));

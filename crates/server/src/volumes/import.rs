@@ -82,9 +82,9 @@ fn read(core: &Core, site: &Site, name: &str) -> Result<(Label, Vec<Part>), Stri
     let known = Known { id, name, label: None, block_bytes: BLOCK_BYTES };
     let mut lent = match lent {
         Some(lent) => lent,
-        None => operator.borrow(&known).map_err(|error| refusal::chain(&error))?,
+        None => operator.borrow(&known).map_err(|error| model::chain(&error))?,
     };
-    let told = |error: VolumeError| refusal::chain(&error);
+    let told = |error: VolumeError| model::chain(&error);
     let label = volume::read_label(lent.medium()).map_err(told)?;
     if label.name != known.name {
         return Err(format!("its label says that it is {}", label.name));
@@ -202,7 +202,7 @@ fn take_in(
         }
         Err(error) => {
             forget(core, (pool, pack))?;
-            watching.failed(pack, refusal::chain(&error));
+            watching.failed(pack, model::chain(&error));
             Ok(())
         }
     }

@@ -27,7 +27,7 @@ fn failed(error: catalog::CatalogError) -> Status {
 }
 
 fn of_library(error: &LibraryError) -> Status {
-    Status::failed_precondition(refusal::chain(error))
+    Status::failed_precondition(model::chain(error))
 }
 
 impl Volumes {

@@ -209,7 +209,7 @@ fn look(
     if !inventory {
         return Ok(());
     }
-    library.refresh().map_err(|error| refusal::chain(&error))?;
+    library.refresh().map_err(|error| model::chain(&error))?;
     let element = |element: &tape::scsi::Element| proto::LibraryElement {
         kind: match element.kind {
             ElementKind::Slot => "slot",

@@ -301,6 +301,6 @@ impl Volumes {
             // Nobody is to be served what is wrong.
             self.stage.forget(pack);
         }
-        checked.map_err(|error| refusal::chain(&error))
+        checked.map_err(|error| model::chain(&error))
     }
 }

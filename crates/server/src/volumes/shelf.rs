@@ -12,7 +12,6 @@ use pool::{ReadError, Shelf};
 
 use super::Volumes;
 use super::fetch::Who;
-use crate::refusal;
 
 /// Invariant: `arrivals` are the packs that the catalogue has of the pool.
 pub(super) struct PoolShelf {
@@ -45,7 +44,7 @@ impl Shelf for PoolShelf {
     fn forget(&self, pack: PackNumber) -> io::Result<()> {
         let removal = Write::RemoveParts { pool: self.pool, pack };
         let removed = self.volumes.catalog.commit(vec![removal]);
-        removed.map_err(|error| io::Error::other(refusal::chain(&error)))?;
+        removed.map_err(|error| io::Error::other(model::chain(&error)))?;
         self.arrivals().remove(&pack);
         self.volumes.stage.forget(pack);
         Ok(())

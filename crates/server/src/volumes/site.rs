@@ -16,8 +16,6 @@ use tape::schedule::{Absence, Config, Schedule, VolumeId};
 use tape::timing::Timing;
 use tape::transport::{self, Address};
 
-use crate::refusal;
-
 /// What a host takes from a drive at most: 10 Gbit/s.
 const HOST_BYTES_PER_SEC: u64 = 1_250_000_000;
 /// Volumes of a folder that are used at once, unless the library says otherwise, and at most.
@@ -165,7 +163,7 @@ fn begin(row: &LibraryRow) -> Result<(Stock, Option<Lock>), String> {
             .map_err(|error| format!("{address}: {}", error.to_string().trim_end()))
     };
     let drives = row.drives.iter().map(|text| open(&address(text)?)).collect::<Result<_, _>>()?;
-    let library = Library::open(open(&changer)?, drives).map_err(|error| refusal::chain(&error))?;
+    let library = Library::open(open(&changer)?, drives).map_err(|error| model::chain(&error))?;
     Ok((Stock::Library(Box::new(library)), Some(lock)))
 }
 

@@ -88,7 +88,7 @@ impl Volumes {
         let listed = listed.ok_or_else(|| {
             Status::invalid_argument("name the volumes that are to be made in the folder")
         })?;
-        let listed = listed.map_err(|error| Status::unavailable(crate::refusal::chain(&error)))?;
+        let listed = listed.map_err(|error| Status::unavailable(model::chain(&error)))?;
         let is_in_slot = |kind| matches!(kind, ElementKind::Slot | ElementKind::Drive);
         let unknown = listed
             .into_iter()

@@ -239,7 +239,7 @@ impl Session<'_> {
                 self.queue.pop_front();
                 self.parts.remove(&pack);
                 self.going_on = None;
-                carrying.failed(pack, refusal::chain(&error));
+                carrying.failed(pack, model::chain(&error));
             }
         }
         Ok(())
@@ -312,7 +312,7 @@ impl Session<'_> {
         let from = from.unwrap_or_else(|| Continuation::start(object));
         let mut reader = match self.core.pools.reader(pack) {
             Ok(reader) => reader,
-            Err(error) => return Ok(Put::Unreadable(refusal::chain(&error))),
+            Err(error) => return Ok(Put::Unreadable(model::chain(&error))),
         };
         let bytes = reader.bytes();
         if let Err(error) = reader.skip_to(from.offset) {
@@ -329,7 +329,7 @@ impl Session<'_> {
                 }
                 // It may have been pushed out of the stage meanwhile.
                 let is_away = self.must_be_read(pack);
-                let reason = refusal::chain(&error);
+                let reason = model::chain(&error);
                 return Ok(if is_away { Put::MustBeRead } else { Put::Unreadable(reason) });
             }
             Err(error) => return Err(error.into()),
@@ -380,7 +380,7 @@ impl Session<'_> {
             self.unsettled.retain(|other| *other != pack);
             self.queue.retain(|other| *other != pack);
             let shelved = self.core.pools.shelved(pack, self.pool.id);
-            shelved.map_err(|error| Status::data_loss(refusal::chain(&error)))?;
+            shelved.map_err(|error| Status::data_loss(model::chain(&error)))?;
             carrying.stored(pack)?;
         }
         Ok(())
@@ -400,7 +400,7 @@ impl Session<'_> {
         volume: &VolumeRow,
         error: &VolumeError,
     ) -> Result<(), Status> {
-        let reason = refusal::chain(error);
+        let reason = model::chain(error);
         if matches!(error, VolumeError::Medium(MediumError::Failed(_))) {
             lent.blame_drive(&reason);
             self.failures += 1;

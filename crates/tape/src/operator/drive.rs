@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use format::volume::{Label, Part};
 
-use super::stock::{Loaded, MountError, described, ready};
+use super::stock::{Loaded, MountError, ready};
 use super::{Deliver, Event, Known, Lent, LoanError, Outcome, Shared, State};
 use crate::generation::{MEDIUM_LTO7, MEDIUM_LTO8, MEDIUM_LTO9, Medium as Generation};
 use crate::geometry::Geometry;
@@ -128,14 +128,14 @@ impl Operated {
         if let VolumeError::Medium(error @ MediumError::Failed(_)) = &error
             && !loaded.is_file()
         {
-            let reason = described(error);
+            let reason = model::chain(error);
             self.retire(loaded, &reason);
             return MountError::Drive(reason);
         }
         let unloaded = loaded.drive().map_or(Ok(()), crate::drive::Drive::unload);
         let away = match unloaded {
             Ok(()) => self.shared.stock().put_back(loaded),
-            Err(failed) => self.shared.stock().retire(loaded, &described(&failed)),
+            Err(failed) => self.shared.stock().retire(loaded, &model::chain(&failed)),
         };
         // The volume is the news; a robot that cannot put it away says so at the next mount.
         drop(away);
@@ -171,7 +171,7 @@ impl Operated {
         let (absence, event) = match error {
             MountError::Drive(reason) => return self.fail(&reason),
             MountError::Volume(error) => {
-                let reason = described(&error);
+                let reason = model::chain(&error);
                 (Absence::Damaged, Event::Missing { volume, reason })
             }
             MountError::Robot(reason) => {
@@ -221,14 +221,14 @@ impl Operated {
                 self.report(|state, now, id| state.schedule.finished(now, id));
             }
             Err(VolumeError::Medium(error @ MediumError::Failed(_))) if !is_file => {
-                let reason = described(&error);
+                let reason = model::chain(&error);
                 if let Some((_, loaded, _)) = self.volume.take() {
                     self.retire(loaded, &reason);
                 }
                 self.fail(&reason);
             }
             Err(error) => {
-                let reason = described(&error);
+                let reason = model::chain(&error);
                 let is_ours = matches!(error, VolumeError::Handover(_));
                 if !is_ours {
                     self.shared.tell(Event::Damaged { volume, reason: reason.clone() });
@@ -292,14 +292,14 @@ impl Operated {
                 self.shared.tell(Event::Alert { drive: self.address, alert });
             }
             if let Err(error) = drive.unload() {
-                let reason = described(&error);
+                let reason = model::chain(&error);
                 self.retire(loaded, &reason);
                 return self.fail(&reason);
             }
         }
         let away = self.shared.stock().put_back(loaded);
         if let Err(error) = away {
-            return self.fail(&described(&error));
+            return self.fail(&model::chain(&error));
         }
         self.report(|state, _, id| state.schedule.dismounted(id));
     }
@@ -318,7 +318,7 @@ impl Operated {
                     let error = match error {
                         MountError::Robot(reason) => LoanError::Robot { name, reason },
                         MountError::Volume(error) => {
-                            LoanError::Volume { name, reason: described(&error) }
+                            LoanError::Volume { name, reason: model::chain(&error) }
                         }
                         MountError::Missing(reason) | MountError::Drive(reason) => {
                             LoanError::Volume { name, reason }
@@ -386,7 +386,7 @@ impl Operated {
         let unloaded = loaded.drive().map_or(Ok(()), crate::drive::Drive::unload);
         let away = match unloaded {
             Ok(()) => self.shared.stock().put_back(loaded),
-            Err(error) => self.shared.stock().retire(loaded, &described(&error)),
+            Err(error) => self.shared.stock().retire(loaded, &model::chain(&error)),
         };
         // A drive that fails here fails at its next mount as well.
         drop(away);

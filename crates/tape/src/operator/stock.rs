@@ -115,7 +115,7 @@ impl From<LibraryError> for MountError {
             LibraryError::Volume { source, .. } => Self::Volume(source),
             LibraryError::NotFound(_) | LibraryError::InUse(_) => Self::Missing(error.to_string()),
             LibraryError::Drive { source, .. } => Self::Drive(source.to_string()),
-            other => Self::Robot(described(&other)),
+            other => Self::Robot(model::chain(&other)),
         }
     }
 }
@@ -132,15 +132,4 @@ pub(super) fn ready(
     let label = volume::read_label(loaded.medium())?;
     let is_it = label.name == *name && expected.is_none_or(|expected| expected == label.volume);
     if is_it { Ok(label) } else { Err(VolumeError::Another { found: label.name }) }
-}
-
-/// An error with all that it comes from.
-pub(super) fn described(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }

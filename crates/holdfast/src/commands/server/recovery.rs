@@ -97,15 +97,6 @@ pub(super) struct JoinArgs {
     listen: String,
 }
 
-/// `server join --json`.
-#[derive(Serialize)]
-struct JoinedDocument<'a> {
-    folder: JsonPath<'a>,
-    listen: &'a str,
-    pool: &'a str,
-    catalog: &'a str,
-}
-
 pub(super) fn join(args: &JoinArgs, context: &mut Context) -> Result<u8, CommandError> {
     let text = std::fs::read_to_string(&args.from).map_err(|error| {
         CommandError::new(format!("cannot read {}: {error}", args.from.display()))
@@ -113,21 +104,8 @@ pub(super) fn join(args: &JoinArgs, context: &mut Context) -> Result<u8, Command
     let listen = address::with_port(&args.listen);
     let config =
         server::join(&args.folder, &text, &listen).map_err(|error| CommandError::chain(&error))?;
-    if context.output.is_json() {
-        let folder = path::bytes(&args.folder);
-        context.output.json(&JoinedDocument {
-            folder: JsonPath(&folder),
-            listen: &config.listen,
-            pool: &config.pool,
-            catalog: &config.catalog,
-        });
-    } else if !context.global.quiet {
-        let folder = args.folder.display();
-        context.output.text(&format!(
-            "The server is in {folder}. Start it with:\n\n  holdfast server run {folder}\n\n\
-             It serves, or stands by while another one does."
-        ));
-    }
+    let next = "It serves, or stands by while another one does.";
+    super::made(&args.folder, &config, next, context);
     Ok(DONE)
 }
 
