@@ -54,9 +54,12 @@ pub enum CatalogError {
     /// The database does not answer, or not any more: bring it back, then go on.
     #[error("the catalogue's database is away: {0}")]
     Away(String),
-    /// Another server has taken over: this one writes nothing any more.
-    #[error("another server has taken over the catalogue")]
+    /// Other servers take this one for dead: it writes nothing any more.
+    #[error("other servers take this one for dead")]
     Fenced,
+    /// Packs were condemned since the caller looked at them: look again.
+    #[error("packs were condemned meanwhile; try again")]
+    Stale,
     /// The URL names no database that can be used.
     #[error("the catalogue's URL cannot be used: {0}")]
     Url(String),
@@ -343,4 +346,13 @@ pub trait Catalog: Send + Sync {
     /// or for an unknown volume, library or pool, and with `Exists` for a volume's new name that
     /// its library knows.
     fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError>;
+
+    /// As [`Self::commit`], for who has looked which packs may be named when they had been
+    /// condemned `generation` times. Fails with `Stale`, and writes nothing, where another server
+    /// has condemned some since.
+    fn commit_at(&self, generation: u64, writes: Vec<Write>) -> Result<(), CatalogError>;
+
+    /// Performs `writes`, which say of packs that nothing new is to name them, while nobody
+    /// commits. Returns how often that has been done.
+    fn condemn(&self, writes: Vec<Write>) -> Result<u64, CatalogError>;
 }

@@ -14,6 +14,7 @@
 
 mod batch;
 mod connect;
+mod fleet;
 mod schema;
 
 use std::cell::{Cell, RefCell};
@@ -34,6 +35,7 @@ use crate::{CatalogError, Write};
 
 use connect::Connector;
 pub use connect::is_postgres;
+pub use fleet::{Beat, PackChanges, Roll, SILENCE, ServerRow};
 
 /// Connections at once at most.
 const CONNECTIONS_MAX: usize = 32;
@@ -44,21 +46,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(250);
 /// The advisory lock of the catalogue's writers: "holdfast" in ASCII.
 const LOCK: i64 = i64::from_be_bytes(*b"holdfast");
-/// The one that the server has for as long as it runs.
+/// The one that servers share for as long as they run.
 const CLAIM: i64 = LOCK + 1;
-/// Numbers of packs that are left out with each new server: the one before it, which may not know
-/// yet, gives some of them to packs that it will not be able to tell of.
-const NUMBERS_LEFT_OUT: i64 = 1 << 16;
 
-/// A catalogue in a PostgreSQL database.
+/// A catalogue in a PostgreSQL database; see `fleet` for servers that have it in common.
 pub struct Postgres {
     connector: Connector,
     pool: Mutex<Pool>,
     has_given: Condvar,
-    /// Holds the lock that says who the server is.
-    claim: Mutex<Option<Session>>,
-    /// Which server in turn this one is; 0 of who has not claimed to be one.
-    turn: AtomicI64,
+    /// Holds the lock that says that the catalogue is used.
+    stay: Mutex<Option<Session>>,
+    /// This server's number on the list; 0 of who is no server.
+    server: AtomicI64,
 }
 
 #[derive(Default)]
@@ -112,10 +111,10 @@ impl Postgres {
             connector: Connector::new(url)?,
             pool: Mutex::default(),
             has_given: Condvar::new(),
-            claim: Mutex::default(),
-            turn: AtomicI64::new(0),
+            stay: Mutex::default(),
+            server: AtomicI64::new(0),
         };
-        postgres.transact(Alone::Yes, &mut |session| schema::migrate(session))?;
+        postgres.transact((Alone::Yes, None), &mut |session| schema::migrate(session))?;
         Ok(postgres)
     }
 
@@ -138,7 +137,7 @@ impl Postgres {
         &self,
         work: &mut dyn FnMut(&dyn Sql) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
-        self.transact(Alone::Yes, &mut |session| work(session))
+        self.transact((Alone::Yes, None), &mut |session| work(session))
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
@@ -205,9 +204,11 @@ impl Postgres {
         Ok(done)
     }
 
+    /// Performs `work` for this server; fails where packs were condemned since the generation that
+    /// is given.
     fn transact<T>(
         &self,
-        alone: Alone,
+        (alone, generation): (Alone, Option<u64>),
         work: &mut dyn FnMut(&Session) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
         let mut tries = 0;
@@ -216,7 +217,7 @@ impl Postgres {
             let mut value = None;
             let ended = self.with(|session| {
                 session.transact(alone, &mut |session| {
-                    session.check_turn(self.turn.load(Ordering::SeqCst))?;
+                    session.check(self.server.load(Ordering::SeqCst), generation)?;
                     value = Some(work(session)?);
                     Ok(())
                 })
@@ -239,43 +240,12 @@ impl Postgres {
         }
     }
 
-    /// Has this one be the server that writes; `false` while another one is. From then on it fails
-    /// with `Fenced` whatever is to be written once another one has come after it.
-    pub fn try_claim(&self) -> Result<bool, CatalogError> {
-        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
-        let session = self.connect()?;
-        if !session.try_lock()? {
-            return Ok(false);
-        }
-        let turn = self.transact(Alone::Yes, &mut |session| session.begin_turn())?;
-        self.turn.store(turn, Ordering::SeqCst);
-        *claim = Some(session);
-        Ok(true)
-    }
-
     /// Has no server claim the catalogue any more: it has been moved elsewhere.
     pub fn retire(&self) -> Result<(), CatalogError> {
-        self.transact(Alone::Yes, &mut |session| {
+        self.transact((Alone::Yes, None), &mut |session| {
             let insert = "INSERT INTO counter VALUES('moved', 1) ON CONFLICT(name) DO NOTHING";
             (session as &dyn Sql).execute(insert, &[]).map(drop)
         })
-    }
-
-    /// Looks whether this one still is the server, and claims it again where the connection is lost
-    /// and nobody else has come. Fails with `Fenced` where somebody has.
-    pub fn keep_claim(&self) -> Result<(), CatalogError> {
-        let mut claim = self.claim.lock().unwrap_or_else(PoisonError::into_inner);
-        if claim.as_ref().is_some_and(|session| !session.client.is_closed()) {
-            return Ok(());
-        }
-        *claim = None;
-        let session = self.connect()?;
-        if !session.try_lock()? {
-            return Err(CatalogError::Fenced);
-        }
-        session.check_turn(self.turn.load(Ordering::SeqCst))?;
-        *claim = Some(session);
-        Ok(())
     }
 
     /// Whether the transaction of this number, of the connection with this slot, has become
@@ -325,14 +295,22 @@ impl Engine for Postgres {
         &self,
         mut work: impl FnMut(&dyn Sql) -> Result<T, CatalogError> + Send + 'static,
     ) -> Result<T, CatalogError> {
-        self.transact(Alone::Yes, &mut |session| work(session))
+        self.transact((Alone::Yes, None), &mut |session| work(session))
     }
 
     fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError> {
         if writes.is_empty() {
             return Ok(());
         }
-        self.transact(Alone::No, &mut |session| batch::perform(session, &writes))
+        self.transact((Alone::No, None), &mut |session| batch::perform(session, &writes))
+    }
+
+    fn commit_at(&self, generation: u64, writes: Vec<Write>) -> Result<(), CatalogError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let expected = (Alone::No, Some(generation));
+        self.transact(expected, &mut |session| batch::perform(session, &writes))
     }
 
     /// As SQLite's file: whoever makes a server again needs nothing else.
@@ -392,37 +370,6 @@ impl Session {
                      changed = excluded.changed";
         let sql: &dyn Sql = self;
         sql.execute(put, params![self.slot, number, sys::clock::system().0]).map(drop)
-    }
-
-    /// Takes the lock that says who the server is, for as long as the connection stands.
-    fn try_lock(&self) -> Result<bool, CatalogError> {
-        let select = format!("SELECT 1 WHERE pg_try_advisory_lock({CLAIM})");
-        (self as &dyn Sql).exists(&select, &[])
-    }
-
-    /// Begins the turn of a new server; returns its number.
-    fn begin_turn(&self) -> Result<i64, CatalogError> {
-        let sql: &dyn Sql = self;
-        if sql.exists("SELECT 1 FROM counter WHERE name = 'moved'", &[])? {
-            let what = "the catalogue, which was moved elsewhere,";
-            return Err(CatalogError::NotFound { what });
-        }
-        let skip = "UPDATE counter SET value = value + ? WHERE name = 'pack'";
-        sql.execute(skip, &[&NUMBERS_LEFT_OUT])?;
-        let next = "INSERT INTO counter VALUES('server', 1)
-                    ON CONFLICT(name) DO UPDATE SET value = counter.value + 1 RETURNING value";
-        sql.one(next, &[], |row| row.get(0))
-    }
-
-    /// Fails with `Fenced` unless it is this server's turn, 0 being anybody's. A new one waits
-    /// until the transaction ends.
-    fn check_turn(&self, turn: i64) -> Result<(), CatalogError> {
-        let select = "SELECT 1 FROM counter WHERE name = 'server' AND value = ? FOR SHARE";
-        if turn == 0 || (self as &dyn Sql).exists(select, &[&turn])? {
-            Ok(())
-        } else {
-            Err(CatalogError::Fenced)
-        }
     }
 
     /// Performs statements without parameters.

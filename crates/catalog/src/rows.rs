@@ -229,6 +229,9 @@ pub enum PackState {
 }
 
 impl PackState {
+    /// As the catalogue numbers them.
+    pub(crate) const ALL: [Self; 4] = [Self::Open, Self::Sealed, Self::Condemned, Self::Damaged];
+
     /// Whether it takes no more quanta.
     pub fn is_sealed(self) -> bool {
         self != Self::Open

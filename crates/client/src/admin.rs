@@ -19,8 +19,9 @@ pub use wire::proto::{
     CopyCatalogReply, Domain, Event, ExpireReply, ExpireRequest, GraceDays, LabelVolumesReply,
     LabelVolumesRequest, Library, LibraryDrive, LibraryElement, ManagementClass, NodeInfo,
     OptionSet, PolicyDifference, PolicyReview, PolicySet, PoolInfo, PutLibraryRequest,
-    PutPoolRequest, ReclaimReply, ReclaimRequest, RemoveGroup, SetNodeRequest, SetVolumeRequest,
-    TapeWait, TendPoolReply, TendPoolRequest, TendVolumesRequest, VolumeInfo, VolumesRequest,
+    PutPoolRequest, ReclaimReply, ReclaimRequest, RemoveGroup, Server, SetNodeRequest,
+    SetVolumeRequest, TapeWait, TendPoolReply, TendPoolRequest, TendVolumesRequest, VolumeInfo,
+    VolumesRequest,
 };
 
 use crate::{ClientError, ErrorKind};
@@ -321,6 +322,12 @@ impl Admin {
     pub fn events(&mut self, limit: u32) -> Result<Vec<Event>, ClientError> {
         let request = proto::EventsRequest { limit };
         Ok(self.runtime.block_on(self.client.events(request))?.into_inner().events)
+    }
+
+    /// The servers of the catalogue, as the one that is asked hears of them.
+    pub fn servers(&mut self) -> Result<Vec<Server>, ClientError> {
+        let request = proto::ServersRequest {};
+        Ok(self.runtime.block_on(self.client.servers(request))?.into_inner().servers)
     }
 }
 

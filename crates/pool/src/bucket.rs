@@ -384,9 +384,12 @@ impl Bucket {
         self.delete(&self.key(SIDE).join(name))
     }
 
-    /// Ends uploads that nobody goes on with: those that began more than `age` ago. Returns how
+    /// Ends uploads that nobody goes on with: all, or those of packs below a number. Returns how
     /// many there were.
-    pub fn end_orphans(&self, age: Duration) -> io::Result<usize> {
-        wait(orphans::end(&self.url, &self.store, age))?
+    pub fn end_orphans(&self, below: Option<PackNumber>) -> io::Result<usize> {
+        let is_orphan = |name: &str| {
+            below.is_none_or(|below| folder::number(name).is_some_and(|pack| pack < below))
+        };
+        wait(orphans::end(&self.url, &self.store, is_orphan))?
     }
 }

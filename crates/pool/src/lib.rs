@@ -28,6 +28,7 @@ mod open;
 mod present;
 mod read;
 mod recover;
+mod shared;
 mod shelf;
 mod side;
 mod source;
@@ -51,6 +52,7 @@ pub use copy::PutError;
 pub use member::{
     Mark, PoolSpec, Role, Storage, Usage, is_empty, is_marked, lock, mark, read_mark, unmark,
 };
+pub use shared::{Numbers, Standing, TakeNumbers};
 pub use shelf::{PackReader, Shelf, Shelved};
 
 /// Bytes of quanta at which a pack is sealed.
@@ -78,6 +80,9 @@ pub enum AppendError {
     /// Nothing was changed. Bring its disk back, then go on.
     #[error("the pool in {folder} is not there; is its disk mounted?")]
     Away { folder: PathBuf },
+    /// Nothing was changed. Try again.
+    #[error("there is no number for a new pack")]
+    Numbers { source: io::Error },
 }
 
 /// Why a chunk could not be read.
@@ -160,13 +165,13 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// Opens the pools of `specs`; the first primary one takes new packs. They are numbered from
-    /// `next_pack` or from behind the packs that are there. `known` is what the catalogue says of
+    /// Opens the pools of `specs`; the first primary one takes new packs. They get `numbers`, of
+    /// one's own those behind the packs that are there. `known` is what the catalogue says of
     /// them. `digest_of` gives a chunk's digest in a domain: packs that were open when their server
     /// died have no other record of it.
     pub fn open(
         specs: &[PoolSpec],
-        next_pack: PackNumber,
+        numbers: Numbers,
         known: &BTreeMap<PackNumber, Known>,
         digest_of: impl Fn(DomainId, &[u8]) -> ChunkDigest + Send + Sync + 'static,
     ) -> io::Result<(Self, Opened)> {
@@ -200,7 +205,7 @@ impl Pools {
         let packs = members.values().flat_map(|member| member.packs.keys());
         let last = packs.max().copied().unwrap_or(PackNumber(0));
         let state = State {
-            next_pack: next_pack.max(PackNumber(last.0 + 1)),
+            numbers: shared::Stock::new(numbers, last),
             members,
             open: BTreeMap::new(),
             nodes: BTreeMap::new(),
@@ -407,16 +412,16 @@ impl Pools {
         self.state().members.get(&pool)?.spec.bucket().cloned()
     }
 
-    /// Ends uploads to object stores that nobody goes on with: those that began more than `age`
-    /// ago.
-    pub fn end_orphans(&self, age: std::time::Duration) {
+    /// Ends uploads to object stores that nobody goes on with: all, or those of packs below a
+    /// number.
+    pub fn end_orphans(&self, below: Option<PackNumber>) {
         let buckets: Vec<Bucketed> = {
             let state = self.state();
             let members = state.members.values().filter(|member| member.is_there);
             members.filter_map(|member| member.spec.bucket().cloned()).collect()
         };
         for bucket in buckets {
-            match bucket.0.end_orphans(age) {
+            match bucket.0.end_orphans(below) {
                 Ok(0) => {}
                 Ok(count) => tracing::info!(count, ?bucket, "uploads were ended"),
                 Err(error) => tracing::warn!(%error, ?bucket, "unfinished uploads stay"),
@@ -444,11 +449,10 @@ impl Pools {
     }
 
     /// The number that the next pack will have at least: what is appended from now on goes to the
-    /// packs that are open, or to this or a later one.
+    /// packs that are open, or to this or a later one. Those that nobody was told of are open, too.
     pub fn horizon(&self) -> PackNumber {
         let state = self.state();
-        let open = state.open.values().chain(&state.sealing).map(OpenPack::number);
-        open.min().unwrap_or(state.next_pack)
+        state.first_untold().unwrap_or(state.numbers.next)
     }
 
     /// Removes a sealed pack from the primary pools that are there, durably. Nothing may name its

@@ -8,6 +8,7 @@ use format::Damaged;
 use format::pack::{QuantumEntry, Table};
 use model::{ChunkDigest, PackNumber, Place, PoolId};
 
+use crate::bucket::Bucketed;
 use crate::source::Source;
 use crate::{Pools, ReadError, recover, shelf};
 
@@ -91,23 +92,22 @@ impl Pools {
     /// Says that the bytes of `pack` in `range` will be read soon: who would have to be asked for
     /// them is asked.
     pub fn read_ahead(&self, pack: PackNumber, range: std::ops::Range<u64>) {
-        let bucket = {
-            let state = self.state();
-            let is_open = state.open_pack(pack).is_some();
-            let nearest = state.homes(pack).first().copied().filter(|_| !is_open);
-            nearest.and_then(|pool| state.members[&pool].spec.bucket().cloned())
-        };
-        if let Some(bucket) = bucket {
+        if let Some(bucket) = self.nearest_bucket(pack) {
             bucket.0.read_ahead(pack, range);
         }
     }
 
+    /// The object store that `pack` is read from, if it is sealed and none is nearer.
+    fn nearest_bucket(&self, pack: PackNumber) -> Option<Bucketed> {
+        let state = self.state();
+        let is_open = state.open_pack(pack).is_some();
+        let nearest = state.homes(pack).first().copied().filter(|_| !is_open)?;
+        state.members[&nearest].spec.bucket().cloned()
+    }
+
     /// Whether `pack` is sealed and read from an object store.
     pub fn is_object(&self, pack: PackNumber) -> bool {
-        let state = self.state();
-        let nearest = state.homes(pack).first().copied();
-        let is_object = |pool: PoolId| state.members[&pool].spec.bucket().is_some();
-        state.open_pack(pack).is_none() && nearest.is_some_and(is_object)
+        self.nearest_bucket(pack).is_some()
     }
 
     pub(crate) fn scan_at(&self, pool: PoolId, pack: PackNumber) -> Result<Table, ReadError> {
@@ -121,6 +121,7 @@ impl Pools {
         pack: PackNumber,
         look: impl Fn(PoolId) -> Result<T, ReadError>,
     ) -> Result<T, ReadError> {
+        let mut was_located = false;
         loop {
             let homes = self.homes(pack);
             let mut failure = None;
@@ -139,7 +140,9 @@ impl Pools {
                 }
             }
             // It may have moved on meanwhile.
-            if self.homes(pack) == homes {
+            let is_elsewhere = !was_located && self.locate(pack);
+            was_located = true;
+            if !is_elsewhere && self.homes(pack) == homes {
                 return Err(failure.unwrap_or_else(|| self.state().absence(pack)));
             }
         }

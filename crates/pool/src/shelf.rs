@@ -109,7 +109,7 @@ impl Pools {
     pub fn admit_shelved(&self, pack: PackNumber, pool: PoolId, bytes: u64) {
         self.arrived(pack, pool, bytes);
         let mut state = self.state();
-        state.next_pack = state.next_pack.max(PackNumber(pack.0 + 1));
+        state.numbers.pass(pack);
     }
 
     /// `pack` is on the shelf of `pool` now, for good.

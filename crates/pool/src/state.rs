@@ -12,10 +12,11 @@ use model::{NodeId, PackNumber, PoolId};
 
 use crate::member::{Member, is_marked};
 use crate::open::{self, OpenPack};
+use crate::shared::Stock;
 use crate::{AppendError, Filler, Found, PackNews, Pools, ReadError};
 
 pub(crate) struct State {
-    pub(crate) next_pack: PackNumber,
+    pub(crate) numbers: Stock,
     pub(crate) members: BTreeMap<PoolId, Member>,
     pub(crate) open: BTreeMap<(Filler, PoolId), OpenPack>,
     /// Of packs that are filled by one node and not sealed yet.
@@ -110,14 +111,14 @@ impl State {
             return Err(AppendError::Away { folder: folder.to_owned() });
         }
         loop {
-            let pack = self.next_pack;
-            self.next_pack = PackNumber(pack.0 + 1);
+            let taken = self.numbers.take();
+            let pack = taken.map_err(|source| AppendError::Numbers { source })?;
             match OpenPack::create((folder, bucket.as_ref()), pool, pack, filler.domain) {
                 // Somebody has put a pack there that nobody told of.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     // It was not given to anybody.
-                    self.next_pack = pack;
+                    self.numbers.next = pack;
                     return Err(Pools::append_error(pack, folder, error));
                 }
                 Ok(made) => {
@@ -151,7 +152,7 @@ impl State {
     pub(crate) fn admit(&mut self, member: Member) {
         self.let_go(member.spec.id);
         if let Some((last, _)) = member.packs.last_key_value() {
-            self.next_pack = self.next_pack.max(PackNumber(last.0 + 1));
+            self.numbers.pass(*last);
         }
         member.packs.keys().for_each(|pack| self.tables.forget(*pack));
         self.members.insert(member.spec.id, member);

@@ -31,7 +31,7 @@ fn spec(number: u32, role: Role, folder: &Path) -> PoolSpec {
 
 fn open_known(folder: &Path, known: &BTreeMap<PackNumber, Known>) -> (Pools, Opened) {
     let specs = [spec(1, Role::Primary, folder)];
-    Pools::open(&specs, PackNumber(1), known, digest_of).expect("a folder")
+    Pools::open(&specs, Numbers::Own(PackNumber(1)), known, digest_of).expect("a folder")
 }
 
 fn open(folder: &Path) -> (Pools, Opened) {
@@ -187,7 +187,7 @@ fn open_two(role: Role, capacity: Option<u64>) -> (Pools, [tempfile::TempDir; 2]
     first.capacity_bytes = capacity;
     first.next = Some(PoolId(2)).filter(|_| role == Role::Primary);
     let specs = [first, spec(2, role, folders[1].path())];
-    let opened = Pools::open(&specs, PackNumber(1), &BTreeMap::new(), digest_of);
+    let opened = Pools::open(&specs, Numbers::Own(PackNumber(1)), &BTreeMap::new(), digest_of);
     (opened.expect("folders").0, folders)
 }
 
@@ -257,7 +257,7 @@ fn a_pack_without_a_footer_is_mended_only_when_all_of_it_is_there() {
         file.set_len(bytes - cut).expect("cut");
         let specs =
             [spec(1, Role::Primary, folders[0].path()), spec(2, Role::Copy, folders[1].path())];
-        let opened = Pools::open(&specs, PackNumber(1), &known, digest_of);
+        let opened = Pools::open(&specs, Numbers::Own(PackNumber(1)), &known, digest_of);
         let put = opened.expect("folders").0.put(place.pack(), PoolId(2));
         assert_eq!(put.is_ok(), cut == 40, "{put:?}");
     }
@@ -334,7 +334,7 @@ fn a_pool_that_comes_back_has_had_its_numbers() {
     pools.refresh();
     // Another process has filled it meanwhile.
     let other = spec(1, Role::Primary, folders[0].path());
-    let opened = Pools::open(&[other], PackNumber(7), &BTreeMap::new(), digest_of);
+    let opened = Pools::open(&[other], Numbers::Own(PackNumber(7)), &BTreeMap::new(), digest_of);
     let place = append(&opened.expect("a folder").0, &[b"other".to_vec()]);
     assert_eq!(place.pack(), PackNumber(7));
     pools.refresh();

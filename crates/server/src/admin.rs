@@ -48,6 +48,23 @@ impl AdminApi {
     }
 }
 
+impl AdminApi {
+    /// For what has to happen once, however many servers there are.
+    fn house(&self) -> Result<Arc<Core>, Status> {
+        self.core.check_keeps_house()?;
+        Ok(Arc::clone(&self.core))
+    }
+
+    /// As [`Self::blocking`], at the server that keeps house.
+    async fn housekeeping<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Core) -> Result<T, Status> + Send + 'static,
+    ) -> Result<Response<T>, Status> {
+        self.core.check_keeps_house()?;
+        self.blocking(work).await
+    }
+}
+
 #[tonic::async_trait]
 impl Admin for AdminApi {
     async fn add_node(
@@ -205,7 +222,7 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ExpireRequest>,
     ) -> Result<Response<Self::ExpireStream>, Status> {
-        let core = Arc::clone(&self.core);
+        let core = self.house()?;
         let proto::ExpireRequest { node, dry_run, rate, all } = request.into_inner();
         Ok(Response::new(told(reply, move |listener| {
             let nodes = if node.is_empty() {
@@ -225,7 +242,7 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::AuditRequest>,
     ) -> Result<Response<Self::AuditStream>, Status> {
-        let core = Arc::clone(&self.core);
+        let core = self.house()?;
         let proto::AuditRequest { data, rate } = request.into_inner();
         let order = audit::Order { data, rate: Some(rate).filter(|rate| *rate > 0) };
         Ok(Response::new(told(audit_reply, move |listener| audit::run(&core, order, listener))))
@@ -237,7 +254,7 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::ReclaimRequest>,
     ) -> Result<Response<Self::ReclaimStream>, Status> {
-        let core = Arc::clone(&self.core);
+        let core = self.house()?;
         let proto::ReclaimRequest { dry_run: is_dry, dead_percent, release } = request.into_inner();
         if release {
             recovery::release(&core)?;
@@ -263,7 +280,7 @@ impl Admin for AdminApi {
         request: Request<proto::PutPoolRequest>,
     ) -> Result<Response<proto::PoolInfo>, Status> {
         let request = request.into_inner();
-        self.blocking(move |core| pools::put(core, &request)).await
+        self.housekeeping(move |core| pools::put(core, &request)).await
     }
 
     async fn remove_pool(
@@ -271,7 +288,7 @@ impl Admin for AdminApi {
         request: Request<proto::PoolsRequest>,
     ) -> Result<Response<proto::PoolInfo>, Status> {
         let name = request.into_inner().name;
-        self.blocking(move |core| pools::remove(core, &name)).await
+        self.housekeeping(move |core| pools::remove(core, &name)).await
     }
 
     type TendPoolStream = ReplyStream<proto::TendPoolReply>;
@@ -281,7 +298,7 @@ impl Admin for AdminApi {
         request: Request<proto::TendPoolRequest>,
     ) -> Result<Response<Self::TendPoolStream>, Status> {
         use proto::tend_pool_request::Work;
-        let core = Arc::clone(&self.core);
+        let core = self.house()?;
         let request = request.into_inner();
         Ok(Response::new(told(tend_reply, move |listener| match request.work() {
             Work::Copy => {
@@ -308,7 +325,7 @@ impl Admin for AdminApi {
         request: Request<proto::PutLibraryRequest>,
     ) -> Result<Response<proto::Library>, Status> {
         let request = request.into_inner();
-        self.blocking(move |core| core.volumes.put_library(&request)).await
+        self.housekeeping(move |core| core.volumes.put_library(&request)).await
     }
 
     async fn remove_library(
@@ -316,7 +333,7 @@ impl Admin for AdminApi {
         request: Request<proto::LibrariesRequest>,
     ) -> Result<Response<proto::Library>, Status> {
         let name = request.into_inner().name;
-        self.blocking(move |core| core.volumes.remove_library(&name)).await
+        self.housekeeping(move |core| core.volumes.remove_library(&name)).await
     }
 
     async fn serve_library(
@@ -324,7 +341,7 @@ impl Admin for AdminApi {
         request: Request<proto::ServeLibraryRequest>,
     ) -> Result<Response<proto::Library>, Status> {
         let request = request.into_inner();
-        self.blocking(move |core| core.volumes.serve_library(request)).await
+        self.housekeeping(move |core| core.volumes.serve_library(request)).await
     }
 
     async fn volumes(
@@ -341,7 +358,7 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::LabelVolumesRequest>,
     ) -> Result<Response<Self::LabelVolumesStream>, Status> {
-        let core = Arc::clone(&self.core);
+        let core = self.house()?;
         let request = request.into_inner();
         Ok(Response::new(streaming(move |replies| {
             core.volumes
@@ -354,7 +371,7 @@ impl Admin for AdminApi {
         request: Request<proto::SetVolumeRequest>,
     ) -> Result<Response<proto::VolumeInfo>, Status> {
         let request = request.into_inner();
-        self.blocking(move |core| core.volumes.set(&request)).await
+        self.housekeeping(move |core| core.volumes.set(&request)).await
     }
 
     type TendVolumesStream = ReplyStream<proto::TendPoolReply>;
@@ -363,7 +380,7 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::TendVolumesRequest>,
     ) -> Result<Response<Self::TendVolumesStream>, Status> {
-        let core = Arc::clone(&self.core);
+        let core = self.house()?;
         let work = volume_work(&core, &request.into_inner())?;
         Ok(Response::new(told(tend_reply, move |listener| {
             pools::tend_volumes(&core, &work, listener)
@@ -375,7 +392,7 @@ impl Admin for AdminApi {
         request: Request<proto::TapeQueueRequest>,
     ) -> Result<Response<proto::TapeQueueReply>, Status> {
         let cancel = request.into_inner().cancel;
-        self.blocking(move |core| core.volumes.queue(cancel)).await
+        self.housekeeping(move |core| core.volumes.queue(cancel)).await
     }
 
     async fn catalog_copies(
@@ -392,7 +409,7 @@ impl Admin for AdminApi {
         &self,
         _request: Request<proto::CopyCatalogRequest>,
     ) -> Result<Response<Self::CopyCatalogStream>, Status> {
-        let core = Arc::clone(&self.core);
+        let core = self.house()?;
         Ok(Response::new(told(copy_reply, move |listener| catalog_copy::run(&core, listener))))
     }
 
@@ -449,6 +466,14 @@ impl Admin for AdminApi {
             Ok(set)
         })
         .await
+    }
+
+    async fn servers(
+        &self,
+        _request: Request<proto::ServersRequest>,
+    ) -> Result<Response<proto::ServersReply>, Status> {
+        let core = Arc::clone(&self.core);
+        Ok(Response::new(proto::ServersReply { servers: core.servers() }))
     }
 
     async fn events(

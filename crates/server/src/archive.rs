@@ -15,7 +15,7 @@ use tonic::Status;
 use wire::proto;
 
 use crate::backup::decode_page;
-use crate::core::Core;
+use crate::core::{Core, Uncommitted};
 use crate::reclaim;
 use crate::refusal;
 use crate::select::{Found, Selection, Which};
@@ -194,12 +194,27 @@ pub(crate) fn delete(
     // Said first: what a crash cuts off is in the audit trail too.
     let said = Write::AddEvent(event(node, now, "versions deleted", &details));
     core.catalog.commit(vec![said]).map_err(failed)?;
-    selected.walk(&*core.catalog, |found| {
-        let mut gone = ArchiveChange::default();
-        let mut writes = taking.take(found, &mut gone)?;
-        writes.extend(archive.map(|number| Write::SetArchive { number, change: gone }));
-        core.catalog.commit(writes).map_err(failed)
-    })?;
+    let mut is_over = false;
+    while !is_over {
+        is_over = true;
+        // What is moved names what it named when it was looked at.
+        let generation = core.condemned().generation;
+        selected.walk(&*core.catalog, |found| {
+            let mut gone = ArchiveChange::default();
+            let mut writes = taking.take(found, &mut gone)?;
+            writes.extend(archive.map(|number| Write::SetArchive { number, change: gone }));
+            match core.commit_known(generation, writes) {
+                // Another server has condemned packs: what is left is looked at anew.
+                Err(Uncommitted::Stale) => is_over = false,
+                Err(Uncommitted::Failed(status)) => return Err(status),
+                Ok(()) => {}
+            }
+            Ok(())
+        })?;
+        if !is_over {
+            core.catch_up().map_err(failed)?;
+        }
+    }
     tracing::info!(node = %node.name, versions, "versions deleted");
     let row = DeletionRow { number, node: node.id, time: now, details, versions };
     Ok(deletion_message(core, &row))

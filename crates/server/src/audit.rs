@@ -293,7 +293,9 @@ impl Audit<'_> {
             };
             writes.push(Write::PutPack(PackRow { state, ..row }));
         }
-        self.core.catalog.commit(writes).map_err(failed)?;
+        if !writes.is_empty() {
+            condemned.generation = self.core.catalog.condemn(writes).map_err(failed)?;
+        }
         condemned.damaged.extend(&out);
         condemned.damaged.retain(|pack| !back.contains(pack));
         drop(condemned);

@@ -31,7 +31,8 @@ use tonic::{Status, Streaming};
 use wire::proto;
 
 use crate::archive;
-use crate::core::{Claim, Core, Use};
+use crate::core::{Core, Uncommitted, Use};
+use crate::fleet::Having;
 use crate::pools;
 use crate::refusal::{self, malformed};
 use crate::resolve::{Quanta, Resolved, Resolver};
@@ -133,6 +134,8 @@ async fn open_session(
     let opening = move || {
         let now = sys::clock::now();
         let failed = |error| refusal::catalog(&error);
+        // What was sent to another server need not come again.
+        core.catch_up().map_err(failed)?;
         let archive = archive::opened(&core, &node, &name)?;
         let filespace = core.catalog.open_filespace(node.id, &name, now).map_err(failed)?;
         let claim = core.claim(filespace.id)?;
@@ -225,7 +228,7 @@ struct Session {
     /// The quantum numbers of the last transactions, oldest first.
     kept: std::collections::VecDeque<Vec<u64>>,
     kept_chunks: usize,
-    _claim: Claim,
+    _claim: Having,
     filling: Use,
 }
 
@@ -264,24 +267,38 @@ impl Session {
     fn commit(&mut self, transaction: Transaction) -> Result<proto::Committed, Status> {
         let Transaction { number, quanta, changes } = transaction;
         let numbers = self.take_quanta(quanta)?;
+        let Prepared { rejected, expired_objects, .. } = loop {
+            match self.try_commit(&changes) {
+                Ok(prepared) => break prepared,
+                // Another server has condemned packs: what is named is looked at anew.
+                Err(Uncommitted::Stale) => {
+                    self.core.catch_up().map_err(|e| refusal::catalog(&e))?;
+                }
+                Err(Uncommitted::Failed(status)) => return Err(status),
+            }
+        };
+        let grants = numbers.iter().map(|&number| self.grants(number)).collect();
+        self.forget_old_quanta(numbers);
+        Ok(proto::Committed { number, grants, rejected, expired_objects })
+    }
+
+    fn try_commit(&self, changes: &[proto::PageChange]) -> Result<Prepared, Uncommitted> {
         let mut prepared = Prepared::default();
         let now = sys::clock::now();
         // Until the commit no pack is condemned that a page of it names (invariant 9).
         let condemned = self.core.condemned();
         let resolver = Resolver::new(&self.core, &self.node, &self.quanta, &condemned);
-        for change in &changes {
+        for change in changes {
             let resolved = resolver.resolve(change)?;
-            self.prepare(resolved, now, &mut prepared)?;
+            self.prepare(resolved, (now, condemned.generation), &mut prepared)?;
         }
         if let Some(number) = self.archive {
-            prepared.writes.push(Write::SetArchive { number, change: prepared.archived });
+            let change = std::mem::take(&mut prepared.archived);
+            prepared.writes.push(Write::SetArchive { number, change });
         }
-        self.core.commit_filled(&self.filling, prepared.writes)?;
-        drop(condemned);
-        let grants = numbers.iter().map(|&number| self.grants(number)).collect();
-        self.forget_old_quanta(numbers);
-        let Prepared { rejected, expired_objects, .. } = prepared;
-        Ok(proto::Committed { number, grants, rejected, expired_objects })
+        let writes = std::mem::take(&mut prepared.writes);
+        self.core.commit_filled(&self.filling, condemned.generation, writes)?;
+        Ok(prepared)
     }
 
     fn take_quanta(&mut self, quanta: Vec<(u64, Storing)>) -> Result<Vec<u64>, Status> {
@@ -325,9 +342,9 @@ impl Session {
     fn prepare(
         &self,
         resolved: Resolved,
-        now: ServerTime,
+        (now, generation): (ServerTime, u64),
         prepared: &mut Prepared,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Uncommitted> {
         let Resolved { key, mut change, rejected } = resolved;
         let current = self.current(&key, prepared)?;
         keep_locked(&self.locked, &current, &mut change.updated);
@@ -335,7 +352,7 @@ impl Session {
             archive::grow(&mut prepared.archived, &current, &change.backed_up);
         }
         for directory in vanishing(&key.directory, &current, &change) {
-            prepared.expired_objects += self.expire_subtree(&directory, now)?;
+            prepared.expired_objects += self.expire_subtree(&directory, (now, generation))?;
         }
         let mut changed = apply(&key, current, change, now)
             .map_err(|unfit| Status::failed_precondition(unfit.to_string()))?;
@@ -369,7 +386,11 @@ impl Session {
     }
 
     /// Makes everything below `directory` inactive, in batches.
-    fn expire_subtree(&self, directory: &DirPath, now: ServerTime) -> Result<u64, Status> {
+    fn expire_subtree(
+        &self,
+        directory: &DirPath,
+        (now, generation): (ServerTime, u64),
+    ) -> Result<u64, Uncommitted> {
         let span = PageSpan::Subtree(directory.clone());
         let filespace = self.filespace.id;
         let mut expired = 0;
@@ -391,7 +412,7 @@ impl Session {
                 }
                 writes.push(Write::RemovePage { filespace, key: page.key });
             }
-            self.core.catalog.commit(writes).map_err(|error| refusal::catalog(&error))?;
+            self.core.commit_known(generation, writes)?;
         }
     }
 

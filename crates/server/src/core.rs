@@ -1,15 +1,14 @@
 //! What all sessions share.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use catalog::index::ChunkIndex;
-use catalog::{Catalog, EventRow, Node, PackRow, PackState, Write};
-use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, SessionId};
-use pool::{Known, Pools};
+use catalog::{Catalog, CatalogError, EventRow, Node, PackRow, PackState, Write};
+use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, ServerTime, SessionId};
+use pool::{Known, Numbers, Pools};
 use tokio::sync::Semaphore;
 use tonic::{Request, Status};
 
@@ -17,6 +16,7 @@ use crate::authority::Authority;
 use crate::buckets::Buckets;
 use crate::config::{Config, MASTER_KEY};
 use crate::database::Database;
+use crate::fleet::{Fleet, Having};
 use crate::pools;
 use crate::recovery;
 use crate::refusal;
@@ -37,6 +37,8 @@ pub(crate) struct Core {
     pub(crate) volumes: Arc<Volumes>,
     /// What pools in object stores have.
     pub(crate) buckets: Buckets,
+    /// When the server began to serve.
+    pub(crate) began: ServerTime,
     /// The server's folder.
     pub(crate) folder: PathBuf,
     pub(crate) config: Config,
@@ -48,11 +50,14 @@ pub(crate) struct Core {
     openers: Mutex<Vec<Opener>>,
     index: ChunkIndex,
     sealed_since_flush: AtomicU64,
-    backing_up: Mutex<HashSet<FilespaceId>>,
+    /// What nobody else may have meanwhile, such as filespaces that are backed up.
+    having: Mutex<BTreeSet<String>>,
     sessions: AtomicU64,
     /// Packs that nothing new may name. Whoever commits places holds it from the look at them to
     /// the commit, so that none can be condemned between.
     pub(crate) condemned: RwLock<Condemned>,
+    /// The other servers of the catalogue, where there can be any.
+    pub(crate) fleet: Option<Fleet>,
     /// Who reads or fills packs, since when.
     pub(crate) users: Users,
     /// Keep other servers from the folders of the pools.
@@ -64,24 +69,63 @@ pub(crate) struct Core {
     /// Whether the server was made again, and nothing is to be taken for unneeded before somebody
     /// has said that it is as it should be.
     pub(crate) recovered: AtomicBool,
-    /// Whether a run of reclamation goes on.
-    pub(crate) reclaiming: AtomicBool,
     /// Whether a run of expiration drops versions.
     pub(crate) expiring: AtomicBool,
     /// Whether the server is about to end.
     pub(crate) stopping: AtomicBool,
 }
 
+/// Why something was not committed.
+pub(crate) enum Uncommitted {
+    /// Packs were condemned that the caller does not know of: it looks again.
+    Stale,
+    Failed(Status),
+}
+
+impl Uncommitted {
+    fn of(error: CatalogError) -> Self {
+        match error {
+            CatalogError::Stale => Self::Stale,
+            error => Self::Failed(refusal::catalog(&error)),
+        }
+    }
+
+    /// For who does not look again.
+    pub(crate) fn told(self) -> Status {
+        match self {
+            Self::Stale => refusal::catalog(&CatalogError::Stale),
+            Self::Failed(status) => status,
+        }
+    }
+}
+
+impl From<Status> for Uncommitted {
+    fn from(status: Status) -> Self {
+        Self::Failed(status)
+    }
+}
+
 /// Packs that nothing new may name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Condemned {
-    /// With each, once a look at the whole catalogue has found nothing that names it, a number of
-    /// [`Users`]: who begins to read behind it does not need the pack.
-    pub(crate) packs: BTreeMap<PackNumber, Option<u64>>,
+    /// With each, once a look at the whole catalogue has found nothing that names it, when that
+    /// was: who begins to read behind it does not need the pack.
+    pub(crate) packs: BTreeMap<PackNumber, Option<Clean>>,
     /// Removed since the process began. A backup may still hold places in them.
     pub(crate) gone: BTreeSet<PackNumber>,
     /// What an audit has found damaged, in part at least. What names them goes on to.
     pub(crate) damaged: BTreeSet<PackNumber>,
+    /// How often packs were condemned by then, by any server.
+    pub(crate) generation: u64,
+}
+
+/// A moment, as those tell it who use packs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Clean {
+    /// A number of [`Users`].
+    pub(crate) here: u64,
+    /// For other servers: how often packs were condemned.
+    pub(crate) generation: u64,
 }
 
 impl Condemned {
@@ -94,7 +138,9 @@ impl Condemned {
 const STORING_PER_PROCESSOR: usize = 2;
 
 /// Backups at once at most: each keeps a thread that may block.
-const BACKUPS_MAX: usize = 1000;
+const BACKUPS_MAX: u64 = 1000;
+/// Before a filespace in the name of what a backup has for itself.
+const FILESPACE: &str = "filespace ";
 
 /// Deduplication spans the one domain that nodes are in.
 pub(crate) const DOMAIN: DomainId = DomainId(1);
@@ -105,14 +151,16 @@ impl Core {
     /// As [`Self::open`], with the catalogue that the configuration says.
     #[cfg(test)]
     pub(crate) fn open_alone(folder: &Path, config: &Config) -> Result<Self, RunError> {
-        Self::open(folder, config, &Database::open(config, folder)?)
+        Self::open(folder, config, &Database::open(config, folder)?, None)
     }
 
-    /// Opens everything in `folder`, recovering what a dead process left.
+    /// Opens everything in `folder`, recovering what a dead process left. The server is one of
+    /// `fleet`, or alone.
     pub(crate) fn open(
         folder: &Path,
         config: &Config,
         database: &Database,
+        fleet: Option<Fleet>,
     ) -> Result<Self, RunError> {
         let catalog = database.catalog();
         let volumes = Volumes::open(Arc::clone(&catalog), folder, config.stage_bytes)?;
@@ -122,12 +170,13 @@ impl Core {
         let has_packs = !catalog_packs.is_empty();
         let buckets = Buckets::new(folder, config.bucket_bytes);
         let specs = pools::begin(&*catalog, folder, config, (has_packs, &volumes, &buckets))?;
+        let own = || Ok::<_, RunError>(Numbers::Own(catalog.next_pack()?));
+        let numbers = fleet.as_ref().map_or_else(own, |fleet| Ok(fleet.numbers()))?;
         let keys = [secrets.domain_key(CATALOG_DOMAIN), secrets.domain_key(DOMAIN)];
-        let (pools, opened) =
-            Pools::open(&specs, catalog.next_pack()?, &known, move |domain, chunk| {
-                keys[usize::from(domain != CATALOG_DOMAIN)].digest(chunk)
-            })
-            .map_err(|source| RunError::Pool { place: specs[0].place(), source })?;
+        let (pools, mut opened) = Pools::open(&specs, numbers, &known, move |domain, chunk| {
+            keys[usize::from(domain != CATALOG_DOMAIN)].digest(chunk)
+        })
+        .map_err(|source| RunError::Pool { place: specs[0].place(), source })?;
         for (pack, error) in &opened.damaged {
             tracing::error!(%pack, error = model::chain(error), "a pack is damaged");
         }
@@ -137,6 +186,7 @@ impl Core {
             pools,
             volumes,
             buckets,
+            began: sys::clock::now(),
             folder: folder.to_owned(),
             config: config.clone(),
             secrets,
@@ -145,21 +195,26 @@ impl Core {
             openers: Mutex::default(),
             index,
             sealed_since_flush: AtomicU64::new(0),
-            backing_up: Mutex::default(),
+            having: Mutex::default(),
             sessions: AtomicU64::new(0),
             condemned: RwLock::new(condemned_packs(&catalog_packs)),
+            fleet,
             users: Users::default(),
             locks: Mutex::default(),
             tending: Mutex::default(),
             copying: Mutex::default(),
             recovered: AtomicBool::new(recovery::is_held(folder)),
-            reclaiming: AtomicBool::new(false),
             expiring: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         };
-        // Nobody else sends to the pools of this server.
-        core.pools.end_orphans(Duration::ZERO);
-        core.condemn_unknown(&opened, &catalog_packs)?;
+        if core.fleet.is_some() {
+            core.leave_unknown(&mut opened, &catalog_packs);
+        } else {
+            // Nobody else sends to the pools of this server.
+            core.pools.end_orphans(None);
+            let objects = opened.sealed.iter().filter(|pack| core.pools.is_object(**pack));
+            core.condemn_unknown(objects.map(|pack| (*pack, 0)))?;
+        }
         core.complete_index(&opened, recovered.complete_to)?;
         core.record_packs(&opened, &catalog_packs)?;
         Ok(core)
@@ -170,23 +225,48 @@ impl Core {
         (Some(&self.volumes), &self.buckets)
     }
 
-    /// Has nobody use packs in object stores that the catalogue does not know: whoever sent them
+    /// Has nobody use packs, with their bytes, that the catalogue does not know: whoever sent them
     /// was not told that they are there, and may be about to remove them. They go with the next
     /// reclamation. A server that was made again knows less than there is, and needs them.
-    fn condemn_unknown(&self, opened: &pool::Opened, rows: &[PackRow]) -> Result<(), RunError> {
+    pub(crate) fn condemn_unknown(
+        &self,
+        there: impl Iterator<Item = (PackNumber, u64)>,
+    ) -> Result<(), CatalogError> {
         if self.recovered.load(Ordering::Relaxed) {
             return Ok(());
         }
+        // Behind the list of what is there.
+        let rows = self.catalog.packs()?;
         let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
-        let unknown = opened.sealed.iter().copied().filter(|pack| !known.contains(pack));
-        let unknown: Vec<PackNumber> = unknown.filter(|pack| self.pools.is_object(*pack)).collect();
+        let unknown: Vec<_> = there.filter(|(pack, _)| !known.contains(pack)).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
         let state = PackState::Condemned;
-        let row = |number| PackRow { number, domain: DOMAIN, state, bytes: 0, node: None };
-        let writes = unknown.iter().map(|pack| Write::PutPack(row(*pack))).collect();
-        self.catalog.commit(writes)?;
+        let row = |(number, bytes)| PackRow { number, domain: DOMAIN, state, bytes, node: None };
+        let writes = unknown.iter().map(|found| Write::PutPack(row(*found))).collect();
         let mut condemned = self.condemned.write().unwrap_or_else(PoisonError::into_inner);
-        condemned.packs.extend(unknown.into_iter().map(|pack| (pack, None)));
+        condemned.generation = self.catalog.condemn(writes)?;
+        for (pack, bytes) in unknown {
+            condemned.packs.insert(pack, None);
+            self.pools.learn(pack, bytes);
+        }
         Ok(())
+    }
+
+    /// Leaves packs in object stores alone that the catalogue does not know: other servers may be
+    /// about to tell of them.
+    fn leave_unknown(&self, opened: &mut pool::Opened, rows: &[PackRow]) {
+        let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
+        let is_known = |pack: &PackNumber| {
+            let is_known = known.contains(pack) || !self.pools.is_object(*pack);
+            if !is_known && !self.recovered.load(Ordering::Relaxed) {
+                self.pools.forget(*pack);
+                return false;
+            }
+            true
+        };
+        opened.sealed.retain(is_known);
     }
 
     /// Adds to the index what it had not written when its process ended.
@@ -264,22 +344,40 @@ impl Core {
     /// Pool before catalogue: a page must never name bytes that a crash can take back (invariant 1
     /// of the design). A crash between the two leaves chunks that nothing names.
     pub(crate) fn commit(&self, writes: Vec<Write>) -> Result<(), Status> {
-        self.commit_if(writes, &|| Ok(()))
+        self.commit_if(writes, None, &|| Ok(())).map_err(Uncommitted::told)
     }
 
-    /// The same for who has appended since `filling` began: fails where something of that may be
-    /// lost, whoever's sync it was that failed.
-    pub(crate) fn commit_filled(&self, filling: &Use, writes: Vec<Write>) -> Result<(), Status> {
-        self.commit_if(writes, &|| filling.check())
+    /// The same for who has appended since `filling` began, and knows what was condemned up to
+    /// `generation`: fails where something of that may be lost, whoever's sync it was that failed.
+    pub(crate) fn commit_filled(
+        &self,
+        filling: &Use,
+        generation: u64,
+        writes: Vec<Write>,
+    ) -> Result<(), Uncommitted> {
+        self.commit_if(writes, Some(generation), &|| filling.check())
+    }
+
+    /// Performs `writes` for who knows what was condemned up to `generation`, and has appended
+    /// nothing.
+    pub(crate) fn commit_known(
+        &self,
+        generation: u64,
+        writes: Vec<Write>,
+    ) -> Result<(), Uncommitted> {
+        self.catalog.commit_at(generation, writes).map_err(Uncommitted::of)
     }
 
     fn commit_if(
         &self,
         mut writes: Vec<Write>,
+        generation: Option<u64>,
         check: &dyn Fn() -> Result<(), Status>,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Uncommitted> {
         self.pools.sync().map_err(|error| refusal::append(&error))?;
         check()?;
+        // While nobody was told of them, others see that they are being filled.
+        let _telling = self.users.fill_from(self.pools.standing(false).horizon);
         let news = self.pools.take_news();
         let sealed = news.iter().filter(|news| news.sealed).map(|news| news.pack).max();
         writes.extend(news.iter().map(|news| {
@@ -287,9 +385,13 @@ impl Core {
             let pool::PackNews { pack, domain, node, bytes, .. } = *news;
             Write::PutPack(PackRow { number: pack, domain, state, bytes, node })
         }));
-        self.catalog.commit(writes).map_err(|error| {
+        let committed = match generation {
+            Some(generation) => self.catalog.commit_at(generation, writes),
+            None => self.catalog.commit(writes),
+        };
+        committed.map_err(|error| {
             self.pools.give_back_news(news);
-            refusal::catalog(&error)
+            Uncommitted::of(error)
         })?;
         if let Some(pack) = sealed {
             self.flush_index_sometimes(pack);
@@ -308,7 +410,7 @@ impl Core {
     fn flush_index_sometimes(&self, sealed: PackNumber) {
         if self.sealed_since_flush.fetch_add(1, Ordering::Relaxed) % PACKS_PER_FLUSH
             == PACKS_PER_FLUSH - 1
-            && let Err(error) = self.index.flush(PackNumber(sealed.0 - 1))
+            && let Err(error) = self.index.flush(self.index_limit(PackNumber(sealed.0 - 1)))
         {
             // What is not written is added again at the next start.
             tracing::warn!(error = model::chain(&error), "the chunk index was not written");
@@ -328,7 +430,7 @@ impl Core {
         }
         let last = self.catalog.packs().map_err(|error| refusal::catalog(&error))?;
         if let Some(last) = last.last()
-            && let Err(error) = self.index.flush(last.number)
+            && let Err(error) = self.index.flush(self.index_limit(last.number))
         {
             tracing::warn!(error = model::chain(&error), "the chunk index was not written");
         }
@@ -390,23 +492,31 @@ impl Core {
                 node.name
             ))),
             Ok(node) => Ok(node),
-            Err(catalog::CatalogError::NotFound { .. }) => Err(Status::unauthenticated(
+            Err(CatalogError::NotFound { .. }) => Err(Status::unauthenticated(
                 "the certificate was revoked or its node removed; enrol again with a new token",
             )),
             Err(error) => Err(refusal::catalog(&error)),
         }
     }
 
+    /// What somebody here has for himself.
+    pub(crate) fn having(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.having.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Backups that go on here.
+    pub(crate) fn backups(&self) -> u64 {
+        let having = self.having();
+        having.iter().filter(|what| what.starts_with(FILESPACE)).count() as u64
+    }
+
     /// Claims a filespace for one backup; fails while another has it.
-    pub(crate) fn claim(self: &Arc<Self>, filespace: FilespaceId) -> Result<Claim, Status> {
-        let mut busy = self.backing_up.lock().unwrap_or_else(PoisonError::into_inner);
-        if busy.len() >= BACKUPS_MAX {
+    pub(crate) fn claim(self: &Arc<Self>, filespace: FilespaceId) -> Result<Having, Status> {
+        if self.backups() >= BACKUPS_MAX {
             return Err(Status::aborted("the server has as many backups as it takes at once"));
         }
-        if !busy.insert(filespace) {
-            return Err(Status::aborted("another backup of this filespace is running"));
-        }
-        Ok(Claim { core: Arc::clone(self), filespace })
+        let claimed = self.try_have(&format!("{FILESPACE}{filespace}"))?;
+        claimed.ok_or_else(|| Status::aborted("another backup of this filespace is running"))
     }
 
     pub(crate) fn next_session(&self) -> SessionId {
@@ -426,6 +536,8 @@ fn condemned_packs(rows: &[PackRow]) -> Condemned {
         packs: of(PackState::Condemned).map(|pack| (pack, None)).collect(),
         gone: BTreeSet::new(),
         damaged: of(PackState::Damaged).collect(),
+        // Until the first look at what others have done, nothing is committed that depends on it.
+        generation: 0,
     }
 }
 
@@ -438,8 +550,25 @@ pub(crate) struct Users {
 #[derive(Default)]
 struct UsersState {
     next: u64,
-    /// By their number: the first pack that a backup may append to; none for who only reads.
-    active: BTreeMap<u64, Option<PackNumber>>,
+    /// By their number.
+    active: BTreeMap<u64, User>,
+    /// How often packs were condemned, as far as this server knows.
+    generation: u64,
+}
+
+struct User {
+    /// The first pack that a backup may append to; none for who only reads.
+    fills: Option<PackNumber>,
+    /// How often packs had been condemned when it began.
+    generation: u64,
+}
+
+impl UsersState {
+    fn add(&mut self, fills: Option<PackNumber>) -> u64 {
+        self.next += 1;
+        self.active.insert(self.next, User { fills, generation: self.generation });
+        self.next
+    }
 }
 
 /// See [`Users`]; ends the use when it is dropped.
@@ -463,7 +592,7 @@ impl Use {
 }
 
 impl Users {
-    fn state(&self) -> std::sync::MutexGuard<'_, UsersState> {
+    fn state(&self) -> MutexGuard<'_, UsersState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -477,12 +606,42 @@ impl Users {
     /// Whether somebody reads who began before `number`.
     pub(crate) fn has_older_reader(&self, number: u64) -> bool {
         let state = self.state();
-        state.active.range(..number).any(|(_, fills)| fills.is_none())
+        state.active.range(..number).any(|(_, user)| user.fills.is_none())
     }
 
     /// The first pack that an active backup may have appended to.
     pub(crate) fn first_filled(&self) -> Option<PackNumber> {
-        self.state().active.values().flatten().min().copied()
+        self.state().active.values().filter_map(|user| user.fills).min()
+    }
+
+    /// Packs were condemned so often: who begins from now on sees what has come of that.
+    pub(crate) fn know(&self, generation: u64) {
+        self.state().generation = generation;
+    }
+
+    /// How often packs had been condemned when the first of those began who read, or by now.
+    pub(crate) fn oldest_generation(&self) -> u64 {
+        let state = self.state();
+        let readers = state.active.values().filter(|user| user.fills.is_none());
+        readers.map(|user| user.generation).min().unwrap_or(state.generation)
+    }
+
+    /// Says that packs from `first` on are being filled, if any, until what is returned is dropped.
+    fn fill_from(&self, first: Option<PackNumber>) -> Option<Filling<'_>> {
+        let first = first?;
+        Some(Filling { users: self, number: self.state().add(Some(first)) })
+    }
+}
+
+/// See [`Users::fill_from`].
+struct Filling<'a> {
+    users: &'a Users,
+    number: u64,
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        self.users.state().active.remove(&self.number);
     }
 }
 
@@ -491,12 +650,12 @@ impl Core {
     /// to as well.
     pub(crate) fn use_packs(self: &Arc<Self>, fills: bool) -> Use {
         let failures = self.pools.failures();
+        if fills && let Err(error) = self.pools.stock_up() {
+            // It is tried again when a pack is made; others see an older horizon until then.
+            tracing::warn!(%error, "no numbers for packs");
+        }
         let first = fills.then(|| self.pools.horizon());
-        let mut state = self.users.state();
-        state.next += 1;
-        let number = state.next;
-        state.active.insert(number, first);
-        drop(state);
+        let number = self.users.state().add(first);
         Use { core: Arc::clone(self), number, failures }
     }
 }
@@ -504,19 +663,6 @@ impl Core {
 impl Drop for Use {
     fn drop(&mut self) {
         self.core.users.state().active.remove(&self.number);
-    }
-}
-
-/// A filespace that one backup has for itself until this is dropped.
-pub(crate) struct Claim {
-    core: Arc<Core>,
-    filespace: FilespaceId,
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        let mut busy = self.core.backing_up.lock().unwrap_or_else(PoisonError::into_inner);
-        busy.remove(&self.filespace);
     }
 }
 

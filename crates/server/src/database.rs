@@ -1,8 +1,7 @@
-//! Where the server's catalogue is, and that one server writes to it at a time.
+//! Where the server's catalogue is, and who has it.
 //!
-//! A catalogue in a file has a lock on the server's folder. One in a database is claimed by one of
-//! the servers that could have it; the others stand by, and the first of them that sees the claim
-//! gone takes it. Whoever has lost it can write nothing any more, whether it knows or not.
+//! A catalogue in a file has a lock on the server's folder. One in a database may be several
+//! servers', see [`crate::fleet`], or be had by somebody alone, who moves it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use catalog::sqlite::Sqlite;
 use catalog::{Catalog, CatalogError, Location};
 
 use crate::config::{CATALOG_FILE, CONFIG_FILE, Config};
+use crate::fleet::Fleet;
 use crate::recovery;
 use crate::run::RunError;
 
@@ -47,21 +47,34 @@ impl Database {
         }
     }
 
-    /// Has this server be the one that writes; `false` while another one is.
-    pub(crate) fn try_claim(&self) -> Result<bool, CatalogError> {
+    /// Has this server be one of those that have the catalogue; `None` while somebody has it alone.
+    pub(crate) fn try_enter(
+        &self,
+        folder: &Path,
+        listen: &str,
+    ) -> Result<Option<Entered>, RunError> {
         match self {
-            Self::File(_) => Ok(true),
-            Self::Shared(postgres) => postgres.try_claim(),
+            Self::File(_) => Ok(Some(Entered::Alone)),
+            Self::Shared(postgres) => {
+                Ok(Fleet::enter(postgres, folder, listen)?.map(Entered::Among))
+            }
         }
     }
 
-    /// Looks whether it still is; fails with `Fenced` once another one is.
-    pub(crate) fn keep_claim(&self) -> Result<(), CatalogError> {
+    /// Has nobody else use the catalogue for as long as this value lives; `false` where somebody
+    /// does.
+    pub(crate) fn try_alone(&self) -> Result<bool, CatalogError> {
         match self {
-            Self::File(_) => Ok(()),
-            Self::Shared(postgres) => postgres.keep_claim(),
+            Self::File(_) => Ok(true),
+            Self::Shared(postgres) => postgres.try_alone(),
         }
     }
+}
+
+/// How a server has its catalogue.
+pub(crate) enum Entered {
+    Alone,
+    Among(Fleet),
 }
 
 /// Takes the catalogue of the server in `folder`, which must not run, to `url`, and has the server
@@ -84,7 +97,7 @@ pub fn move_catalog(
         return Ok(0);
     }
     let claimed = Database::open(&config, folder)?;
-    if !claimed.try_claim()? {
+    if !claimed.try_alone()? {
         return Err(RunError::Claimed);
     }
     let rows = catalog::relocate(&from, &to, &mut |table, rows| {

@@ -19,6 +19,7 @@ mod database;
 mod domains;
 mod enrol;
 mod expire;
+mod fleet;
 mod node;
 mod pools;
 mod reclaim;

@@ -242,7 +242,7 @@ pub(crate) fn lock(core: &Core) -> Result<(), RunError> {
 }
 
 /// Has the pools be those of the catalogue.
-fn reload(core: &Core) -> Result<(), Status> {
+pub(crate) fn reload(core: &Core) -> Result<(), Status> {
     let rows = core.catalog.pools().map_err(failed)?;
     if let Err(error) = recovery::keep_pools(&core.folder, &rows) {
         tracing::warn!(%error, "the list of pools is not kept beside the catalogue");

@@ -25,7 +25,7 @@
 //!    old place; the second look sees that, and the pack goes back in service.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use catalog::{PackRow, PackState, Write};
@@ -37,7 +37,8 @@ use pool::Filler;
 use tonic::Status;
 
 use crate::catalog_copy;
-use crate::core::{Core, DOMAIN};
+use crate::core::{Clean, Core, DOMAIN};
+use crate::fleet::Having;
 use crate::records::{self, Record, Seen};
 use crate::recovery;
 use crate::refusal;
@@ -109,21 +110,10 @@ pub(crate) fn run(
     Ok(round.outcome)
 }
 
-/// Keeps reclamation from running until what is returned is dropped.
-pub(crate) fn pause(core: &Core) -> Result<Paused<'_>, Status> {
-    if core.reclaiming.swap(true, Ordering::AcqRel) {
-        return Err(Status::aborted("a reclamation is running; try again in a while"));
-    }
-    Ok(Paused(&core.reclaiming))
-}
-
-/// See [`pause`].
-pub(crate) struct Paused<'a>(&'a AtomicBool);
-
-impl Drop for Paused<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
+/// Keeps reclamation from running, at any server, until what is returned is dropped.
+pub(crate) fn pause(core: &Arc<Core>) -> Result<Having, Status> {
+    let refused = || Status::aborted("a reclamation is running; try again in a while");
+    core.try_have("reclamation")?.ok_or_else(refused)
 }
 
 fn failed(error: catalog::CatalogError) -> Status {
@@ -164,9 +154,7 @@ struct Round<'a> {
 
 impl Round<'_> {
     fn run(&mut self) -> Result<(), Status> {
-        // Before the look at the catalogue: what is appended from now on is not judged.
-        let horizon = self.horizon();
-        let packs = self.packs(horizon)?;
+        let packs = self.packs()?;
         let named = self.mark()?;
         let before: BTreeSet<PackNumber> = self.core.condemned().packs.keys().copied().collect();
         self.outcome.packs = packs.len() as u64;
@@ -222,21 +210,16 @@ impl Round<'_> {
         if small.len() < SMALL_MIN { BTreeMap::new() } else { small }
     }
 
-    /// The first pack that something may be appended to that no page names yet.
-    fn horizon(&self) -> PackNumber {
-        // In this order: a backup that begins between appends behind the pool's horizon.
-        let open = self.core.pools.horizon();
-        let filled = self.core.users.first_filled();
-        filled.map_or(open, |filled| filled.min(open))
-    }
-
-    /// The sealed packs below the horizon, with their bytes.
-    fn packs(&self, horizon: PackNumber) -> Result<BTreeMap<PackNumber, u64>, Status> {
+    /// The sealed packs that nothing is appended to which no page names yet, with their bytes. What
+    /// is appended from now on is not judged.
+    fn packs(&self) -> Result<BTreeMap<PackNumber, u64>, Status> {
         let rows = self.core.catalog.packs().map_err(failed)?;
         let known: BTreeMap<PackNumber, u64> =
             rows.into_iter().map(|row| (row.number, row.bytes)).collect();
         let all = self.core.pools.sealed();
         let bytes = |pack: &PackNumber| known.get(pack).copied().unwrap_or(0);
+        // In this order: a backup that begins between appends to a pack that is not listed.
+        let horizon = self.core.horizon().map_err(failed)?;
         Ok(all
             .into_iter()
             .filter(|pack| *pack < horizon)
@@ -355,7 +338,7 @@ impl Round<'_> {
             // Waits for the commits that go on, and stops the next ones.
             let lock = &self.core.condemned;
             let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
-            commit(self.core, rows)?;
+            condemned.generation = self.core.catalog.condemn(rows).map_err(failed)?;
             condemned.packs.extend(packs.iter().map(|pack| (*pack, None)));
         }
         self.core.forget_packs(packs)
@@ -385,7 +368,7 @@ impl Round<'_> {
             condemned.keys().filter(|pack| named.contains_key(pack)).copied().collect();
         self.reinstate(&back)?;
         // Who began to read before the look ended may have found what it did not.
-        let looked = self.core.users.now();
+        let looked = self.looked()?;
         let goes = condemned.len() > back.len();
         let has_room = !goes || self.renew_copy()?;
         for (pack, clean) in condemned.into_iter().filter(|(pack, _)| !back.contains(pack)) {
@@ -394,7 +377,8 @@ impl Round<'_> {
             let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
             condemned.packs.insert(pack, Some(clean));
             drop(condemned);
-            if self.core.users.has_older_reader(clean) {
+            let is_read = self.core.users.has_older_reader(clean.here);
+            if is_read || !self.core.all_know(clean.generation)? {
                 self.outcome.packs_waiting += 1;
                 continue;
             }
@@ -407,6 +391,14 @@ impl Round<'_> {
             self.renew_copy()?;
         }
         Ok(())
+    }
+
+    /// Now, for those who read here and at other servers.
+    fn looked(&self) -> Result<Clean, Status> {
+        let lock = &self.core.condemned;
+        let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
+        condemned.generation = self.core.catalog.condemn(Vec::new()).map_err(failed)?;
+        Ok(Clean { here: self.core.users.now(), generation: condemned.generation })
     }
 
     /// Makes a copy of the catalogue that does not name what is about to go, where copies are kept;

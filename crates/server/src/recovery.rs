@@ -26,6 +26,7 @@ use crate::config::{self, CATALOG_FILE, CONFIG_FILE, Config, ConfigError, InitEr
 use crate::core::{CATALOG_DOMAIN, Core};
 use crate::database::{self, Database};
 use crate::pools;
+use crate::refusal;
 use crate::run::RunError;
 use crate::secrets::{MASTER_BYTES, Secrets};
 use crate::victims::{self, Victims};
@@ -171,8 +172,9 @@ pub(crate) fn release(core: &Core) -> Result<(), Status> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(Status::unavailable(format!("{}: {error}", path.display())));
         }
-        _ => core.recovered.store(false, Ordering::Relaxed),
+        _ => core.release().map_err(|error| refusal::catalog(&error))?,
     }
+    core.recovered.store(false, Ordering::Relaxed);
     crate::domains::note(core, sys::clock::now(), "recovery released", "")
 }
 
@@ -438,8 +440,12 @@ fn remake_catalog(
     // Only looked at: what of them is not whole is judged by a catalogue.
     specs.iter_mut().for_each(|spec| spec.role = Role::Copy);
     let key = secrets.domain_key(CATALOG_DOMAIN);
-    let opened =
-        Pools::open(&specs, PackNumber(1), &BTreeMap::new(), move |_, chunk| key.digest(chunk));
+    let opened = Pools::open(
+        &specs,
+        pool::Numbers::Own(PackNumber(1)),
+        &BTreeMap::new(),
+        move |_, chunk| key.digest(chunk),
+    );
     let (pools, _) = opened.map_err(disk(folder))?;
     let mut rebuilt = Rebuilt::default();
     let new = folder.join(format!("{CATALOG_FILE}.new"));
@@ -514,11 +520,11 @@ fn place_pools(
 fn survey(folder: &Path, config: &Config, rebuilt: &mut Rebuilt) -> Result<(), RecoveryError> {
     // As they are in the copy: opening takes in what it finds.
     let database = Database::open(config, folder)?;
-    if !database.try_claim()? {
+    if !database.try_alone()? {
         return Err(RunError::Claimed.into());
     }
     let rows = database.catalog().packs()?;
-    let core = Arc::new(Core::open(folder, config, &database)?);
+    let core = Arc::new(Core::open(folder, config, &database, None)?);
     let said = |status: Status| RecoveryError::Survey(status.message().to_owned());
     let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
     let pools = core.pools.present().into_iter();

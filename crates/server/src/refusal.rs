@@ -24,6 +24,7 @@ pub(crate) fn catalog(error: &CatalogError) -> Status {
         CatalogError::NoSpace => Status::resource_exhausted(text),
         CatalogError::Damaged(_) => Status::data_loss(text),
         CatalogError::Away(_) | CatalogError::Fenced => Status::unavailable(text),
+        CatalogError::Stale => Status::aborted(text),
         CatalogError::Url(_) | CatalogError::Database(_) => Status::internal(text),
     }
 }
@@ -33,7 +34,9 @@ pub(crate) fn append(error: &AppendError) -> Status {
     match error {
         // The administrator acts: nothing is wrong with the connection.
         AppendError::Full { .. } | AppendError::Away { .. } => Status::resource_exhausted(text),
-        AppendError::Failed { .. } | AppendError::File { .. } => Status::unavailable(text),
+        AppendError::Failed { .. } | AppendError::File { .. } | AppendError::Numbers { .. } => {
+            Status::unavailable(text)
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::authority::AuthorityError;
 use crate::catalog_copy;
 use crate::config::{CONFIG_FILE, Config, ConfigError};
 use crate::core::Core;
-use crate::database::Database;
+use crate::database::{Database, Entered};
 use crate::enrol::EnrolmentApi;
 use crate::expire;
 use crate::node::NodeApi;
@@ -35,8 +35,8 @@ use crate::{ADMIN_SOCKET, tls};
 const STOP_SECS: u64 = 10;
 /// A connection is asked for a sign of life so often.
 const KEEPALIVE_SECS: u64 = 20;
-/// Who stands by looks so often whether the catalogue is free, and who has it whether it still is.
-const CLAIM_PAUSE: Duration = Duration::from_secs(1);
+/// A server says so often that it is there, and looks so often what others do.
+const BEAT_PAUSE: Duration = Duration::from_secs(1);
 /// Whether an expiration is due is looked at so often.
 const EXPIRY_CHECK_SECS: u64 = 60;
 /// Whether packs are to be copied, passed on or repaired is looked at so often.
@@ -104,20 +104,20 @@ pub struct Ready {
     pub address: SocketAddr,
 }
 
-/// Waits until this server has the catalogue, whoever has it now; calls `stands_by` where it has
-/// to. `false` where it is told to stop before.
-async fn claim(
+/// Waits until this server may use the catalogue; calls `stands_by` where somebody has it alone.
+/// `None` where it is told to stop before.
+async fn enter(
     database: &Database,
-    stands_by: impl FnOnce(),
-    stop: &mut watch::Receiver<bool>,
-) -> Result<bool, RunError> {
+    (folder, listen): (&Path, &str),
+    (stands_by, stop): (impl FnOnce(), &mut watch::Receiver<bool>),
+) -> Result<Option<Entered>, RunError> {
     let mut stands_by = Some(stands_by);
     loop {
-        let claiming = database.clone();
-        let claimed = tokio::task::spawn_blocking(move || claiming.try_claim()).await;
-        match claimed.map_err(|error| RunError::Close(error.to_string()))? {
-            Ok(true) => return Ok(true),
-            Ok(false) => {
+        let (entering, folder, listen) = (database.clone(), folder.to_owned(), listen.to_owned());
+        let entered = tokio::task::spawn_blocking(move || entering.try_enter(&folder, &listen));
+        match entered.await.map_err(|error| RunError::Close(error.to_string()))? {
+            Ok(Some(entered)) => return Ok(Some(entered)),
+            Ok(None) => {
                 if let Some(stands_by) = stands_by.take() {
                     stands_by();
                 }
@@ -126,31 +126,46 @@ async fn claim(
             Err(error) if stands_by.is_none() => {
                 tracing::warn!(error = model::chain(&error), "standing by");
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
         tokio::select! {
-            () = tokio::time::sleep(CLAIM_PAUSE) => {}
-            () = stopped(stop) => return Ok(false),
+            () = tokio::time::sleep(BEAT_PAUSE) => {}
+            () = stopped(stop) => return Ok(None),
         }
     }
 }
 
-/// Ends once another server has the catalogue.
-async fn keep_claim(database: Database) -> RunError {
+/// Says now and then that this server is there; ends once others take it for dead.
+async fn beat_by_itself(core: Arc<Core>) -> RunError {
     loop {
-        tokio::time::sleep(CLAIM_PAUSE).await;
-        let keeping = database.clone();
-        match tokio::task::spawn_blocking(move || keeping.keep_claim()).await {
+        tokio::time::sleep(BEAT_PAUSE).await;
+        let beating = Arc::clone(&core);
+        match tokio::task::spawn_blocking(move || beating.beat()).await {
             Ok(Ok(())) => {}
             Ok(Err(error @ CatalogError::Fenced)) => return RunError::Lost(error),
-            Ok(Err(error)) => tracing::warn!(error = model::chain(&error), "asked again"),
+            Ok(Err(error)) => tracing::warn!(error = model::chain(&error), "tried again"),
             Err(error) => return RunError::Close(error.to_string()),
         }
     }
 }
 
-/// Serves from `folder` until `stop` becomes true; calls `stands_by` where another server has the
-/// catalogue, and `ready` once nodes can connect.
+/// Has the chunk index answer what other servers have written.
+async fn index_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let indexing = Arc::clone(&core);
+        let indexed = tokio::task::spawn_blocking(move || indexing.index_others()).await;
+        if matches!(indexed, Ok(true)) && !*stop.borrow() {
+            continue;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(BEAT_PAUSE) => {}
+            () = stopped(&mut stop) => return,
+        }
+    }
+}
+
+/// Serves from `folder` until `stop` becomes true; calls `stands_by` where somebody has the
+/// catalogue alone, and `ready` once nodes can connect.
 pub async fn run(
     folder: &Path,
     (stands_by, ready): (impl FnOnce(), impl FnOnce(Ready)),
@@ -166,12 +181,18 @@ pub async fn run(
     let database = tokio::task::spawn_blocking(opening)
         .await
         .map_err(|error| RunError::Close(error.to_string()))??;
-    if !claim(&database, stands_by, &mut stop).await? {
-        return Ok(());
-    }
+    let entering = enter(&database, (folder, &config.listen), (stands_by, &mut stop)).await?;
+    let Some(entered) = entering else { return Ok(()) };
+    let fleet = match entered {
+        Entered::Alone => None,
+        Entered::Among(fleet) => Some(fleet),
+    };
     let (open_folder, open_config) = (folder.to_owned(), config.clone());
-    let opened = database.clone();
-    let opening = move || Core::open(&open_folder, &open_config, &opened);
+    let opening = move || {
+        let core = Core::open(&open_folder, &open_config, &database, fleet)?;
+        core.begin()?;
+        Ok::<_, RunError>(core)
+    };
     let core = tokio::task::spawn_blocking(opening)
         .await
         .map_err(|error| RunError::Close(error.to_string()))??;
@@ -199,6 +220,8 @@ pub async fn run(
         });
     let expiring = tokio::spawn(expire_by_itself(Arc::clone(&core), config, stop.clone()));
     let tending = tokio::spawn(tend_by_itself(Arc::clone(&core), stop.clone()));
+    let indexing = tokio::spawn(index_by_itself(Arc::clone(&core), stop.clone()));
+    let beating = beat_by_itself(Arc::clone(&core));
     let both = async { tokio::try_join!(nodes, admin).map(|_| ()) };
     let limit = async {
         stopped(&mut stop).await;
@@ -208,11 +231,11 @@ pub async fn run(
     tokio::select! {
         served = both => served?,
         // Nothing that it could still do would count.
-        lost = keep_claim(database) => return Err(lost),
+        lost = beating => return Err(lost),
         () = limit => tracing::warn!("sessions were cut off"),
     }
     // A run that panicked has said so; the next server goes on where it was.
-    drop((expiring.await, tending.await));
+    drop((expiring.await, tending.await, indexing.await));
     close(&core).await
 }
 
@@ -225,6 +248,9 @@ async fn expire_by_itself(core: Arc<Core>, config: Config, mut stop: watch::Rece
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(EXPIRY_CHECK_SECS)) => {}
             () = stopped(&mut stop) => return,
+        }
+        if !core.keeps_house() {
+            continue;
         }
         let expiring = Arc::clone(&core);
         let run = move || expire::run_due(&expiring, config.expire_every_hours);
@@ -254,7 +280,9 @@ async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
         let began = sys::clock::monotonic();
         let run = move || {
             pools::tend(&core, &mut sealed);
-            copy_catalog(&core, &mut copied);
+            if core.keeps_house() {
+                copy_catalog(&core, &mut copied);
+            }
             (sealed, copied)
         };
         let done = tokio::task::spawn_blocking(run).await;
@@ -336,7 +364,8 @@ fn admin_listener(folder: &Path) -> io::Result<UnixListener> {
 
 async fn close(core: &Arc<Core>) -> Result<(), RunError> {
     let core = Arc::clone(core);
-    let closed = tokio::task::spawn_blocking(move || core.close()).await;
+    let closing = move || core.close().inspect(|()| core.leave());
+    let closed = tokio::task::spawn_blocking(closing).await;
     closed
         .map_err(|error| RunError::Close(error.to_string()))?
         .map_err(|status| RunError::Close(status.message().to_owned()))

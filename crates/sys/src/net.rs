@@ -21,6 +21,11 @@ fn short(folder: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
 }
 
+/// What this machine is called.
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Gives a connection buffers of `bytes` for each direction, in place of those that the kernel
 /// fits to what the path can hold. The kernel takes twice as much, for its own books, and never
 /// more than its administrator allows.

@@ -8,7 +8,7 @@ use model::{
     ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, PoolId, ServerTime,
 };
 
-use super::{Engine, archive, expiry, identity, policy, pools, read, tape};
+use super::{Engine, archive, expiry, identity, policy, pools, read, tape, write};
 use crate::{
     ArchiveRow, Catalog, CatalogError, Certificate, Day, DeletionRow, EventRow, ExpiryState,
     Filespace, LibraryRow, Node, NodeChange, OptionSet, PackRow, PageDigest, PageKey, PageRow,
@@ -360,5 +360,13 @@ impl<E: Engine> Catalog for E {
 
     fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError> {
         Engine::commit(self, writes)
+    }
+
+    fn commit_at(&self, generation: u64, writes: Vec<Write>) -> Result<(), CatalogError> {
+        Engine::commit_at(self, generation, writes)
+    }
+
+    fn condemn(&self, writes: Vec<Write>) -> Result<u64, CatalogError> {
+        self.write(move |sql| write::condemn(sql, &writes))
     }
 }

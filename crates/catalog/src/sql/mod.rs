@@ -51,6 +51,11 @@ pub(crate) trait Engine: Send + Sync {
     /// is for callers to keep apart.
     fn commit(&self, writes: Vec<crate::Write>) -> Result<(), CatalogError>;
 
+    /// See [`crate::Catalog::commit_at`]. An engine that has one server need not look.
+    fn commit_at(&self, _: u64, writes: Vec<crate::Write>) -> Result<(), CatalogError> {
+        self.commit(writes)
+    }
+
     /// See [`crate::Catalog::copy_to`].
     fn copy_to(&self, path: &Path) -> Result<(), CatalogError>;
 }

@@ -190,21 +190,18 @@ pub(crate) fn count_objects(
 
 pub(crate) fn packs(sql: &dyn Sql) -> Result<Vec<PackRow>, CatalogError> {
     let select = "SELECT number, domain, sealed, bytes, node FROM pack ORDER BY number";
-    let columns = |row: &Row<'_>| {
-        Ok(PackRow {
-            number: PackNumber(row.get(0)?),
-            domain: DomainId(row.get(1)?),
-            state: match row.get::<u8>(2)? {
-                0 => PackState::Open,
-                1 => PackState::Sealed,
-                2 => PackState::Condemned,
-                _ => PackState::Damaged,
-            },
-            bytes: row.get(3)?,
-            node: row.get::<Option<u32>>(4)?.map(NodeId),
-        })
-    };
-    sql.all(select, &[], columns)
+    sql.all(select, &[], |row| pack(row, 0))
+}
+
+/// A row of `pack` whose columns begin at `first`.
+pub(crate) fn pack(row: &Row<'_>, first: usize) -> Result<PackRow, CatalogError> {
+    Ok(PackRow {
+        number: PackNumber(row.get(first)?),
+        domain: DomainId(row.get(first + 1)?),
+        state: row.coded(first + 2, &PackState::ALL)?,
+        bytes: row.get(first + 3)?,
+        node: row.get::<Option<u32>>(first + 4)?.map(NodeId),
+    })
 }
 
 pub(crate) fn next_pack(sql: &dyn Sql) -> Result<PackNumber, CatalogError> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Sql, ToValue, archive, expiry, params, policy, tape};
+use super::{Sql, ToValue, archive, code, expiry, params, policy, tape};
 use crate::{
     CatalogError, Day, PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write,
 };
@@ -183,6 +183,14 @@ fn rewrite_version(
     }
 }
 
+/// See [`crate::Catalog::condemn`].
+pub(crate) fn condemn(sql: &dyn Sql, writes: &[Write]) -> Result<u64, CatalogError> {
+    perform(sql, writes)?;
+    let count = "INSERT INTO counter VALUES('generation', 1)
+                 ON CONFLICT(name) DO UPDATE SET value = counter.value + 1 RETURNING value";
+    sql.one(count, &[], |row| row.get(0))
+}
+
 fn put_pack(sql: &dyn Sql, pack: &PackRow) -> Result<(), CatalogError> {
     // Commits may overtake each other: news of an open pack is old where it is known to be sealed.
     let put = "INSERT INTO pack VALUES(?, ?, ?, ?, ?)
@@ -190,12 +198,7 @@ fn put_pack(sql: &dyn Sql, pack: &PackRow) -> Result<(), CatalogError> {
                  bytes = excluded.bytes, node = coalesce(excluded.node, pack.node)
                WHERE pack.sealed = 0 OR excluded.sealed <> 0";
     let count = "UPDATE counter SET value = ?1 WHERE name = 'pack' AND value < ?1";
-    let sealed: u8 = match pack.state {
-        PackState::Open => 0,
-        PackState::Sealed => 1,
-        PackState::Condemned => 2,
-        PackState::Damaged => 3,
-    };
+    let sealed = code(pack.state, &PackState::ALL);
     let node = pack.node.map(|node| node.0);
     sql.execute(put, &[&pack.number.0, &pack.domain.0, &sealed, &pack.bytes, &node])?;
     sql.execute(count, params![pack.number.0])?;

@@ -5,6 +5,7 @@ mod conformance;
 mod contents;
 mod damage;
 mod faults;
+mod fleet;
 mod kill;
 mod relocation;
 mod samples;

@@ -254,6 +254,7 @@ pub(crate) fn refusal<T: Debug>(answer: Result<T, CatalogError>) -> &'static str
         CatalogError::Damaged(_) => "damaged",
         CatalogError::Away(_) => "away",
         CatalogError::Fenced => "fenced",
+        CatalogError::Stale => "stale",
         CatalogError::Url(_) => "url",
         CatalogError::Database(_) => "database",
     }

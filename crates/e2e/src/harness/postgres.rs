@@ -179,6 +179,23 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
+    /// Has a transaction of its own perform the statement at once, and end so many milliseconds
+    /// later.
+    pub fn slow_change(
+        &self,
+        database: &str,
+        statement: &str,
+        millis: u32,
+    ) -> std::thread::JoinHandle<()> {
+        let seconds = f64::from(millis) / 1000.0;
+        let mut psql = self.psql(database);
+        psql.arg(format!("BEGIN; {statement}; SELECT pg_sleep({seconds}); COMMIT"));
+        std::thread::spawn(move || {
+            let output = psql.output().expect("psql runs");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        })
+    }
+
     /// Makes an empty database; returns its name.
     pub fn add_database(&self) -> String {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));

@@ -65,29 +65,6 @@ impl Server {
         Self { dir: dir.to_path_buf(), port, ahead: None, running: None }
     }
 
-    /// Runs the server in `dir`, which another one keeps from serving, until it says so.
-    #[track_caller]
-    pub fn stand_by(dir: &Path, port: u16) -> Self {
-        let mut running = run_server(dir, None);
-        let line = running.next_line(READY_MAX).expect("it says what it does");
-        assert!(line.contains("stands_by"), "it should stand by: {line}");
-        Self { dir: dir.to_path_buf(), port, ahead: None, running: Some(running) }
-    }
-
-    /// Waits until a server that stood by serves.
-    #[track_caller]
-    pub fn takes_over(&mut self) {
-        let running = self.running.as_mut().expect("the server is running");
-        let line = running.next_line(READY_MAX).expect("it takes over");
-        assert!(line.contains("ready"), "it should serve: {line}");
-    }
-
-    /// Whether a server that stood by says within that time that it serves.
-    pub fn serves_within(&mut self, within: Duration) -> bool {
-        let running = self.running.as_mut().expect("the server is running");
-        running.line_within(within).is_some_and(|line| line.contains("ready"))
-    }
-
     /// Stops the process where it is, as a machine that is held up; or has it go on.
     pub fn freeze(&self, is_frozen: bool) {
         let running = self.running.as_ref().expect("the server is running");

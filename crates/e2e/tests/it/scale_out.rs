@@ -1,5 +1,5 @@
-//! A catalogue in a real PostgreSQL and packs in a real object store: the same server, and another
-//! one that goes on where the first was.
+//! A catalogue in a real PostgreSQL and packs in a real object store: the same server, and several
+//! that serve at once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,31 +42,89 @@ impl Site {
         Some(Self { scene, cluster, database, garage })
     }
 
-    /// Makes another server for the same catalogue and pool, which stands by.
-    fn standby(&self, name: &str) -> Server {
+    /// Makes another server for the same catalogue and pool, and runs it.
+    fn join(&self, name: &str) -> Server {
         let file = self.scene.recovery_file();
         let (dir, port) = (self.scene.scratch.join(name), Server::free_port());
         let listen = format!("127.0.0.1:{port}");
         let (dir_name, file_name) = (dir.to_str().unwrap(), file.to_str().unwrap());
         let join = ["join", dir_name, "--from", file_name, "--listen", &listen];
         Server::command(&join).expect(&[0]);
-        Server::stand_by(&dir, port)
+        Server::start_at(&dir, port)
     }
 
     /// The same, and the node is told of both.
-    fn with_standby(&self) -> Server {
-        let other = self.standby("other");
-        let both = format!("{},{}", self.scene.server.address(), other.address());
-        let again = self.scene.server.admin(&["node", "add", "anna", "--again"]);
-        self.scene.node.enroll_at(&both, again["token"].as_str().unwrap());
+    fn with_another(&self) -> Server {
+        let other = self.join("other");
+        self.enroll_at(&format!("{},{}", self.scene.server.address(), other.address()));
         other
+    }
+
+    /// Has the node know these servers.
+    fn enroll_at(&self, addresses: &str) {
+        let again = self.scene.server.admin(&["node", "add", "anna", "--again"]);
+        self.scene.node.enroll_at(addresses, again["token"].as_str().unwrap());
+    }
+
+    /// Another node, which knows these servers, with a tree of its own.
+    fn client(&self, name: &str, addresses: &str) -> (Node, PathBuf) {
+        let node = Node::enroll(&self.scene.server, name);
+        let again = self.scene.server.admin(&["node", "add", name, "--again"]);
+        node.enroll_at(addresses, again["token"].as_str().unwrap());
+        (node, self.scene.scratch.folder(&format!("trees/{name}")))
     }
 
     #[track_caller]
     fn audit(&self) {
-        let audit = self.scene.server.try_admin(&["audit", "--data"]).expect(&[0]).json_lines();
-        assert_eq!(audit[0]["damages"].as_array().map(Vec::len), Some(0), "{audit:?}");
+        audit(&[&self.scene.server]);
     }
+}
+
+/// Has the one that keeps house look at all data.
+#[track_caller]
+fn audit(servers: &[&Server]) {
+    let audit = keeper(servers).try_admin(&["audit", "--data"]).expect(&[0]).json_lines();
+    assert_eq!(audit[0]["damages"].as_array().map(Vec::len), Some(0), "{audit:?}");
+}
+
+fn servers(server: &Server) -> Vec<serde_json::Value> {
+    server.try_admin(&["servers"]).expect(&[0]).json_lines()
+}
+
+/// Whether the server keeps house for all.
+fn keeps_house(server: &Server) -> bool {
+    servers(server)
+        .iter()
+        .any(|one| one["is_this"] == true && one["keeps_house"] == true)
+}
+
+/// The one of the servers that keeps house; waits until one does.
+#[track_caller]
+fn keeper<'a>(servers: &[&'a Server]) -> &'a Server {
+    let mut found = None;
+    let keeps = || {
+        found = servers.iter().copied().find(|server| keeps_house(server));
+        found.is_some()
+    };
+    assert!(eventually(keeps), "nobody keeps house");
+    found.expect("was found")
+}
+
+/// Waits until the server knows of so many, itself among them.
+#[track_caller]
+fn await_servers(server: &Server, count: usize) {
+    assert!(eventually(|| servers(server).len() == count), "{:?}", servers(server));
+}
+
+/// Whether it is so within half a minute, in which work is handed over.
+fn eventually(mut is_so: impl FnMut() -> bool) -> bool {
+    (0..120).any(|_| {
+        let is_so = is_so();
+        if !is_so {
+            pause(Duration::from_millis(250));
+        }
+        is_so
+    })
 }
 
 #[test]
@@ -123,28 +181,27 @@ fn a_lost_site_is_made_again_from_the_store_and_a_small_file() {
 #[test]
 fn another_server_goes_on_where_one_was_killed() {
     let Some(mut site) = Site::new() else { return };
-    let mut other = site.with_standby();
+    let mut other = site.with_another();
     for round in 0..4_u64 {
         plant_files(&site.scene.tree.join(format!("round-{round}")), 8, 6 << 20, round + 10);
         let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
         pause(Duration::from_millis(100 + 150 * round));
         site.scene.server.kill9();
         // The backup goes on at the other one, and nobody does anything about it.
-        other.takes_over();
         running.wait().expect(&[0]);
         let (dir, port) = (site.scene.server.dir().to_owned(), site.scene.server.port());
-        site.scene.server = std::mem::replace(&mut other, Server::stand_by(&dir, port));
+        site.scene.server = std::mem::replace(&mut other, Server::start_at(&dir, port));
         site.scene.node.verify().expect(&[0]);
     }
     site.scene.compare("killed");
-    site.audit();
-    assert_eq!(site.garage.unfinished_uploads(), 0);
+    audit(&[&site.scene.server, &other]);
+    assert!(eventually(|| site.garage.unfinished_uploads() == 0));
 }
 
 #[test]
 fn a_server_that_was_held_up_writes_nothing_any_more() {
     let Some(mut site) = Site::new() else { return };
-    let mut other = site.with_standby();
+    let other = site.with_another();
     site.scene.backup();
     plant_files(&site.scene.tree.join("more"), 8, 6 << 20, 10);
     let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
@@ -152,14 +209,118 @@ fn a_server_that_was_held_up_writes_nothing_any_more() {
     // Its machine stands still; the database takes its connections for lost.
     site.scene.server.freeze(true);
     site.cluster.cut_off(&site.database);
-    other.takes_over();
+    await_servers(&other, 1);
     site.scene.server.freeze(false);
     let ended = site.scene.server.ends();
     assert_ne!(ended.code(), 0);
-    drop(ended.says("taken over"));
+    drop(ended.says("take this one for dead"));
     running.wait().expect(&[0]);
     site.scene.server = other;
     site.scene.compare("held up");
+    site.audit();
+}
+
+#[test]
+fn all_servers_serve_at_once_and_one_keeps_house() {
+    let Some(site) = Site::new() else { return };
+    let other = site.join("other");
+    assert!(eventually(|| servers(&site.scene.server).len() == 2));
+    assert!(keeps_house(&site.scene.server) && !keeps_house(&other));
+    site.scene.backup();
+    // What one has stored the other gives at once, and does not store again.
+    let (node, tree) = site.client("berta", &other.address());
+    site.enroll_at(&other.address());
+    site.scene.compare("elsewhere");
+    plant_files(&tree, FILES, FILE_BYTES, 1);
+    let stored = "SELECT sum(bytes) FROM pack";
+    let before: u64 = site.cluster.sql(&site.database, stored).parse().unwrap();
+    assert!(before > (FILES * FILE_BYTES / 2) as u64);
+    pause(Duration::from_secs(3));
+    node.backup(&tree, &[]).expect(&[0]);
+    let after: u64 = site.cluster.sql(&site.database, stored).parse().unwrap();
+    assert!(after < before + before / 10, "{before} became {after}: the same content");
+    // A filespace is backed up by one server at a time.
+    plant_files(&site.scene.tree.join("more"), 24, 6 << 20, 10);
+    let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
+    pause(Duration::from_millis(400));
+    running.signal(rustix::process::Signal::STOP);
+    assert!(eventually(|| servers(&other)[1]["backups"] == 1), "{:?}", servers(&other));
+    site.enroll_at(&site.scene.server.address());
+    let refused = site.scene.node.backup(&site.scene.tree, &[]);
+    assert_ne!(refused.code(), 0);
+    drop(refused.says("another backup of this filespace"));
+    running.signal(rustix::process::Signal::CONT);
+    running.wait().expect(&[0]);
+    site.scene.backup().counts(&[("backed_up", 0)]);
+    // What has to happen once happens at one.
+    for command in [&["expire"][..], &["reclaim"], &["audit"], &["pool", "copy"]] {
+        let refused = other.try_admin(command);
+        assert_ne!(refused.code(), 0, "{command:?}");
+        drop(refused.says("keeps house").says(&site.scene.server.address()));
+    }
+    drop(other);
+}
+
+#[test]
+fn what_a_dead_server_kept_is_kept_by_another() {
+    let Some(mut site) = Site::new() else { return };
+    let other = site.with_another();
+    site.scene.keep_only_active();
+    site.scene.backup();
+    fs::remove_dir_all(&site.scene.tree).unwrap();
+    plant_files(&site.scene.tree, FILES, FILE_BYTES, 2);
+    site.scene.backup();
+    site.scene.server.kill9();
+    await_servers(&other, 1);
+    site.scene.server = other;
+    let keeper = keeper(&[&site.scene.server]);
+    keeper.admin(&["expire"]);
+    let reclaimed = keeper.admin(&["reclaim"]);
+    assert!(reclaimed["packs_removed"].as_u64().unwrap() > 0, "{reclaimed}");
+    site.scene.compare("kept");
+    site.audit();
+}
+
+/// What nodes send again through one server another one has just condemned, over and over.
+#[test]
+fn what_is_named_at_one_server_is_not_removed_at_another() {
+    let Some(mut site) = Site::new() else { return };
+    let other = site.join("other");
+    site.scene.keep_only_active();
+    let (node, tree) = site.client("berta", &other.address());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            let mut rounds = 0_u64;
+            while !is_over.load(Ordering::Relaxed) {
+                fs::remove_dir_all(&tree).unwrap();
+                plant_files(&tree, 30, 60_000, rounds % 3);
+                node.backup(&tree, &[]).expect(&[0]);
+                rounds += 1;
+            }
+            rounds
+        });
+        let over = Over(&is_over);
+        for round in 0..10 {
+            fs::remove_dir_all(&site.scene.tree).unwrap();
+            plant_files(&site.scene.tree, 30, 60_000, (round + 1) % 3);
+            site.scene.backup();
+            site.scene.server.admin(&["expire"]);
+            site.scene.server.admin(&["reclaim", "--dead-percent", "1"]);
+        }
+        drop(over);
+        assert!(running.join().expect("no panic") > 5);
+    });
+    node.verify().expect(&[0]);
+    let out = site.scene.scratch.folder("of-berta");
+    node.restore(&tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    let top = out.join(tree.file_name().unwrap());
+    let (expected, found) = (crate::scene::manifest(&tree), crate::scene::manifest(&top));
+    e2e::manifest::assert_same(&expected, &found);
+    site.scene.compare("of anna");
+    audit(&[&site.scene.server, &other]);
+    site.scene.server.terminate().expect(&[0]);
+    site.scene.server = other;
     site.audit();
 }
 
@@ -218,15 +379,6 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Enrols a node at all servers, with a tree of its own.
-fn client(site: &Site, number: u64, addresses: &str) -> (Node, PathBuf) {
-    let name = format!("node-{number}");
-    let node = Node::enroll(&site.scene.server, &name);
-    let again = site.scene.server.admin(&["node", "add", &name, "--again"]);
-    node.enroll_at(addresses, again["token"].as_str().unwrap());
-    (node, site.scene.scratch.folder(&format!("chaos/{name}")))
-}
-
 /// Backs up what it makes, round by round, until it is told that it is over; returns the rounds
 /// that it was told are stored.
 fn run_rounds(node: &Node, tree: &Path, seed: u64, is_over: &AtomicBool) -> Vec<u64> {
@@ -252,22 +404,16 @@ impl Drop for Over<'_> {
     }
 }
 
-/// What a server that serves is put through.
-fn trouble(site: &Site, servers: &mut [Server], serving: &mut usize, turn: u64) {
+/// What servers are put through.
+fn trouble(site: &Site, servers: &mut [Server], turn: usize) {
     if turn.is_multiple_of(3) {
         site.cluster.cut_off(&site.database);
     }
-    servers[*serving].kill9();
-    let next = (0..600)
-        .find_map(|_| {
-            let standing = (0..servers.len()).filter(|at| at != serving);
-            let mut standing = standing.collect::<Vec<_>>().into_iter();
-            standing.find(|at| servers[*at].serves_within(Duration::from_millis(50)))
-        })
-        .expect("one of the others takes over");
-    let (dir, port) = (servers[*serving].dir().to_owned(), servers[*serving].port());
-    servers[*serving] = Server::stand_by(&dir, port);
-    *serving = next;
+    let victim = turn * 7 % 5 % servers.len();
+    servers[victim].kill9();
+    pause(Duration::from_millis(500));
+    let (dir, port) = (servers[victim].dir().to_owned(), servers[victim].port());
+    servers[victim] = Server::start_at(&dir, port);
 }
 
 /// Servers and connections die while nodes back up; whatever was acknowledged is there. With
@@ -276,18 +422,20 @@ fn trouble(site: &Site, servers: &mut [Server], serving: &mut usize, turn: u64) 
 fn nothing_that_was_acknowledged_is_lost_whoever_dies() {
     let Some(mut site) = Site::new() else { return };
     let (secs, nodes) = (setting("HOLDFAST_CHAOS_SECS", 12), setting("HOLDFAST_CHAOS_NODES", 4));
-    let others = [site.standby("second"), site.standby("third")];
-    let addresses: Vec<String> = [&site.scene.server, &others[0], &others[1]]
-        .map(|server| server.address())
-        .into();
-    let addresses = addresses.join(",");
+    let others = [site.join("second"), site.join("third")];
+    let addresses = [&site.scene.server, &others[0], &others[1]].map(|server| server.address());
     let is_over = AtomicBool::new(false);
-    let clients: Vec<_> = (0..nodes).map(|number| client(&site, number, &addresses)).collect();
+    let clients: Vec<_> = (0..usize::try_from(nodes).unwrap())
+        .map(|number| {
+            let mut addresses = addresses.clone();
+            addresses.rotate_left(number % 3);
+            site.client(&format!("node-{number}"), &addresses.join(","))
+        })
+        .collect();
     let [second, third] = others;
     let dir = site.scene.server.dir().to_owned();
     let placeholder = Server::absent(&dir, site.scene.server.port());
     let mut servers = vec![std::mem::replace(&mut site.scene.server, placeholder), second, third];
-    let mut serving = 0;
     let stored: Vec<Vec<u64>> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..)
             .zip(&clients)
@@ -298,9 +446,9 @@ fn nothing_that_was_acknowledged_is_lost_whoever_dies() {
             .collect();
         // Also where something fails here: nobody is waited for who would never end.
         let over = Over(&is_over);
-        for turn in 0..(secs / 3).max(1) {
+        for turn in 0..usize::try_from(secs / 3).unwrap().max(1) {
             pause(Duration::from_secs(2));
-            trouble(&site, &mut servers, &mut serving, turn);
+            trouble(&site, &mut servers, turn);
         }
         drop(over);
         running.into_iter().map(|node| node.join().expect("no panic")).collect()
@@ -316,7 +464,6 @@ fn nothing_that_was_acknowledged_is_lost_whoever_dies() {
             e2e::manifest::assert_same(&expected, &crate::scene::manifest(&top.join(&name)));
         }
     }
-    site.scene.server = servers.swap_remove(serving);
-    site.audit();
+    audit(&servers.iter().collect::<Vec<_>>());
     drop(servers);
 }

@@ -12,6 +12,7 @@ mod policy;
 mod pool;
 mod queue;
 mod reclaim;
+mod servers;
 mod tend;
 mod volume;
 
@@ -51,6 +52,7 @@ enum AdminCommand {
     Reclaim(reclaim::Args),
     Audit(audit::Args),
     Events(events::Args),
+    Servers(servers::Args),
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
@@ -79,5 +81,6 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         AdminCommand::Audit(args) => audit::run(&args, &mut admin, context),
         AdminCommand::Reclaim(args) => reclaim::run(&args, &mut admin, context),
         AdminCommand::Events(args) => events::run(&args, &mut admin, context),
+        AdminCommand::Servers(servers::Args {}) => servers::run(&mut admin, context),
     }
 }

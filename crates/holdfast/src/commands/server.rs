@@ -174,8 +174,7 @@ struct ReadyDocument {
     ready: String,
 }
 
-/// Whoever started the server waits for this line.
-/// `server run --json` while another server serves.
+/// `server run --json` while somebody has the catalogue alone.
 #[derive(Serialize)]
 struct StandbyDocument {
     stands_by: bool,
@@ -185,11 +184,14 @@ fn announce_standby(output: &mut Output) {
     if output.is_json() {
         output.json(&StandbyDocument { stands_by: true });
     } else if !output.quiet {
-        output.text("Another server is serving; this one stands by.");
+        output.text(
+            "Somebody has the catalogue alone, to move it, or as an older program; this one waits.",
+        );
     }
     output.flush();
 }
 
+/// Whoever started the server waits for this line.
 fn announce(ready: Ready, output: &mut Output) {
     let ready = ready.address.to_string();
     if output.is_json() {

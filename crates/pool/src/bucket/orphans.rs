@@ -2,9 +2,7 @@
 //! their parts, and asks for money, until it is told to forget them.
 
 use std::io;
-use std::time::Duration;
 
-use jiff::Timestamp;
 use object_store::aws::{AmazonS3, AmazonS3ConfigKey, AwsAuthorizer};
 use object_store::client::{HttpConnector as _, HttpRequest, HttpRequestBody, ReqwestConnector};
 use object_store::multipart::MultipartStore as _;
@@ -32,22 +30,24 @@ struct Listed {
 struct Begun {
     key: String,
     upload_id: String,
-    initiated: String,
 }
 
-/// Ends the uploads below the prefix that began more than `age` ago; returns how many.
-pub(super) async fn end(url: &BucketUrl, store: &AmazonS3, age: Duration) -> io::Result<usize> {
-    let now = Timestamp::from_microsecond(sys::clock::system().0).map_err(io::Error::other)?;
+/// Ends the uploads below the prefix that `is_orphan`, which hears the last part of the key.
+/// Returns how many.
+pub(super) async fn end(
+    url: &BucketUrl,
+    store: &AmazonS3,
+    is_orphan: impl Fn(&str) -> bool,
+) -> io::Result<usize> {
     let mut ended = 0;
     let mut behind: Option<(String, String)> = None;
     loop {
         let listed = list(url, store, behind.as_ref()).await?;
-        for Begun { key, upload_id, initiated } in &listed.upload {
-            let since = initiated.parse::<Timestamp>().map_err(io::Error::other)?;
-            let is_old = now.duration_since(since).unsigned_abs() >= age;
+        for Begun { key, upload_id } in &listed.upload {
             let key = Key::parse(key).map_err(io::Error::other)?;
             // The store goes by the letters of a prefix, not by its parts.
-            if is_old && key.prefix_matches(url.prefix()) {
+            let is_ours = key.prefix_matches(url.prefix());
+            if is_ours && is_orphan(key.filename().unwrap_or_default()) {
                 store.abort_multipart(&key, upload_id).await.map_err(io_error)?;
                 ended += 1;
             }

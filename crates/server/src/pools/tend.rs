@@ -463,6 +463,10 @@ pub(crate) fn tend(core: &Arc<Core>, sealed: &mut std::time::Instant) {
         let error = model::chain(&error);
         tracing::error!(error, "two servers use one pool: stop one of them");
     }
+    if !core.keeps_house() {
+        return;
+    }
+    told("clear up", core.clear_up().map(|()| Outcome::default()).map_err(failed));
     told("repair", repair_suspects(core));
     let rows = match core.catalog.pools() {
         Ok(rows) => rows,

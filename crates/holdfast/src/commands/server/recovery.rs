@@ -104,7 +104,7 @@ pub(super) fn join(args: &JoinArgs, context: &mut Context) -> Result<u8, Command
     let listen = address::with_port(&args.listen);
     let config =
         server::join(&args.folder, &text, &listen).map_err(|error| CommandError::chain(&error))?;
-    let next = "It serves, or stands by while another one does.";
+    let next = "It serves together with the others, which 'holdfast admin servers' lists.";
     super::made(&args.folder, &config, next, context);
     Ok(DONE)
 }

@@ -1,0 +1,184 @@
+//! Several servers of one catalogue: who has what, and what each hears of the others.
+
+use std::time::Duration;
+
+use catalog::postgres::{Beat, Postgres, SILENCE};
+use catalog::{Catalog as _, EventRow, PackRow, PackState, Write};
+use e2e::clock::pause;
+use model::{DomainId, PackNumber};
+
+use crate::PostgresInCluster;
+use crate::samples::{at, refusal};
+
+/// A server of the catalogue that has entered.
+fn enter(engine: &PostgresInCluster, place: u8) -> (Postgres, u64) {
+    let catalog = Postgres::open(&engine.url()).expect("the catalogue opens");
+    let id = catalog.enter(&[place; 16], ("somewhere:1500", "1")).expect("enters");
+    (catalog, id.expect("nobody has it alone"))
+}
+
+fn idle() -> Beat {
+    let end = PackNumber(0);
+    Beat { horizon: None, numbers_end: end, generation: 0, sessions: 0 }
+}
+
+fn put(pack: u64, state: PackState) -> Write {
+    let number = PackNumber(pack);
+    Write::PutPack(PackRow { number, domain: DomainId(1), state, bytes: 10, node: None })
+}
+
+fn event() -> Write {
+    let (actor, what, details) = ("somebody".into(), "a test".into(), String::new());
+    Write::AddEvent(EventRow { time: at(1), actor, what, details })
+}
+
+#[test]
+fn what_one_has_the_others_have_not_until_it_is_gone() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let ((one, first), (two, second)) = (enter(&engine, 1), enter(&engine, 2));
+    assert_ne!(first, second);
+    assert_eq!(one.try_have("filespace 1").expect("is told"), first);
+    assert_eq!(two.try_have("filespace 1").expect("is told"), first);
+    assert_eq!(two.try_have("filespace 2").expect("is told"), second);
+    two.let_go("filespace 1").expect("what is another's stays");
+    assert_eq!(two.try_have("filespace 1").expect("is told"), first);
+    one.let_go("filespace 1").expect("lets go");
+    assert_eq!(two.try_have("filespace 1").expect("is told"), second);
+    assert_eq!(two.had().expect("is told").len(), 2);
+    // A new process of the same server has nothing of what the one before had.
+    let (three, third) = enter(&engine, 2);
+    assert_eq!(one.try_have("filespace 2").expect("is told"), first);
+    assert_eq!(three.try_have("filespace 1").expect("is told"), third);
+    assert_eq!(refusal(two.beat(&idle())), "fenced");
+    assert_eq!(refusal(two.commit(vec![event()])), "fenced");
+    assert_eq!(refusal(two.take_pack_numbers(1)), "fenced");
+    assert_eq!(refusal(two.try_have("filespace 3")), "fenced");
+    three.leave().expect("leaves");
+    assert_eq!(one.try_have("filespace 1").expect("is told"), first);
+    assert_eq!(refusal(three.commit(vec![event()])), "fenced");
+}
+
+#[test]
+fn a_server_that_is_silent_is_taken_off_the_list() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let ((one, first), (two, second)) = (enter(&engine, 1), enter(&engine, 2));
+    assert_eq!(one.tidy(true).expect("is done"), 0);
+    two.try_have("filespace 1").expect("is told");
+    assert_eq!(two.tidy(true).expect("is done"), 0);
+    let roll = two.beat(&idle()).expect("is heard");
+    assert_eq!(roll.keeper().map(|keeper| keeper.id), Some(first));
+    // The other one goes on saying that it is there.
+    let rounds = SILENCE.as_secs() + 1;
+    for _ in 0..rounds {
+        pause(Duration::from_secs(1));
+        two.beat(&idle()).expect("is heard");
+    }
+    assert_eq!(two.tidy(false).expect("is done"), 0);
+    assert_eq!(two.tidy(true).expect("is done"), 1);
+    let roll = two.roll().expect("is told");
+    assert_eq!(roll.servers.iter().map(|server| server.id).collect::<Vec<_>>(), [second]);
+    assert_eq!(roll.keeper().map(|keeper| keeper.id), Some(second));
+    assert_eq!(refusal(one.commit(vec![event()])), "fenced");
+    two.commit(vec![event()]).expect("is committed");
+}
+
+#[test]
+fn a_commit_that_knows_too_little_is_refused() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let ((one, _), (two, _)) = (enter(&engine, 1), enter(&engine, 2));
+    let known = two.pack_changes(0).expect("is told").generation;
+    two.commit_at(known, vec![event()]).expect("is committed");
+    let now = one.condemn(vec![put(7, PackState::Condemned)]).expect("is condemned");
+    assert_eq!(now, known + 1);
+    assert_eq!(refusal(two.commit_at(known, vec![event()])), "stale");
+    assert_eq!(two.events(None, 10).expect("are listed").len(), 1);
+    let changes = two.pack_changes(0).expect("is told");
+    assert_eq!(changes.generation, now);
+    assert_eq!(changes.packs[0].1.as_ref().map(|row| row.state), Some(PackState::Condemned));
+    two.commit_at(now, vec![event()]).expect("is committed");
+}
+
+#[test]
+fn numbers_of_packs_are_nobody_elses_and_hold_the_horizon() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let ((one, _), (two, _)) = (enter(&engine, 1), enter(&engine, 2));
+    let (first, second) = (one.take_pack_numbers(4), two.take_pack_numbers(4));
+    let (first, second) = (first.expect("are there"), second.expect("are there"));
+    assert_eq!((first.start, first.end), (PackNumber(1), PackNumber(5)));
+    assert_eq!((second.start, second.end), (PackNumber(5), PackNumber(9)));
+    assert_eq!(one.roll().expect("is told").horizon(), PackNumber(1));
+    // Who has looked before it took more must not say that it fills nothing.
+    let late = Beat { numbers_end: PackNumber(0), ..idle() };
+    assert_eq!(one.beat(&late).expect("is heard").horizon(), PackNumber(1));
+    let rests = Beat { numbers_end: first.end, ..idle() };
+    assert_eq!(one.beat(&rests).expect("is heard").horizon(), PackNumber(5));
+    let fills = Beat { numbers_end: second.end, horizon: Some(PackNumber(7)), ..idle() };
+    assert_eq!(two.beat(&fills).expect("is heard").horizon(), PackNumber(7));
+    let rests = Beat { numbers_end: second.end, ..idle() };
+    assert_eq!(two.beat(&rests).expect("is heard").horizon(), PackNumber(9));
+}
+
+#[test]
+fn every_change_of_a_pack_is_heard_of() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let ((one, _), (two, _)) = (enter(&engine, 1), enter(&engine, 2));
+    let mut position = two.pack_position().expect("is told");
+    let hear = |position: &mut u64| {
+        let changes = two.pack_changes(*position).expect("is told");
+        *position = changes.position;
+        let state = |row: Option<PackRow>| row.map(|row| row.state);
+        changes
+            .packs
+            .into_iter()
+            .map(|(pack, row)| (pack.0, state(row)))
+            .collect::<Vec<_>>()
+    };
+    one.commit(vec![put(1, PackState::Sealed), put(2, PackState::Sealed)])
+        .expect("is committed");
+    let both = [(1, Some(PackState::Sealed)), (2, Some(PackState::Sealed))];
+    assert_eq!(hear(&mut position), both);
+    one.commit(vec![put(1, PackState::Condemned)]).expect("is committed");
+    one.commit(vec![Write::RemovePack(PackNumber(2))]).expect("is committed");
+    let heard = hear(&mut position);
+    assert!(heard.contains(&(1, Some(PackState::Condemned))), "{heard:?}");
+    assert!(heard.contains(&(2, None)), "{heard:?}");
+    // Also what a transaction does that others have overtaken.
+    let slow = engine.cluster.slow_change(&engine.database, "UPDATE pack SET bytes = 11", 1500);
+    pause(Duration::from_millis(400));
+    one.commit(vec![put(3, PackState::Sealed)]).expect("is committed");
+    assert!(hear(&mut position).contains(&(3, Some(PackState::Sealed))));
+    slow.join().expect("is done");
+    let changes = two.pack_changes(position).expect("is told");
+    let bytes = changes
+        .packs
+        .iter()
+        .find(|(pack, _)| pack.0 == 1)
+        .and_then(|(_, row)| row.clone());
+    assert_eq!(bytes.map(|row| row.bytes), Some(11));
+    two.forget_pack_changes().expect("is done");
+}
+
+#[test]
+fn who_moves_a_catalogue_has_it_alone() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let (one, _) = enter(&engine, 1);
+    let mover = Postgres::open(&engine.url()).expect("the catalogue opens");
+    assert!(!mover.try_alone().expect("is told"));
+    one.leave().expect("leaves");
+    drop(one);
+    // The connection ends a moment later.
+    let alone = (0..50).any(|_| {
+        pause(Duration::from_millis(100));
+        mover.try_alone().expect("is told")
+    });
+    assert!(alone);
+    let other = Postgres::open(&engine.url()).expect("the catalogue opens");
+    assert_eq!(other.enter(&[2; 16], ("elsewhere:1500", "1")).expect("is told"), None);
+    mover.retire().expect("is done");
+    drop(mover);
+    let refused = (0..50).find_map(|_| {
+        pause(Duration::from_millis(100));
+        other.enter(&[2; 16], ("elsewhere:1500", "1")).err()
+    });
+    assert!(refused.expect("is refused").to_string().contains("moved elsewhere"));
+}

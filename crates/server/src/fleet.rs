@@ -1,0 +1,536 @@
+//! This server among others that serve the same catalogue.
+//!
+//! ```text
+//!                   +--> backups, restores: any server
+//!   nodes --> all --+
+//!                   +--> what has to happen once: the server that keeps house
+//! ```
+//!
+//! About once a second a server says that it is there, what it fills and reads, and hears of the
+//! others and of their packs. What it does not know yet costs a duplicate, or is asked for when it
+//! is needed; nothing that is kept depends on it:
+//!
+//! 1. A commit names no pack that another server has condemned: the database compares how often
+//!    that was done with what this server knew when it looked ([`catalog::Catalog::commit_at`]).
+//! 2. A condemned pack is removed once every server has heard that nothing names it any more, and
+//!    who reads there began behind that (`Users::oldest_generation`).
+//! 3. What nobody told of is left alone while a server could still tell of it ([`Roll::horizon`]).
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use catalog::postgres::{Beat, Postgres, Roll, SILENCE, ServerRow};
+use catalog::{CatalogError, PackRow, PackState, PoolRow};
+use model::PackNumber;
+use pool::{Numbers, TakeNumbers};
+use tonic::Status;
+use wire::proto;
+
+use crate::core::{Condemned, Core};
+use crate::pools;
+use crate::recovery;
+use crate::refusal;
+use crate::run::RunError;
+
+/// In the server's folder: what it is known by among others.
+const PLACE_FILE: &str = "server.id";
+/// Numbers of packs that are taken at once.
+const NUMBERS_TAKEN: u32 = 256;
+/// A server that was silent for so long may be dead: what it has is waited for.
+const QUIET: Duration = Duration::from_millis(2500);
+/// Who waits looks again so often,
+const PAUSE: Duration = Duration::from_millis(250);
+/// and for so long that a dead server has been taken off the list.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// See the module.
+pub(crate) struct Fleet {
+    postgres: Arc<Postgres>,
+    /// This server's number.
+    id: u64,
+    state: Mutex<State>,
+    /// Held while changes of packs are taken in: up to where that was done.
+    position: Mutex<u64>,
+    /// Packs of others that the chunk index lacks.
+    unindexed: Mutex<BTreeSet<PackNumber>>,
+    /// Packs below it are all in the index.
+    indexed: AtomicU64,
+    /// Whether a server has ended since it was looked what they have left.
+    has_left_behind: AtomicBool,
+}
+
+struct State {
+    roll: Roll,
+    /// The pools as this server uses them.
+    pools: Vec<PoolRow>,
+    /// Since when this server has said without a gap that it is there.
+    steady: Instant,
+    /// When it did so last.
+    last: Instant,
+}
+
+/// What the server's folder is known by; made where there is nothing yet.
+fn place(folder: &Path) -> Result<[u8; 16], RunError> {
+    let path = folder.join(PLACE_FILE);
+    let unusable = |source| RunError::Folder { folder: folder.to_owned(), source };
+    match std::fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let place = sys::entropy::bytes();
+            sys::durable::write(&path, &place, 0o600).map_err(unusable)?;
+            Ok(place)
+        }
+        read => {
+            let damaged = |_| unusable(std::io::Error::other("the file server.id is damaged"));
+            read.map_err(unusable)?.try_into().map_err(damaged)
+        }
+    }
+}
+
+/// Where nodes reach a server that listens at `listen`, as far as it can say.
+fn shown(listen: &str) -> String {
+    let everywhere = ["0.0.0.0:", "[::]:"].iter().find_map(|all| listen.strip_prefix(all));
+    everywhere.map_or_else(|| listen.to_owned(), |port| format!("{}:{port}", sys::net::host_name()))
+}
+
+impl Fleet {
+    /// Enters this server, in `folder`; `None` while somebody has the catalogue alone.
+    pub(crate) fn enter(
+        postgres: &Arc<Postgres>,
+        folder: &Path,
+        listen: &str,
+    ) -> Result<Option<Self>, RunError> {
+        let version = env!("CARGO_PKG_VERSION");
+        let entered = postgres.enter(&place(folder)?, (&shown(listen), version))?;
+        let Some(id) = entered else { return Ok(None) };
+        let now = sys::clock::monotonic();
+        Ok(Some(Self {
+            postgres: Arc::clone(postgres),
+            id,
+            state: Mutex::new(State {
+                roll: Roll::empty(),
+                pools: Vec::new(),
+                steady: now,
+                last: now,
+            }),
+            // Before the packs are asked for: what changes meanwhile is told again.
+            position: Mutex::new(postgres.pack_position()?),
+            unindexed: Mutex::default(),
+            indexed: AtomicU64::new(0),
+            has_left_behind: AtomicBool::new(false),
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unindexed(&self) -> MutexGuard<'_, BTreeSet<PackNumber>> {
+        self.unindexed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Numbers for packs that no other server gets.
+    pub(crate) fn numbers(&self) -> Numbers {
+        let postgres = Arc::clone(&self.postgres);
+        let take: TakeNumbers = Box::new(move || {
+            postgres.take_pack_numbers(NUMBERS_TAKEN).map_err(std::io::Error::other)
+        });
+        Numbers::Shared(take)
+    }
+
+    /// All servers, as they were heard of last.
+    fn roll(&self) -> Roll {
+        self.state().roll.clone()
+    }
+
+    fn keeps_house(&self) -> bool {
+        self.state().roll.keeper().is_some_and(|keeper| keeper.id == self.id)
+    }
+
+    /// Says that this server is there. Takes dead ones off the list.
+    fn beat(&self, beat: &Beat) -> Result<(), CatalogError> {
+        let began = sys::clock::monotonic();
+        let mut roll = self.postgres.beat(beat)?;
+        let steady = {
+            let mut state = self.state();
+            // Whoever could not say so itself does not judge others by what it did not hear.
+            if began.duration_since(state.last) > SILENCE / 2 || began.elapsed() > SILENCE / 2 {
+                state.steady = sys::clock::monotonic();
+            }
+            state.last = sys::clock::monotonic();
+            state.last.duration_since(state.steady)
+        };
+        let is_dead = roll.servers.iter().any(|server| server.silent > SILENCE);
+        if roll.keeper().is_none() || (is_dead && steady >= SILENCE) {
+            let gone = self.postgres.tidy(steady >= SILENCE)?;
+            if gone > 0 {
+                tracing::warn!(gone, "servers were not heard of any more");
+            }
+            roll = self.postgres.roll()?;
+        }
+        self.state().roll = roll;
+        Ok(())
+    }
+
+    /// Has this server have `what` for itself until it lets go of it; `false` while another one
+    /// has. One that may be dead is waited for.
+    fn try_have(&self, what: &str) -> Result<bool, CatalogError> {
+        let began = sys::clock::monotonic();
+        loop {
+            let has = self.postgres.try_have(what)?;
+            let is_quiet = {
+                let servers = &self.state().roll.servers;
+                let other = servers.iter().find(|server| server.id == has);
+                other.is_none_or(|other| other.silent > QUIET)
+            };
+            if has == self.id || !is_quiet || began.elapsed() > PATIENCE {
+                return Ok(has == self.id);
+            }
+            sys::clock::sleep(PAUSE);
+        }
+    }
+
+    fn let_go(&self, what: &str) {
+        // What stays is let go of by `Core::release_forgotten`.
+        if let Err(error) = self.postgres.let_go(what) {
+            tracing::warn!(what, error = model::chain(&error), "it is let go of later");
+        }
+    }
+}
+
+fn describe(server: ServerRow, own: u64) -> proto::Server {
+    proto::Server {
+        is_this: server.id == own,
+        address: server.address,
+        version: server.version,
+        started: server.started.0,
+        silent_millis: u64::try_from(server.silent.as_millis()).unwrap_or(u64::MAX),
+        keeps_house: server.keeps_house,
+        backups: server.sessions,
+    }
+}
+
+impl Core {
+    /// All servers of the catalogue.
+    pub(crate) fn servers(&self) -> Vec<proto::Server> {
+        let Some(fleet) = &self.fleet else {
+            return vec![proto::Server {
+                address: shown(&self.config.listen),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                started: self.began.0,
+                silent_millis: 0,
+                keeps_house: true,
+                is_this: true,
+                backups: self.backups(),
+            }];
+        };
+        fleet
+            .roll()
+            .servers
+            .into_iter()
+            .map(|server| describe(server, fleet.id))
+            .collect()
+    }
+
+    /// Whether what has to happen once happens at this server.
+    pub(crate) fn keeps_house(&self) -> bool {
+        self.fleet.as_ref().is_none_or(Fleet::keeps_house)
+    }
+
+    /// Fails unless this server keeps house.
+    pub(crate) fn check_keeps_house(&self) -> Result<(), Status> {
+        if self.keeps_house() {
+            return Ok(());
+        }
+        let roll = self.fleet.as_ref().map_or_else(Roll::empty, Fleet::roll);
+        let keeper = roll.keeper().map_or("another server", |keeper| &keeper.address);
+        Err(Status::failed_precondition(format!(
+            "{keeper} keeps house for all servers; give this command there"
+        )))
+    }
+
+    /// Has nobody else have `what` until what is returned is dropped; `None` while somebody has.
+    pub(crate) fn try_have(self: &Arc<Self>, what: &str) -> Result<Option<Having>, Status> {
+        if !self.having().insert(what.to_owned()) {
+            return Ok(None);
+        }
+        // From here on it is let go of.
+        let having = Having { core: Arc::clone(self), what: what.to_owned() };
+        let has = self.fleet.as_ref().map_or(Ok(true), |fleet| fleet.try_have(what));
+        let has = has.map_err(|error| refusal::catalog(&error))?;
+        Ok(has.then_some(having))
+    }
+
+    /// Lets go of it.
+    pub(crate) fn let_go(&self, what: &str) {
+        if let Some(fleet) = &self.fleet {
+            fleet.let_go(what);
+        }
+        // Last: who has it next here must not lose it again.
+        self.having().remove(what);
+    }
+
+    /// Lets go of what nobody here has any more: the database did not answer when it should have
+    /// heard.
+    fn release_forgotten(&self, fleet: &Fleet) -> Result<(), CatalogError> {
+        for what in fleet.postgres.had()? {
+            // Nobody takes it between.
+            let having = self.having();
+            if !having.contains(&what) {
+                fleet.postgres.let_go(&what)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a server does before it serves.
+    pub(crate) fn begin(&self) -> Result<(), RunError> {
+        if let Some(fleet) = &self.fleet
+            && recovery::is_held(&self.folder)
+        {
+            fleet.postgres.hold(true)?;
+        }
+        Ok(self.beat()?)
+    }
+
+    /// Says to all servers that what nothing names may go.
+    pub(crate) fn release(&self) -> Result<(), CatalogError> {
+        self.fleet.as_ref().map_or(Ok(()), |fleet| fleet.postgres.hold(false))
+    }
+
+    /// Says that this server is there, and takes in what others have done. Fails with `Fenced`
+    /// where they take it for dead.
+    pub(crate) fn beat(&self) -> Result<(), CatalogError> {
+        let Some(fleet) = &self.fleet else { return Ok(()) };
+        let before = fleet.roll();
+        self.catch_up()?;
+        self.note_indexed(fleet, &before);
+        let is_idle = self.users.first_filled().is_none();
+        let standing = self.pools.standing(is_idle);
+        // In this order: who fills from now on takes numbers anew.
+        let filled = self.users.first_filled();
+        let beat = Beat {
+            horizon: standing.horizon.into_iter().chain(filled).min(),
+            numbers_end: standing.numbers_end,
+            generation: self.users.oldest_generation(),
+            sessions: self.backups(),
+        };
+        fleet.beat(&beat)?;
+        let now = fleet.roll();
+        self.recovered.store(now.is_held, Ordering::Relaxed);
+        let is_new = before.keeper().is_none_or(|keeper| keeper.id != fleet.id);
+        if is_new && fleet.keeps_house() {
+            tracing::info!("this server keeps house now");
+        }
+        let is_gone = |id: u64| now.servers.iter().all(|server| server.id != id);
+        if is_new || before.servers.iter().any(|server| is_gone(server.id)) {
+            fleet.has_left_behind.store(true, Ordering::Relaxed);
+        }
+        self.release_forgotten(fleet)?;
+        self.follow_pools(fleet)
+    }
+
+    /// Has the pools be those of the catalogue, whichever server has changed them.
+    fn follow_pools(&self, fleet: &Fleet) -> Result<(), CatalogError> {
+        let rows = self.catalog.pools()?;
+        if fleet.state().pools == rows {
+            return Ok(());
+        }
+        match pools::reload(self) {
+            Ok(()) => fleet.state().pools = rows,
+            Err(status) => tracing::warn!(error = status.message(), "pools are as they were"),
+        }
+        Ok(())
+    }
+
+    /// Takes in what has become of packs.
+    pub(crate) fn catch_up(&self) -> Result<(), CatalogError> {
+        let Some(fleet) = &self.fleet else { return Ok(()) };
+        let mut position = fleet.position.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changes = fleet.postgres.pack_changes(*position)?;
+        let is_news = |condemned: &Condemned| {
+            changes.generation != condemned.generation
+                || changes.packs.iter().any(|(pack, row)| !condemned.agrees(*pack, row.as_ref()))
+        };
+        let has_news = is_news(&self.condemned());
+        let mut gone = BTreeSet::new();
+        if has_news {
+            // Waits for the commits that go on. Asked again: this server may have condemned some.
+            let lock = &self.condemned;
+            let mut condemned = lock.write().unwrap_or_else(PoisonError::into_inner);
+            changes = fleet.postgres.pack_changes(*position)?;
+            for (pack, row) in &changes.packs {
+                if condemned.take_in(*pack, row.as_ref()) {
+                    gone.insert(*pack);
+                }
+            }
+            condemned.generation = changes.generation;
+        }
+        self.users.know(changes.generation);
+        *position = changes.position;
+        drop(position);
+        for (pack, row) in &changes.packs {
+            match row {
+                None => self.pools.forget(*pack),
+                Some(row) if row.state == PackState::Sealed => self.meet(fleet, row),
+                Some(_) => {}
+            }
+        }
+        // An index that answers what is gone costs a look.
+        if let Err(status) = self.forget_packs(&gone) {
+            tracing::warn!(error = status.message(), "the chunk index cannot be written");
+        }
+        Ok(())
+    }
+
+    /// Has a pack of another server be one that can be read and named.
+    fn meet(&self, fleet: &Fleet, row: &PackRow) {
+        let is_usable = !self.condemned().holds(row.number);
+        if is_usable && self.pools.learn(row.number, row.bytes) {
+            fleet.unindexed().insert(row.number);
+        }
+    }
+
+    /// Has the index answer what others have written; returns whether there was anything.
+    pub(crate) fn index_others(&self) -> bool {
+        let Some(fleet) = &self.fleet else { return false };
+        let Some(pack) = fleet.unindexed().first().copied() else { return false };
+        if !self.condemned().holds(pack) {
+            self.index_again(&BTreeSet::from([pack]));
+        }
+        fleet.unindexed().remove(&pack);
+        true
+    }
+
+    /// What all had told of when `roll` was heard has been taken in since.
+    fn note_indexed(&self, fleet: &Fleet, roll: &Roll) {
+        let first = fleet.unindexed().first().copied();
+        let below = roll.horizon().min(first.unwrap_or(PackNumber(u64::MAX)));
+        fleet.indexed.fetch_max(below.0, Ordering::Relaxed);
+    }
+
+    /// Up to where the index may say that it is complete.
+    pub(crate) fn index_limit(&self, last: PackNumber) -> PackNumber {
+        let fleet = self.fleet.as_ref();
+        let limit = fleet.map(|fleet| fleet.indexed.load(Ordering::Relaxed).saturating_sub(1));
+        limit.map_or(last, |limit| last.min(PackNumber(limit)))
+    }
+
+    /// The first pack that a server, this one or another, may still fill. Asked for behind the list
+    /// of packs that it is held against.
+    pub(crate) fn horizon(&self) -> Result<PackNumber, CatalogError> {
+        let Some(fleet) = &self.fleet else {
+            let (open, filled) = (self.pools.horizon(), self.users.first_filled());
+            return Ok(filled.map_or(open, |filled| filled.min(open)));
+        };
+        // In this order: who fills from now on fills behind what was taken by then.
+        let roll = fleet.postgres.roll()?;
+        let others = roll.servers.iter().filter(|server| server.id != fleet.id);
+        let theirs = others.filter_map(|server| server.horizon);
+        let own = self.pools.standing(false).horizon.into_iter().chain(self.users.first_filled());
+        Ok(theirs.chain(own).min().unwrap_or(roll.numbers_end))
+    }
+
+    /// Whether every other server has heard of all that was condemned up to `generation`, and none
+    /// of them reads what it looked for before. Waits a little for that.
+    pub(crate) fn all_know(&self, generation: u64) -> Result<bool, Status> {
+        let Some(fleet) = &self.fleet else { return Ok(true) };
+        let began = sys::clock::monotonic();
+        loop {
+            let roll = fleet.postgres.roll().map_err(|error| refusal::catalog(&error))?;
+            let mut others = roll.servers.iter().filter(|server| server.id != fleet.id);
+            if others.all(|server| server.generation >= generation) {
+                return Ok(true);
+            }
+            if began.elapsed() > PATIENCE || self.stopping.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            sys::clock::sleep(PAUSE);
+        }
+    }
+
+    /// Where servers have ended, what they have left goes: uploads, and packs that nobody was told
+    /// of.
+    pub(crate) fn clear_up(&self) -> Result<(), CatalogError> {
+        let Some(fleet) = &self.fleet else { return Ok(()) };
+        if !fleet.has_left_behind.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        // Until it is done, whatever keeps it from that.
+        let again = || fleet.has_left_behind.store(true, Ordering::Relaxed);
+        fleet.postgres.forget_pack_changes().inspect_err(|_| again())?;
+        let _tending = self.tending.lock().unwrap_or_else(PoisonError::into_inner);
+        let listed = match self.pools.list_objects() {
+            Ok(listed) => listed,
+            Err(error) => {
+                tracing::warn!(%error, "what dead servers have left stays for now");
+                again();
+                return Ok(());
+            }
+        };
+        let horizon = fleet.postgres.roll().inspect_err(|_| again())?.horizon();
+        self.pools.end_orphans(Some(horizon));
+        self.condemn_unknown(listed.into_iter().filter(|(pack, _)| *pack < horizon))
+            .inspect_err(|_| again())
+    }
+
+    /// Says that this server serves no more.
+    pub(crate) fn leave(&self) {
+        let Some(fleet) = &self.fleet else { return };
+        if let Err(error) = fleet.postgres.leave() {
+            tracing::warn!(error = model::chain(&error), "others find out by themselves");
+        }
+    }
+}
+
+impl Condemned {
+    /// Whether it says of the pack what its row does.
+    fn agrees(&self, pack: PackNumber, row: Option<&PackRow>) -> bool {
+        match row.map(|row| row.state) {
+            None => self.gone.contains(&pack),
+            Some(PackState::Condemned) => self.packs.contains_key(&pack),
+            Some(PackState::Damaged) => {
+                self.damaged.contains(&pack) && !self.packs.contains_key(&pack)
+            }
+            Some(PackState::Open | PackState::Sealed) => !self.holds(pack),
+        }
+    }
+
+    /// Takes in how the pack is now; whether nothing new may name it, and that is news.
+    fn take_in(&mut self, pack: PackNumber, row: Option<&PackRow>) -> bool {
+        let was_held = self.holds(pack);
+        match row.map(|row| row.state) {
+            None => {
+                self.packs.remove(&pack);
+                self.damaged.remove(&pack);
+                self.gone.insert(pack);
+            }
+            Some(PackState::Condemned) => {
+                self.packs.entry(pack).or_insert(None);
+            }
+            Some(PackState::Damaged) => {
+                self.packs.remove(&pack);
+                self.damaged.insert(pack);
+            }
+            Some(PackState::Open | PackState::Sealed) => {
+                self.packs.remove(&pack);
+                self.damaged.remove(&pack);
+            }
+        }
+        !was_held && self.holds(pack)
+    }
+}
+
+/// Something that nobody else has until this is dropped.
+pub(crate) struct Having {
+    core: Arc<Core>,
+    what: String,
+}
+
+impl Drop for Having {
+    fn drop(&mut self) {
+        self.core.let_go(&self.what);
+    }
+}
