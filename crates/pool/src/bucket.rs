@@ -19,6 +19,7 @@
 //! - `catalogue/NAME`: files beside the packs.
 
 mod credentials;
+mod files;
 mod kept;
 mod location;
 mod orphans;
@@ -210,9 +211,12 @@ impl Bucket {
         })
     }
 
+    fn put_options(&self) -> PutOptions {
+        PutOptions { attributes: self.attributes(), ..PutOptions::default() }
+    }
+
     fn put(&self, key: &Key, content: Bytes) -> io::Result<()> {
-        let options = PutOptions { attributes: self.attributes(), ..PutOptions::default() };
-        let put = self.store.put_opts(key, PutPayload::from_bytes(content), options);
+        let put = self.store.put_opts(key, PutPayload::from_bytes(content), self.put_options());
         wait(put)?.map(drop).map_err(io_error)
     }
 

@@ -180,6 +180,13 @@ impl Pools {
         self.homes(pack) != known
     }
 
+    /// The first object store of a primary pool that is there.
+    pub fn first_bucket(&self) -> Option<Bucketed> {
+        let state = self.state();
+        let mut members = state.members.values().filter(|m| m.is_there && m.is_primary());
+        members.find_map(|member| member.spec.bucket().cloned())
+    }
+
     /// All packs in the object stores of primary pools that are there, as they are now. Others may
     /// be sending some of them.
     pub fn list_objects(&self) -> io::Result<Vec<(PackNumber, u64)>> {

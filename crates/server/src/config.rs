@@ -57,6 +57,14 @@ pub struct Config {
     /// so much of it, for each pool.
     #[serde(default = "default_bucket_bytes")]
     pub bucket_bytes: u64,
+    /// Where several servers have a catalogue, the chunk index is stored for new ones so often; 0:
+    /// never.
+    #[serde(default = "default_index_share_minutes")]
+    pub index_share_minutes: u32,
+}
+
+fn default_index_share_minutes() -> u32 {
+    60
 }
 
 fn default_bucket_bytes() -> u64 {
@@ -197,6 +205,7 @@ pub fn init(
         catalog_copies_kept: default_catalog_copies_kept(),
         stage_bytes: default_stage_bytes(),
         bucket_bytes: default_bucket_bytes(),
+        index_share_minutes: default_index_share_minutes(),
     };
     config.check_catalog()?;
     let first = pools::first_row(&config);

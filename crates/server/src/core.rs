@@ -1,6 +1,7 @@
 //! What all sessions share.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -17,6 +18,7 @@ use crate::buckets::Buckets;
 use crate::config::{Config, MASTER_KEY};
 use crate::database::Database;
 use crate::fleet::{Fleet, Having};
+use crate::index_share;
 use crate::pools;
 use crate::recovery;
 use crate::refusal;
@@ -134,6 +136,11 @@ impl Condemned {
     }
 }
 
+/// The chunk index, in the server's folder.
+pub(crate) const INDEX: &str = "index";
+/// An index that is not larger is stored when the server ends.
+const INDEX_SENT_BYTES_MAX: u64 = 64 << 20;
+
 /// Quanta stored at once at most, for each processor: one may wait for the disk meanwhile.
 const STORING_PER_PROCESSOR: usize = 2;
 
@@ -180,7 +187,10 @@ impl Core {
         for (pack, error) in &opened.damaged {
             tracing::error!(%pack, error = model::chain(error), "a pack is damaged");
         }
-        let (index, recovered) = ChunkIndex::open(&folder.join("index"), Default::default())?;
+        if fleet.is_some() {
+            fetch_index(&pools, folder);
+        }
+        let (index, recovered) = ChunkIndex::open(&folder.join(INDEX), Default::default())?;
         let core = Self {
             catalog,
             pools,
@@ -434,7 +444,40 @@ impl Core {
         {
             tracing::warn!(error = model::chain(&error), "the chunk index was not written");
         }
+        self.send_small_index();
         Ok(())
+    }
+
+    /// Stores the chunk index for other servers where it has grown since that was done last.
+    pub(crate) fn send_index(&self) -> io::Result<()> {
+        let Some(bucket) = self.pools.first_bucket().filter(|_| self.fleet.is_some()) else {
+            return Ok(());
+        };
+        let last = self.catalog.packs().map_err(io::Error::other)?;
+        let Some(last) = last.last() else { return Ok(()) };
+        let limit = self.index_limit(last.number);
+        if limit > index_share::complete_to(&bucket)? {
+            self.index.flush(limit).map_err(io::Error::other)?;
+            let complete_to = index_share::send(&bucket, &self.index, &self.folder)?;
+            tracing::info!(%complete_to, "the chunk index was stored");
+        }
+        Ok(())
+    }
+
+    /// The same for a server that ends, if it takes no time.
+    fn send_small_index(&self) {
+        if self.fleet.is_none()
+            || !self.keeps_house()
+            || self.index.statistics().disk_bytes > INDEX_SENT_BYTES_MAX
+        {
+            return;
+        }
+        // The first hears what all have told of, the second that this has been taken in.
+        let heard = self.beat().and_then(|()| self.beat());
+        let sent = heard.map_err(io::Error::other).and_then(|()| self.send_index());
+        if let Err(error) = sent {
+            tracing::warn!(%error, "the chunk index was not stored");
+        }
     }
 
     /// Where chunks of these digests lie, verified against the tables of their packs. A failing
@@ -521,6 +564,17 @@ impl Core {
 
     pub(crate) fn next_session(&self) -> SessionId {
         SessionId(self.sessions.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// Takes the chunk index that another server has stored, where this one lacks much of it.
+fn fetch_index(pools: &Pools, folder: &Path) {
+    let Some(bucket) = pools.first_bucket() else { return };
+    match index_share::fetch(&bucket, &folder.join(INDEX), folder) {
+        Ok(None) => {}
+        Ok(Some(complete_to)) => tracing::info!(%complete_to, "the chunk index was fetched"),
+        // It is made again from the packs.
+        Err(error) => tracing::warn!(%error, "the chunk index cannot be fetched"),
     }
 }
 

@@ -20,6 +20,7 @@ mod domains;
 mod enrol;
 mod expire;
 mod fleet;
+mod index_share;
 mod node;
 mod pools;
 mod reclaim;

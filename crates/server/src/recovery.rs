@@ -23,7 +23,7 @@ use crate::authority::{CA_CERTIFICATE, CA_KEY};
 use crate::buckets::{self, Buckets};
 use crate::catalog_copy;
 use crate::config::{self, CATALOG_FILE, CONFIG_FILE, Config, ConfigError, InitError, MASTER_KEY};
-use crate::core::{CATALOG_DOMAIN, Core};
+use crate::core::{CATALOG_DOMAIN, Core, INDEX};
 use crate::database::{self, Database};
 use crate::pools;
 use crate::refusal;
@@ -32,7 +32,6 @@ use crate::secrets::{MASTER_BYTES, Secrets};
 use crate::victims::{self, Victims};
 
 const FORMAT: u32 = 1;
-const INDEX_FOLDER: &str = "index";
 /// While this is in the server's folder nothing is taken for unneeded.
 const HOLD_FILE: &str = "recovered";
 /// The pools, for when the catalogue cannot say them any more.
@@ -422,7 +421,7 @@ fn put_aside(folder: &Path) -> Result<Option<PathBuf>, RecoveryError> {
             Err(error) => return Err(disk(&old)(error)),
         }
     }
-    let index = folder.join(INDEX_FOLDER);
+    let index = folder.join(INDEX);
     match std::fs::remove_dir_all(&index) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(disk(&index)(error)),
         _ => Ok(aside),

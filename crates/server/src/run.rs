@@ -270,6 +270,7 @@ async fn expire_by_itself(core: Arc<Core>, config: Config, mut stop: watch::Rece
 async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     let mut sealed = sys::clock::monotonic();
     let mut copied = None;
+    let mut shared = sealed;
     let mut pause = Duration::from_secs(TEND_SECS);
     loop {
         tokio::select! {
@@ -282,15 +283,16 @@ async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
             pools::tend(&core, &mut sealed);
             if core.keeps_house() {
                 copy_catalog(&core, &mut copied);
+                share_index(&core, &mut shared);
             }
-            (sealed, copied)
+            (sealed, copied, shared)
         };
         let done = tokio::task::spawn_blocking(run).await;
         // Among millions of packs a look at all of them takes a while: it is not to be most of the
         // time.
         pause = Duration::from_secs(TEND_SECS).max(began.elapsed() * TEND_SHARE);
         match done {
-            Ok(times) => (sealed, copied) = times,
+            Ok(times) => (sealed, copied, shared) = times,
             Err(error) => tracing::error!(%error, "looking after the pools failed"),
         }
     }
@@ -307,6 +309,18 @@ fn copy_catalog(core: &Arc<Core>, failed: &mut Option<std::time::Instant>) {
             *failed = Some(sys::clock::monotonic());
             tracing::warn!(error = status.message(), "the catalogue was not copied");
         }
+    }
+}
+
+/// Stores the chunk index for other servers if that is due.
+fn share_index(core: &Arc<Core>, shared: &mut std::time::Instant) {
+    let minutes = core.config.index_share_minutes;
+    if minutes == 0 || shared.elapsed() < Duration::from_secs(60) * minutes {
+        return;
+    }
+    *shared = sys::clock::monotonic();
+    if let Err(error) = core.send_index() {
+        tracing::warn!(%error, "the chunk index was not stored");
     }
 }
 

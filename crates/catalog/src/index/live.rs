@@ -166,6 +166,20 @@ impl Shared {
         self.commit(&mut writing)
     }
 
+    pub(super) fn snapshot(&self, into: &Path) -> Result<PackNumber, IndexError> {
+        // Held, so that no run of it goes meanwhile.
+        let writing = self.writing();
+        for run in &writing.stored.runs {
+            let (from, to) = (folder::run_path(&self.folder, run.number), run.number);
+            let to = folder::run_path(into, to);
+            std::fs::hard_link(from, &to).map_err(IndexError::at(&to))?;
+        }
+        let path = folder::manifest_path(into);
+        let bytes = writing.stored.encode();
+        folder::write_durably(&path, |file| file.write_all(&bytes).map_err(IndexError::at(&path)))?;
+        Ok(writing.stored.complete_to)
+    }
+
     pub(super) fn remove_packs(&self, packs: &BTreeSet<PackNumber>) -> Result<(), IndexError> {
         let mut writing = self.writing();
         writing.manifest.remove_packs(packs);

@@ -260,6 +260,20 @@ impl ChunkIndex {
         Ok(())
     }
 
+    /// Puts what is durable of the index into the empty folder `folder`, on the same file system,
+    /// where it is an index of its own; its runs are the same files. Returns up to which pack it is
+    /// complete.
+    pub fn snapshot(&self, folder: &Path) -> Result<PackNumber, IndexError> {
+        self.shared.snapshot(folder)
+    }
+
+    /// Up to which pack the index in `folder`, which nobody has open, says that it is complete.
+    pub fn complete_in(folder: &Path) -> PackNumber {
+        let manifest = fs::read(folder::manifest_path(folder)).ok();
+        let manifest = manifest.and_then(|bytes| Manifest::decode(&bytes));
+        manifest.unwrap_or_else(Manifest::empty).complete_to
+    }
+
     /// Returns all entries as they are now, ascending by prefix, to compare them with the tables of
     /// the packs. Copies the memory table; reads every block. Ends after the first error.
     pub fn entries(&self) -> Entries {

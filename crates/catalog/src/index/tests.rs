@@ -454,3 +454,27 @@ proptest! {
         run_operations(&operations)?;
     }
 }
+
+#[test]
+fn a_snapshot_is_an_index_of_its_own() {
+    let (folder, other) = (folder(), folder());
+    let (index, _) = open(folder.path(), 100);
+    insert(&index, (0..250).map(|seed| (seed, 1)));
+    flush(&index, 1);
+    remove_packs(&index, [9]);
+    // What was not flushed is not in it.
+    insert(&index, [(1000, 2)]);
+    assert_eq!(index.snapshot(other.path()).expect("sound"), PackNumber(1));
+    assert_eq!(ChunkIndex::complete_in(other.path()), PackNumber(1));
+    insert(&index, (2000..2300).map(|seed| (seed, 3)));
+    flush(&index, 3);
+    index.shared.merge_all_due().expect("sound");
+    let (copy, recovered) = open(other.path(), 100);
+    assert_eq!(recovered, Recovered { complete_to: PackNumber(1), discarded: None });
+    assert_eq!(packs_found(&copy, [0, 249, 1000, 2000]), [Some(1), Some(1), None, None]);
+    insert(&copy, [(5000, 7)]);
+    flush(&copy, 7);
+    drop(copy);
+    assert_eq!(packs_found(&index, [249, 1000, 2299, 5000]), [Some(1), Some(2), Some(3), None]);
+    assert_eq!(ChunkIndex::complete_in(&other.path().join("nothing")), PackNumber(0));
+}

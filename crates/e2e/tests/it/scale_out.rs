@@ -262,6 +262,30 @@ fn all_servers_serve_at_once_and_one_keeps_house() {
 }
 
 #[test]
+fn a_new_server_takes_the_index_that_was_stored() {
+    let Some(mut site) = Site::new() else { return };
+    site.scene.backup();
+    // A new process has packs of far greater numbers.
+    site.scene.server.restart();
+    plant_files(&site.scene.tree.join("more"), 5, FILE_BYTES, 3);
+    site.scene.backup();
+    site.scene.server.terminate().expect(&[0]).says("the chunk index was stored");
+    let mut late = site.join("late");
+    std::mem::swap(&mut site.scene.server, &mut late);
+    let (node, tree) = site.client("berta", &site.scene.server.address());
+    plant_files(&tree, 5, FILE_BYTES, 3);
+    let stored = || site.cluster.sql(&site.database, "SELECT sum(bytes) FROM pack");
+    let before: u64 = stored().parse().unwrap();
+    node.backup(&tree, &[]).expect(&[0]);
+    let after: u64 = stored().parse().unwrap();
+    assert!(after < before + FILE_BYTES as u64, "{before} became {after}: the same content");
+    site.enroll_at(&site.scene.server.address());
+    site.scene.compare("late");
+    site.audit();
+    site.scene.server.terminate().expect(&[0]).says("the chunk index was fetched");
+}
+
+#[test]
 fn what_a_dead_server_kept_is_kept_by_another() {
     let Some(mut site) = Site::new() else { return };
     let other = site.with_another();
@@ -387,7 +411,7 @@ fn run_rounds(node: &Node, tree: &Path, seed: u64, is_over: &AtomicBool) -> Vec<
         if is_over.load(Ordering::Relaxed) {
             break;
         }
-        plant_files(&tree.join(format!("round-{round}")), 5, 200_000, seed * 1000 + round);
+        plant_files(&tree.join(format!("round-{round}")), 5, 20_000, seed * 1000 + round);
         if node.backup(tree, &[]).code() == 0 {
             stored.push(round);
         }

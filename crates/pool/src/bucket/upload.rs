@@ -69,10 +69,7 @@ impl Target {
     async fn send_whole(&self, bytes: u64) -> io::Result<()> {
         let _permit = self.bucket.sending.acquire().await.map_err(io::Error::other)?;
         let payload = PutPayload::from_bytes(self.read(0, bytes).await?);
-        let options = object_store::PutOptions {
-            attributes: self.bucket.attributes(),
-            ..object_store::PutOptions::default()
-        };
+        let options = self.bucket.put_options();
         use object_store::ObjectStore as _;
         let sent = self.bucket.store.put_opts(&self.key, payload, options).await;
         sent.map(drop).map_err(io_error)
