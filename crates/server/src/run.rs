@@ -104,27 +104,27 @@ pub struct Ready {
     pub address: SocketAddr,
 }
 
-/// Waits until this server may use the catalogue; calls `stands_by` where somebody has it alone.
+/// Waits until this server may use the catalogue; calls `waits` where somebody has it alone.
 /// `None` where it is told to stop before.
 async fn enter(
     database: &Database,
     (folder, listen): (&Path, &str),
-    (stands_by, stop): (impl FnOnce(), &mut watch::Receiver<bool>),
+    (waits, stop): (impl FnOnce(), &mut watch::Receiver<bool>),
 ) -> Result<Option<Entered>, RunError> {
-    let mut stands_by = Some(stands_by);
+    let mut waits = Some(waits);
     loop {
         let (entering, folder, listen) = (database.clone(), folder.to_owned(), listen.to_owned());
         let entered = tokio::task::spawn_blocking(move || entering.try_enter(&folder, &listen));
         match entered.await.map_err(|error| RunError::Close(error.to_string()))? {
             Ok(Some(entered)) => return Ok(Some(entered)),
             Ok(None) => {
-                if let Some(stands_by) = stands_by.take() {
-                    stands_by();
+                if let Some(waits) = waits.take() {
+                    waits();
                 }
             }
-            // Whoever stands by goes on doing so.
-            Err(error) if stands_by.is_none() => {
-                tracing::warn!(error = model::chain(&error), "standing by");
+            // Whoever waits goes on doing so.
+            Err(error) if waits.is_none() => {
+                tracing::warn!(error = model::chain(&error), "still waiting");
             }
             Err(error) => return Err(error),
         }
@@ -164,11 +164,11 @@ async fn index_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Serves from `folder` until `stop` becomes true; calls `stands_by` where somebody has the
+/// Serves from `folder` until `stop` becomes true; calls `waits` where somebody has the
 /// catalogue alone, and `ready` once nodes can connect.
 pub async fn run(
     folder: &Path,
-    (stands_by, ready): (impl FnOnce(), impl FnOnce(Ready)),
+    (waits, ready): (impl FnOnce(), impl FnOnce(Ready)),
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), RunError> {
     let failed = |source| RunError::Folder { folder: folder.to_owned(), source };
@@ -181,7 +181,7 @@ pub async fn run(
     let database = tokio::task::spawn_blocking(opening)
         .await
         .map_err(|error| RunError::Close(error.to_string()))??;
-    let entering = enter(&database, (folder, &config.listen), (stands_by, &mut stop)).await?;
+    let entering = enter(&database, (folder, &config.listen), (waits, &mut stop)).await?;
     let Some(entered) = entering else { return Ok(()) };
     let fleet = match entered {
         Entered::Alone => None,

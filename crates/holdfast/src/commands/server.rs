@@ -152,9 +152,9 @@ fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {
         let signals = Signals::catch()?;
         tokio::spawn(stop_on_signal(signals, stop));
         let output = RefCell::new(output);
-        let stands_by = || announce_standby(&mut output.borrow_mut());
+        let waits = || announce_waiting(&mut output.borrow_mut());
         let ready = |ready| announce(ready, &mut output.borrow_mut());
-        let run = server::run(folder, (stands_by, ready), stopped);
+        let run = server::run(folder, (waits, ready), stopped);
         Box::pin(run).await.map_err(|error| CommandError::chain(&error))
     });
     runtime.shutdown_timeout(SHUTDOWN);
@@ -176,13 +176,13 @@ struct ReadyDocument {
 
 /// `server run --json` while somebody has the catalogue alone.
 #[derive(Serialize)]
-struct StandbyDocument {
-    stands_by: bool,
+struct WaitingDocument {
+    waits: bool,
 }
 
-fn announce_standby(output: &mut Output) {
+fn announce_waiting(output: &mut Output) {
     if output.is_json() {
-        output.json(&StandbyDocument { stands_by: true });
+        output.json(&WaitingDocument { waits: true });
     } else if !output.quiet {
         output.text(
             "Somebody has the catalogue alone, to move it, or as an older program; this one waits.",

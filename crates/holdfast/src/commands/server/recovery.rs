@@ -77,8 +77,8 @@ fn moved(text: &str) -> Result<(String, String), String> {
 
 /// Make another server for a catalogue in a database and a pool in an object store
 ///
-/// One of the servers serves; the others stand by, and one of them goes on where it was when it
-/// ends, or its machine does. Nodes are told the addresses of all: 'holdfast enroll ONE,OTHER'.
+/// All of the servers serve at once; the others go on where one of them was when it ends, or its
+/// machine does. Nodes are told the addresses of all: 'holdfast enroll ONE,OTHER'.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
