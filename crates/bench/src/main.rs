@@ -24,6 +24,7 @@ mod process;
 mod random;
 mod relay;
 mod scale;
+mod servers;
 mod site;
 mod space;
 mod spent;
@@ -68,6 +69,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         usage: file::stages::USAGE,
         grammar: file::stages::GRAMMAR,
         run: file::stages::run,
+    },
+    Subcommand {
+        name: "servers",
+        usage: servers::USAGE,
+        grammar: servers::GRAMMAR,
+        run: servers::run,
     },
     Subcommand { name: "stores", usage: stores::USAGE, grammar: stores::GRAMMAR, run: stores::run },
     Subcommand {

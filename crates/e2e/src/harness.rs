@@ -11,7 +11,9 @@ mod node;
 mod postgres;
 mod process;
 mod proxy;
+mod ring;
 mod server;
+mod stores;
 mod tmpfs;
 
 use std::path::PathBuf;
@@ -23,6 +25,7 @@ pub use node::{Node, enroll};
 pub use postgres::Cluster;
 pub use process::{Outcome, Running, path_bytes, start};
 pub use proxy::{Proxy, Weather};
+pub use ring::Ring;
 pub use server::Server;
 pub use tmpfs::Tmpfs;
 

@@ -278,21 +278,25 @@ async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
             () = stopped(&mut stop) => return,
         }
         let core = Arc::clone(&core);
-        let began = sys::clock::monotonic();
         let run = move || {
+            // A pool that does not answer takes its time, and is to be noticed when it is back.
+            pools::refresh(&core);
+            let began = sys::clock::monotonic();
             pools::tend(&core, &mut sealed);
             if core.keeps_house() {
                 copy_catalog(&core, &mut copied);
                 share_index(&core, &mut shared);
             }
-            (sealed, copied, shared)
+            (sealed, copied, shared, began.elapsed())
         };
         let done = tokio::task::spawn_blocking(run).await;
-        // Among millions of packs a look at all of them takes a while: it is not to be most of the
-        // time.
-        pause = Duration::from_secs(TEND_SECS).max(began.elapsed() * TEND_SHARE);
         match done {
-            Ok(times) => (sealed, copied, shared) = times,
+            Ok((last_sealed, last_copied, last_shared, took)) => {
+                (sealed, copied, shared) = (last_sealed, last_copied, last_shared);
+                // Among millions of packs a look at all of them takes a while: it is not to be most
+                // of the time.
+                pause = Duration::from_secs(TEND_SECS).max(took * TEND_SHARE);
+            }
             Err(error) => tracing::error!(%error, "looking after the pools failed"),
         }
     }

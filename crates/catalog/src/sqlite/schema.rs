@@ -5,7 +5,8 @@ use rusqlite::Connection;
 use super::{CatalogError, database};
 
 /// What makes each version of the schema from the one before.
-const MIGRATIONS: [&str; 6] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
+const MIGRATIONS: [&str; 7] =
+    [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7];
 
 const VERSION_1: &str = "
 CREATE TABLE domain(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -186,6 +187,19 @@ CREATE VIEW summary AS SELECT
 CREATE VIEW actlog AS SELECT
     datetime(time / 1000000, 'unixepoch') AS date_time, id AS msgno, actor AS originator,
     what AS message, details AS details FROM event;
+";
+
+const VERSION_7: &str = "
+DROP VIEW occupancy;
+CREATE VIEW occupancy AS SELECT
+    node.name AS node_name,
+    CASE WHEN substr(filespace.name, 1, 7) = x'00737061636500' THEN 'SpMg'
+         WHEN substr(filespace.name, 1, 1) = x'00' THEN 'Arch' ELSE 'Bkup' END AS type,
+    filespace.id AS filespace_id, filespace.name AS filespace_name,
+    coalesce((SELECT sum(objects) FROM directory WHERE directory.filespace = filespace.id), 0)
+        AS num_files,
+    (SELECT count(*) FROM version WHERE version.filespace = filespace.id) AS num_inactive
+    FROM filespace JOIN node ON node.id = filespace.node;
 ";
 
 /// Brings the schema to the newest version, each step as a whole.

@@ -101,3 +101,19 @@ fn what_cannot_be_taken_back_alone_is_taken_back_with_the_group() {
     let span = PageSpan::Directory(DirPath::root());
     assert_eq!(catalog.pages(filespace, &span, None, 9).expect("none"), []);
 }
+
+#[test]
+fn the_view_of_occupancy_tells_archives_from_backups() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (catalog, _) = new_catalog(folder.path());
+    let node = catalog.nodes().expect("are listed")[0].id;
+    for name in [model::archive_filespace(1, b"/"), model::space_filespace(b"/")] {
+        catalog.open_filespace(node, &name, NOW).expect("is made");
+    }
+    let asking = |connection: &Connection| {
+        let ask =
+            "SELECT group_concat(type) FROM (SELECT type FROM occupancy ORDER BY filespace_id)";
+        connection.query_row(ask, [], |row| row.get::<_, String>(0)).map_err(database)
+    };
+    assert_eq!(catalog.perform(asking).expect("is told"), "Bkup,Arch,SpMg");
+}

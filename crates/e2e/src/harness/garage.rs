@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::clock;
 use crate::harness::Server;
 
-const KEY_ID: &str = "GK0123456789abcdef01234567";
-const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-const BUCKET: &str = "packs";
+pub(super) const KEY_ID: &str = "GK0123456789abcdef01234567";
+pub(super) const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+pub(super) const BUCKET: &str = "packs";
 const READY_SECS: u64 = 30;
 
 /// A store that ends with this value.
@@ -19,10 +19,12 @@ pub struct Garage {
     folder: PathBuf,
     port: u16,
     process: Option<Child>,
+    /// Whether it ends with the thread that has started it.
+    is_bound: bool,
 }
 
 /// The program, where it was built; `.ci/garage` builds it.
-fn program() -> Option<PathBuf> {
+pub(super) fn program() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")))?;
     let program = cache.join("holdfast/garage/bin/garage");
@@ -33,12 +35,22 @@ impl Garage {
     /// Starts a store in the new folder `folder`; `None`, with a line that says so, where there is
     /// no Garage.
     pub fn start(folder: &Path) -> Option<Self> {
+        Self::make(folder, false)
+    }
+
+    /// The same of one that ends with the thread that calls this.
+    pub(super) fn start_bound(folder: &Path) -> Option<Self> {
+        Self::make(folder, true)
+    }
+
+    fn make(folder: &Path, is_bound: bool) -> Option<Self> {
         if program().is_none() {
             skip("there is no Garage; '.ci/garage' builds it");
             return None;
         }
         fs::create_dir_all(folder).expect("a folder");
-        let garage = Self { folder: folder.to_owned(), port: Server::free_port(), process: None };
+        let (folder, port) = (folder.to_owned(), Server::free_port());
+        let garage = Self { folder, port, process: None, is_bound };
         fs::write(
             garage.credentials(),
             format!("[default]\naws_access_key_id = {KEY_ID}\naws_secret_access_key = {SECRET}\n"),
@@ -51,10 +63,10 @@ impl Garage {
              rpc_bind_addr = \"127.0.0.1:{rpc}\"\nrpc_public_addr = \"127.0.0.1:{rpc}\"\n\
              rpc_secret = \"{SECRET}\"\n\
              [s3_api]\ns3_region = \"garage\"\napi_bind_addr = \"127.0.0.1:{1}\"\n",
-            folder.display(),
+            garage.folder.display(),
             garage.port,
         );
-        fs::write(folder.join("garage.toml"), settings).expect("is written");
+        fs::write(garage.folder.join("garage.toml"), settings).expect("is written");
         Some(garage.running())
     }
 
@@ -66,7 +78,12 @@ impl Garage {
     /// Starts the process, and waits until it answers.
     pub fn begin(&mut self) {
         let log = fs::File::options().create(true).append(true).open(self.folder.join("log"));
-        let process = Command::new(program().expect("was there"))
+        let mut command = Command::new(if self.is_bound { "setpriv" } else { "env" });
+        if self.is_bound {
+            command.args(["--pdeathsig", "KILL"]);
+        }
+        let process = command
+            .arg(program().expect("was there"))
             .args(["server", "--single-node", "--default-bucket"])
             .env("GARAGE_CONFIG_FILE", self.folder.join("garage.toml"))
             .env("GARAGE_DEFAULT_ACCESS_KEY", KEY_ID)

@@ -61,6 +61,12 @@ fn remove_left_behind() {
     }
 }
 
+/// A path for what ends with the process, and that the next one removes.
+pub(super) fn left_behind(name: &str) -> PathBuf {
+    remove_left_behind();
+    std::env::temp_dir().join(format!("{PREFIX}{}-{name}", std::process::id()))
+}
+
 impl Cluster {
     /// The server that all tests of the process share; `None`, with a line that says so, where
     /// there is no PostgreSQL.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{Outcome, Running, binary, start};
+use super::{Outcome, Running, binary, start, stores};
 
 /// How long a server may take from its start to its first connection.
 const READY_MAX: Duration = Duration::from_secs(30);
@@ -79,9 +79,10 @@ impl Server {
         running.wait()
     }
 
-    /// Runs `server init` and nothing else.
+    /// Runs `server init` and nothing else; see `stores` for where the server has what it has.
     pub fn init(dir: &Path, port: u16) -> Outcome {
-        Self::init_with(dir, port, &[])
+        let options = stores::options();
+        Self::init_with(dir, port, &options.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// The same with these options.

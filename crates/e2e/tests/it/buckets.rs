@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use e2e::harness::{Garage, Node, Proxy, Server};
+use e2e::clock::pause;
+use e2e::harness::{Garage, Node, Proxy, Ring, Server};
 use e2e::scratch::Scratch;
 
 use crate::recovery::recover;
@@ -48,9 +49,15 @@ impl Stored {
 
     #[track_caller]
     fn audit(&self) {
-        let audit = self.scene.server.try_admin(&["audit", "--data"]).expect(&[0]).json_lines();
-        assert_eq!(audit[0]["damages"].as_array().map(Vec::len), Some(0), "{audit:?}");
+        audit(&self.scene);
     }
+}
+
+/// Has the server look at all data.
+#[track_caller]
+fn audit(scene: &Scene) {
+    let audit = scene.server.try_admin(&["audit", "--data"]).expect(&[0]).json_lines();
+    assert_eq!(audit[0]["damages"].as_array().map(Vec::len), Some(0), "{audit:?}");
 }
 
 /// No file of the folder is a pack.
@@ -97,13 +104,43 @@ fn large_packs_go_in_parts() {
 }
 
 #[test]
+fn a_store_of_three_nodes_goes_on_without_one() {
+    let scratch = Scratch::new();
+    let Some(mut ring) = Ring::start(&scratch.join("ring")) else { return };
+    let server = Server::start_with(&scratch.join("server"), &["--pool", &ring.url("site")]);
+    let node = Node::enroll(&server, "anna");
+    let tree = scratch.folder("source/tree");
+    plant_files(&tree, 10, 6 << 20, 1);
+    let mut scene = Scene { server, node, scratch, tree };
+    scene.copy_no_catalog();
+    let running = scene.node.spawn_backup(&scene.tree, &[]);
+    pause(Duration::from_millis(300));
+    ring.kill(2);
+    running.wait().expect(&[0]);
+    scene.compare("with two");
+    // It comes back in the middle.
+    plant_files(&scene.tree.join("more"), 10, 6 << 20, 2);
+    let running = scene.node.spawn_backup(&scene.tree, &[]);
+    pause(Duration::from_millis(300));
+    ring.begin(2);
+    running.wait().expect(&[0]);
+    for name in ["buckets", "index"] {
+        scene.server.terminate().expect(&[0]);
+        fs::remove_dir_all(scene.server.dir().join(name)).unwrap();
+        scene.server.restart();
+    }
+    scene.compare("with all");
+    audit(&scene);
+}
+
+#[test]
 fn a_server_that_is_killed_loses_nothing_it_has_acknowledged() {
     let Some(mut stored) = Stored::new(4, 20 << 20) else { return };
     for round in 0..4 {
         let more = stored.scene.tree.join(format!("round-{round}"));
         plant_files(&more, 4, 12 << 20, round + 10);
         let running = stored.scene.node.spawn_backup(&stored.scene.tree, &[]);
-        e2e::clock::pause(Duration::from_millis(150 * (round + 1)));
+        pause(Duration::from_millis(150 * (round + 1)));
         stored.scene.server.kill9();
         drop(running.wait());
         stored.scene.server.restart();
@@ -148,15 +185,15 @@ fn a_store_that_is_gone_fails_backups_that_go_on_once_it_is_back() {
     // Away for a while: who waits goes on.
     stored.proxy.weather().be_down(true);
     let running = stored.scene.node.spawn_backup(&stored.scene.tree, &[]);
-    e2e::clock::pause(Duration::from_secs(3));
+    pause(Duration::from_secs(3));
     stored.proxy.weather().be_down(false);
     running.wait().expect(&[0]);
     // The store itself is killed and comes back.
     plant_files(&stored.scene.tree.join("again"), 3, 12 << 20, 4);
     let running = stored.scene.node.spawn_backup(&stored.scene.tree, &[]);
-    e2e::clock::pause(Duration::from_millis(300));
+    pause(Duration::from_millis(300));
     stored.garage.end();
-    e2e::clock::pause(Duration::from_secs(1));
+    pause(Duration::from_secs(1));
     stored.garage.begin();
     running.wait().expect(&[0]);
     stored.restart_bare();

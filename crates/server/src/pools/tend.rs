@@ -452,12 +452,16 @@ fn is_whole(core: &Core, pool: PoolId, pack: PackNumber) -> bool {
     table.quanta().iter().all(is_good)
 }
 
-/// What the server does by itself, now and then: repairs what a copy had to serve, passes on what
-/// is above a mark, copies what has no second copy. What one of these meets holds up no other.
-pub(crate) fn tend(core: &Arc<Core>, sealed: &mut std::time::Instant) {
+/// Sees which pools have come or gone.
+pub(crate) fn refresh(core: &Core) {
     for pool in core.pools.refresh() {
         tracing::info!(%pool, "a pool is back");
     }
+}
+
+/// What the server does by itself, now and then: repairs what a copy had to serve, passes on what
+/// is above a mark, copies what has no second copy. What one of these meets holds up no other.
+pub(crate) fn tend(core: &Arc<Core>, sealed: &mut std::time::Instant) {
     core.volumes.look_after_sites();
     if let Err(error) = super::lock(core) {
         let error = model::chain(&error);

@@ -68,10 +68,12 @@ pub(super) struct RebuildArgs {
 
 fn moved(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, url)) if !name.is_empty() && url.starts_with("file:///") => {
+        Some((name, url))
+            if !name.is_empty() && ["file:///", "s3://"].iter().any(|s| url.starts_with(s)) =>
+        {
             Ok((name.to_owned(), url.to_owned()))
         }
-        _ => Err("give NAME=file:///FOLDER".to_owned()),
+        _ => Err("give NAME=file:///FOLDER or NAME=s3://BUCKET/PREFIX?...".to_owned()),
     }
 }
 

@@ -1,0 +1,194 @@
+//! `bench servers`: what several servers of one catalogue take in.
+//!
+//! ```text
+//!   round:  1, 2, 3 servers, one after the other: a new database, a new bucket
+//!             -> all nodes at once back up one tree of empty files, each its own filespace
+//! ```
+//!
+//! Pages go in without data: it is the catalogue that is measured. Nodes, servers, database and
+//! object store have the same processors: where these are busy all the time, more servers cannot
+//! take in more, and what is seen is what having several costs.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use e2e::harness::{Cluster, Garage, Node, Server};
+use serde_json::{Value, json};
+
+use crate::arguments::{Grammar, Line};
+use crate::machine::{self, Machine};
+use crate::output;
+use crate::spread::{Spread, float};
+use crate::trouble::{Trouble, While as _};
+use crate::workplace::Workplace;
+
+pub(crate) const USAGE: &str = "\
+bench servers [--nodes N] [--objects N] [--rounds N] [--json]
+  Has nodes back up a tree of empty files at once, spread over one, two and three servers over one
+  PostgreSQL and one Garage: '.ci/packages test' and '.ci/garage' install them.
+
+  --nodes N    How many nodes [default: 6]
+  --objects N  Files in the tree, fifty a directory [default: 100000]
+  --rounds N   Measure so many times, each with new servers [default: 3]
+  --json       Write one JSON document with every sample
+";
+
+pub(crate) const GRAMMAR: Grammar =
+    Grammar { flags: &["--json"], options: &["--nodes", "--objects", "--rounds"] };
+
+const NODES_DEFAULT: usize = 6;
+const NODES_MAX: usize = 100;
+const OBJECTS_DEFAULT: usize = 100_000;
+const OBJECTS_MAX: usize = 10_000_000;
+const OF_DIRECTORY: usize = 50;
+const ROUNDS_DEFAULT: usize = 3;
+const ROUNDS_MAX: usize = 100;
+const SERVERS: [usize; 3] = [1, 2, 3];
+
+/// One measurement.
+struct Sample {
+    servers: usize,
+    wall: Duration,
+    /// Of all processors, all that ran.
+    cpu: Duration,
+    /// Of all nodes together.
+    objects: u64,
+    database_bytes: u64,
+}
+
+impl Sample {
+    fn rate(&self) -> f64 {
+        float(self.objects) / self.wall.as_secs_f64()
+    }
+}
+
+pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
+    line.paths([])?;
+    let nodes = line.number("--nodes", NODES_DEFAULT, 1..=NODES_MAX)?;
+    let objects = line.number("--objects", OBJECTS_DEFAULT, OF_DIRECTORY..=OBJECTS_MAX)?;
+    let rounds = line.number("--rounds", ROUNDS_DEFAULT, 1..=ROUNDS_MAX)?;
+    let load_before = machine::load();
+    let workplace = Workplace::new(Path::new("/nowhere"))?;
+    let tree = workplace.folder("tree")?;
+    plant(&tree, objects)?;
+    let cluster = Cluster::durable().ok_or_else(|| Trouble::new("there is no PostgreSQL"))?;
+    let mut samples = Vec::new();
+    for round in 1..=rounds {
+        for servers in SERVERS {
+            output::step(&format!("round {round} of {rounds}: {servers} servers, {nodes} nodes"));
+            let folder = workplace.folder(&format!("round-{round}-{servers}"))?;
+            samples.push(measure(&cluster, &folder, &tree, (servers, nodes))?);
+        }
+    }
+    let loads = (load_before, machine::load());
+    if line.flag("--json") {
+        return output::result(&document(&samples, nodes, &loads).to_string());
+    }
+    output::result(&table(&samples, nodes))
+}
+
+/// Makes the tree.
+fn plant(tree: &Path, objects: usize) -> Result<(), Trouble> {
+    for directory in 0..objects / OF_DIRECTORY {
+        let path = tree.join(format!("{:03}/{:03}", directory / 100, directory % 100));
+        std::fs::create_dir_all(&path).while_doing(|| format!("make {}", path.display()))?;
+        for file in 0..OF_DIRECTORY {
+            let path = path.join(format!("file-{file}"));
+            std::fs::write(&path, b"").while_doing(|| format!("make {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Servers over a new database and a new bucket.
+fn serve(cluster: &Cluster, garage: &Garage, folder: &Path, count: usize) -> (Vec<Server>, String) {
+    let database = cluster.add_database();
+    let (pool, catalog) = (garage.url("bench"), cluster.url(&database));
+    let first = folder.join("server-0");
+    let mut servers = vec![Server::start_with(&first, &["--pool", &pool, "--catalog", &catalog])];
+    let file = folder.join("holdfast.recovery");
+    let text = |path: &PathBuf| path.to_str().unwrap_or_default().to_owned();
+    Server::command(&["recovery", &text(&first), &text(&file)]).expect(&[0]);
+    for number in 1..count {
+        let (dir, port) = (folder.join(format!("server-{number}")), Server::free_port());
+        let listen = format!("127.0.0.1:{port}");
+        let join = ["join", &text(&dir), "--from", &text(&file), "--listen", &listen];
+        Server::command(&join).expect(&[0]);
+        servers.push(Server::start_at(&dir, port));
+    }
+    (servers, database)
+}
+
+fn measure(
+    cluster: &Cluster,
+    folder: &Path,
+    tree: &Path,
+    (count, nodes): (usize, usize),
+) -> Result<Sample, Trouble> {
+    let garage = Garage::start(&folder.join("garage"));
+    let garage = garage.ok_or_else(|| Trouble::new("there is no Garage"))?;
+    let (mut servers, database) = serve(cluster, &garage, folder, count);
+    let nodes: Vec<Node> = (0..nodes)
+        .map(|number| Node::enroll(&servers[number % count], &format!("node-{number}")))
+        .collect();
+    let (began, cpu) = (sys::clock::monotonic(), machine::cpu_of_all()?);
+    let running: Vec<_> = nodes.iter().map(|node| node.spawn_backup(tree, &[])).collect();
+    let mut objects = 0;
+    for backup in running {
+        let report = backup.wait().expect(&[0]).json();
+        objects += report["inspected"].as_u64().unwrap_or(0);
+    }
+    let (wall, cpu) = (began.elapsed(), machine::cpu_of_all()?.saturating_sub(cpu));
+    let bytes = cluster.sql(&database, "SELECT pg_database_size(current_database())");
+    servers.drain(..).for_each(|mut server| drop(server.terminate()));
+    let database_bytes = bytes.parse().unwrap_or(0);
+    Ok(Sample { servers: count, wall, cpu, objects, database_bytes })
+}
+
+fn spread(samples: &[Sample], servers: usize, of: impl Fn(&Sample) -> f64) -> Spread {
+    Spread::of(samples.iter().filter(|sample| sample.servers == servers).map(of))
+}
+
+fn table(samples: &[Sample], nodes: usize) -> String {
+    let processors = f64::from(u32::try_from(sys::process::processors()).unwrap_or(1));
+    let mut text = format!(
+        "{nodes} nodes at once, {} objects each, without data.\n\n\
+         | servers | objects/s, all nodes | of one server's | processors busy | database bytes an \
+         object |\n|---|---|---|---|---|\n",
+        samples.first().map_or(0, |sample| sample.objects / nodes as u64)
+    );
+    let base = spread(samples, SERVERS[0], Sample::rate).median;
+    for servers in SERVERS {
+        let Spread { median, least, most } = spread(samples, servers, Sample::rate);
+        let busy = spread(samples, servers, |sample| {
+            sample.cpu.as_secs_f64() / sample.wall.as_secs_f64() / processors
+        });
+        let bytes = spread(samples, servers, |s| float(s.database_bytes) / float(s.objects.max(1)));
+        let _ = writeln!(
+            text,
+            "| {servers} | {median:.0} ({least:.0}-{most:.0}) | {:.2} x | {:.0} % | {:.0} |",
+            median / base,
+            busy.median * 100.0,
+            bytes.median
+        );
+    }
+    text
+}
+
+fn document(samples: &[Sample], nodes: usize, (before, after): &(String, String)) -> Value {
+    let sample = |sample: &Sample| {
+        json!({
+            "servers": sample.servers,
+            "wall_seconds": sample.wall.as_secs_f64(),
+            "cpu_seconds": sample.cpu.as_secs_f64(),
+            "objects": sample.objects,
+            "database_bytes": sample.database_bytes,
+        })
+    };
+    json!({
+        "machine": Machine::read().document(before, after),
+        "nodes": nodes,
+        "samples": samples.iter().map(sample).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,63 @@
+//! Where the servers of tests have what they have, unless a test says so itself: in their folders,
+//! or, with `HOLDFAST_TEST_STORES`, in a database, an object store, or both.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Cluster, Garage};
+
+const VARIABLE: &str = "HOLDFAST_TEST_STORES";
+
+/// Where catalogues and packs go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stores {
+    Folder,
+    Database,
+    Bucket,
+    Both,
+}
+
+fn stores() -> Stores {
+    match std::env::var(VARIABLE).as_deref() {
+        Err(_) | Ok("") => Stores::Folder,
+        Ok("database") => Stores::Database,
+        Ok("bucket") => Stores::Bucket,
+        Ok("both") => Stores::Both,
+        Ok(other) => panic!("{VARIABLE}={other}: database, bucket or both"),
+    }
+}
+
+/// The object store that all tests of the process share. It ends with the process, and its folder
+/// goes with that of the database.
+fn garage() -> &'static Garage {
+    static SHARED: OnceLock<Garage> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let (sender, started) = std::sync::mpsc::channel();
+        // A thread that lives as long as the process does: the store ends with it.
+        std::thread::spawn(move || {
+            let folder: PathBuf = super::postgres::left_behind("garage");
+            let garage = Garage::start_bound(&folder).expect("HOLDFAST_TEST_STORES needs Garage");
+            sender.send(garage).expect("the test waits");
+            loop {
+                std::thread::park();
+            }
+        });
+        started.recv().expect("it was started")
+    })
+}
+
+/// Options of `server init` for a new server.
+pub(super) fn options() -> Vec<String> {
+    static POOLS: AtomicU32 = AtomicU32::new(0);
+    let mut options = Vec::new();
+    if matches!(stores(), Stores::Database | Stores::Both) {
+        let cluster = Cluster::shared().expect("HOLDFAST_TEST_STORES needs PostgreSQL");
+        options.extend(["--catalog".to_owned(), cluster.url(&cluster.add_database())]);
+    }
+    if matches!(stores(), Stores::Bucket | Stores::Both) {
+        let prefix = format!("pool-{}", POOLS.fetch_add(1, Ordering::Relaxed));
+        options.extend(["--pool".to_owned(), garage().url(&prefix)]);
+    }
+    options
+}
