@@ -135,15 +135,39 @@ impl Connector {
                 SqlState::CRASH_SHUTDOWN,
                 SqlState::TOO_MANY_CONNECTIONS,
             ];
-            let is_passing = state.is_none_or(|state| starting.contains(state));
+            let is_passing = match state {
+                Some(state) => starting.contains(state),
+                None => !is_distrust(&error),
+            };
             NoConnection { text: model::chain(&error), is_passing }
         })
     }
 }
 
+/// Whether the database is not the one that it should be, or shows that it is in no way that is
+/// taken: another try does not change that.
+fn is_distrust(error: &tokio_postgres::Error) -> bool {
+    use std::error::Error as _;
+    // A password is asked for and none is given: only the text says so.
+    if error.to_string().starts_with("invalid configuration") {
+        return true;
+    }
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let refused = inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if refused.is_some_and(|refused| refused.is::<rustls::Error>())
+            || inner.is::<rustls::Error>()
+        {
+            return true;
+        }
+        source = inner.source();
+    }
+    false
+}
+
 /// Whatever the database's defaults are: a commit that was told of is durable, nothing is cut off
-/// that takes its time, and a server whose machine is gone is noticed within 20 seconds: another
-/// one waits for its claim.
+/// that takes its time, and a server whose machine is gone holds up nobody for more than 20
+/// seconds.
 const SETTINGS: &str = "
     SET tcp_keepalives_idle = 5;
     SET tcp_keepalives_interval = 5;

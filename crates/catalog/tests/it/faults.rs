@@ -141,6 +141,27 @@ fn two_servers_write_to_one_filespace_without_mixing_its_pages() {
 }
 
 #[test]
+fn a_database_over_a_network_is_asked_in_private_and_only_where_it_is_trusted() {
+    let Some(cluster) = Cluster::encrypted() else { return };
+    let database = cluster.add_database();
+    let catalog = Postgres::open(&cluster.url_encrypted(&database, "ca.pem")).expect("opens");
+    catalog.commit(vec![event("in private")]).expect("is committed");
+    let ask = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+               WHERE application_name = 'holdfast' AND ssl AND version = 'TLSv1.3'";
+    assert_eq!(cluster.sql(&database, ask), "1");
+    let began = sys::clock::monotonic();
+    let refused = Postgres::open(&cluster.url_encrypted(&database, "other.pem"));
+    let refused = refused.err().expect("is refused").to_string();
+    assert!(refused.contains("certificate"), "{refused}");
+    // Whoever does not know the password does not get in.
+    let url = cluster.url_encrypted(&database, "ca.pem");
+    let url = url.split("&passfile").next().expect("has a beginning");
+    let refused = Postgres::open(url).err().expect("is refused").to_string();
+    assert!(refused.contains("password"), "{refused}");
+    assert!(began.elapsed() < Duration::from_secs(30), "nobody waits for what does not change");
+}
+
+#[test]
 fn a_url_that_leads_nowhere_is_said() {
     let Some(engine) = PostgresInCluster::new() else { return };
     let refused = |url: &str| Postgres::open(url).err().expect("is refused").to_string();

@@ -1,5 +1,6 @@
 //! A PostgreSQL server of the tests' own, on a socket in a folder, as Debian installs it.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +23,14 @@ pub struct Cluster {
     process: Mutex<Option<Child>>,
     databases: AtomicU32,
     fsync: &'static str,
+    port: u16,
+    /// Whether it is reached over TCP as well, with TLS and the password.
+    is_open: bool,
 }
+
+/// The user's, where one is asked for.
+const PASSWORD: &str = "what nobody guesses";
+const PORT: u16 = 5432;
 
 /// The folder of the newest version's programs.
 fn programs() -> Option<PathBuf> {
@@ -78,15 +86,20 @@ impl Cluster {
     /// Starts a server; `None`, with a line that says so, where there is no PostgreSQL. What it
     /// writes is lost with the power: it is for tests.
     pub fn start() -> Option<Self> {
-        Self::make("off")
+        Self::make("off", false)
+    }
+
+    /// The same with a server that is reached at `localhost` too, with TLS and a password.
+    pub fn encrypted() -> Option<Self> {
+        Self::make("off", true)
     }
 
     /// The same with a server that keeps what it has told of, as those that people have.
     pub fn durable() -> Option<Self> {
-        Self::make("on")
+        Self::make("on", false)
     }
 
-    fn make(fsync: &'static str) -> Option<Self> {
+    fn make(fsync: &'static str, is_open: bool) -> Option<Self> {
         let Some(programs) = programs() else {
             skip("there is no PostgreSQL; '.ci/packages test' installs it");
             return None;
@@ -105,10 +118,55 @@ impl Cluster {
             .arg(&data)
             .status();
         assert!(made.expect("initdb runs").success());
-        let cluster =
-            Self { folder, process: Mutex::default(), databases: AtomicU32::new(0), fsync };
+        let port = if is_open { super::Server::free_port() } else { PORT };
+        let databases = AtomicU32::new(0);
+        let cluster = Self { folder, process: Mutex::default(), databases, fsync, port, is_open };
+        if is_open {
+            cluster.open();
+        }
         cluster.begin();
+        if is_open {
+            cluster.sql("postgres", &format!("ALTER USER holdfast PASSWORD '{PASSWORD}'"));
+        }
         Some(cluster)
+    }
+
+    /// Makes what TLS needs, and lets nobody in over TCP without that and the password.
+    fn open(&self) {
+        let made = |result: Result<(), rcgen::Error>| result.expect("a certificate is made");
+        let write = |name: &str, text: &str| {
+            let path = self.folder.path().join(name);
+            std::fs::write(&path, text).expect("is written");
+            path
+        };
+        let names = vec!["localhost".to_owned()];
+        let own = rcgen::generate_simple_self_signed(names).map(|own| {
+            write("ca.pem", &own.cert.pem());
+            write("server.pem", &own.cert.pem());
+            let key = write("server.key", &own.signing_key.serialize_pem());
+            std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("is set");
+            if is_root() {
+                let owned = Command::new("chown").arg("postgres").arg(&key).status();
+                assert!(owned.expect("chown runs").success());
+            }
+        });
+        made(own);
+        let other = rcgen::generate_simple_self_signed(vec!["elsewhere".to_owned()]);
+        made(other.map(|other| drop(write("other.pem", &other.cert.pem()))));
+        let passwords = format!("*:*:*:*:{PASSWORD}\n");
+        write("passwords", &passwords);
+        let rules = "local all all trust\nhostssl all all all scram-sha-256\n";
+        write("data/pg_hba.conf", rules);
+    }
+
+    /// The URL of a database over TCP, trusting the certificates in the file `roots`: `ca.pem`, or
+    /// `other.pem`, with which nothing is signed.
+    pub fn url_encrypted(&self, database: &str, roots: &str) -> String {
+        let (folder, port) = (self.folder.path().display(), self.port);
+        format!(
+            "postgres://holdfast@localhost:{port}/{database}?sslmode=require\
+             &sslrootcert={folder}/{roots}&passfile={folder}/passwords"
+        )
     }
 
     fn process(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
@@ -119,7 +177,17 @@ impl Cluster {
     pub fn begin(&self) {
         let folder = self.folder.path().to_owned();
         let programs = programs().expect("was there");
-        let fsync = format!("fsync={}", self.fsync);
+        let (fsync, port) = (format!("fsync={}", self.fsync), self.port.to_string());
+        let addresses =
+            if self.is_open { "listen_addresses=localhost" } else { "listen_addresses=" };
+        let of_tls = |name: &str| folder.join(name).display().to_string();
+        let certificate = format!("ssl_cert_file={}", of_tls("server.pem"));
+        let key = format!("ssl_key_file={}", of_tls("server.key"));
+        let tls: Vec<String> = if self.is_open {
+            ["-c", "ssl=on", "-c", &certificate, "-c", &key].map(ToOwned::to_owned).into()
+        } else {
+            Vec::new()
+        };
         let (sender, started) = std::sync::mpsc::channel();
         // A thread that lives as long as the process does.
         std::thread::spawn(move || {
@@ -129,7 +197,8 @@ impl Cluster {
                 .arg(folder.join("data"))
                 .arg("-k")
                 .arg(&folder)
-                .args(["-c", "listen_addresses=", "-c", &fsync, "-c", "max_connections=300"])
+                .args(["-p", &port, "-c", addresses, "-c", &fsync, "-c", "max_connections=300"])
+                .args(tls)
                 .stderr(log.expect("a log"))
                 .spawn()
                 .expect("PostgreSQL starts");
@@ -171,7 +240,7 @@ impl Cluster {
 
     fn psql(&self, database: &str) -> Command {
         let mut psql = Command::new(programs().expect("was there").join("psql"));
-        psql.arg("-h").arg(self.folder.path());
+        psql.arg("-h").arg(self.folder.path()).args(["-p", &self.port.to_string()]);
         psql.args(["-U", "holdfast", "-d", database, "-X", "-A", "-t", "-q", "-c"]);
         psql
     }
