@@ -6,6 +6,9 @@ export CARGO_TARGET_DIR
 # rustup puts cargo there, and not every shell looks there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
+# Tests that say themselves where servers have what they have, or do not come to it.
+IN_FOLDERS := buckets:: scale_out:: space:: tape:: volumes::
+
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 
@@ -24,6 +27,7 @@ test: rust packages-test garage
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo build --workspace --locked
 	cargo test --workspace --locked
+	HOLDFAST_TEST_STORES=both cargo test --locked -p e2e --test it -- $(IN_FOLDERS:%=--skip %)
 
 demo: build
 	./demo/run.sh $(if $(DIR),"$(DIR)")

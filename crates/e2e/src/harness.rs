@@ -27,6 +27,7 @@ pub use process::{Outcome, Running, path_bytes, start};
 pub use proxy::{Proxy, Weather};
 pub use ring::Ring;
 pub use server::Server;
+pub use stores::is_in_folders;
 pub use tmpfs::Tmpfs;
 
 /// How long any command may take; a hang shows after this time.

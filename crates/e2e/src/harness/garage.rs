@@ -31,6 +31,15 @@ pub(super) fn program() -> Option<PathBuf> {
     program.try_exists().ok()?.then_some(program)
 }
 
+/// Whether it was built; says so where not.
+pub(super) fn is_there() -> bool {
+    let is_there = program().is_some();
+    if !is_there {
+        skip("there is no Garage; '.ci/garage' builds it");
+    }
+    is_there
+}
+
 impl Garage {
     /// Starts a store in the new folder `folder`; `None`, with a line that says so, where there is
     /// no Garage.
@@ -44,8 +53,7 @@ impl Garage {
     }
 
     fn make(folder: &Path, is_bound: bool) -> Option<Self> {
-        if program().is_none() {
-            skip("there is no Garage; '.ci/garage' builds it");
+        if !is_there() {
             return None;
         }
         fs::create_dir_all(folder).expect("a folder");

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::garage::{BUCKET, KEY_ID, SECRET, program, skip};
+use super::garage::{BUCKET, KEY_ID, SECRET, is_there, program, skip};
 use super::is_root;
 use crate::clock;
 
@@ -66,9 +66,10 @@ impl Ring {
     /// Starts the nodes, with what they have in the new folder `folder`; `None`, with a line that
     /// says so, where that cannot be done.
     pub fn start(folder: &Path) -> Option<Self> {
-        let missing = if program().is_none() {
-            Some("there is no Garage; '.ci/garage' builds it")
-        } else if !is_root() {
+        if !is_there() {
+            return None;
+        }
+        let missing = if !is_root() {
             Some("networks of their own need root")
         } else if !works("ip", &["netns", "list"]) {
             Some("there are no network namespaces, or no 'ip': '.ci/packages test' installs it")

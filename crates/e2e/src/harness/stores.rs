@@ -18,7 +18,24 @@ enum Stores {
     Both,
 }
 
+/// What the variable says, as far as it can be had; a line says where it cannot.
 fn stores() -> Stores {
+    static FOUND: OnceLock<Stores> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let wanted = wanted();
+        let has_database = || Cluster::shared().is_some();
+        let has_bucket = || super::garage::is_there();
+        let can_be_had = match wanted {
+            Stores::Folder => true,
+            Stores::Database => has_database(),
+            Stores::Bucket => has_bucket(),
+            Stores::Both => has_database() && has_bucket(),
+        };
+        if can_be_had { wanted } else { Stores::Folder }
+    })
+}
+
+fn wanted() -> Stores {
     match std::env::var(VARIABLE).as_deref() {
         Err(_) | Ok("") => Stores::Folder,
         Ok("database") => Stores::Database,
@@ -26,6 +43,16 @@ fn stores() -> Stores {
         Ok("both") => Stores::Both,
         Ok(other) => panic!("{VARIABLE}={other}: database, bucket or both"),
     }
+}
+
+/// Whether a test that looks at the files of its server finds them in the server's folder; says so
+/// where not.
+pub fn is_in_folders() -> bool {
+    let is_so = stores() == Stores::Folder;
+    if !is_so {
+        super::garage::skip("this test looks at files in the server's folder");
+    }
+    is_so
 }
 
 /// The object store that all tests of the process share. It ends with the process, and its folder

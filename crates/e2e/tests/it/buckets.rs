@@ -229,6 +229,9 @@ fn packs_go_from_a_folder_to_a_bucket_and_back() {
 
 #[test]
 fn copies_in_a_bucket_repair_a_folder_and_make_a_lost_server_again() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let scratch = Scratch::new();
     let Some(garage) = Garage::start(&scratch.join("garage")) else { return };
     let mut scene = Scene::with_files(FILES, FILE_BYTES);

@@ -83,6 +83,9 @@ impl Scene {
 
 #[test]
 fn a_copy_serves_and_repairs_what_the_primary_pool_has_lost() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.copy_no_catalog();
     scene.backup();
@@ -136,6 +139,9 @@ fn damage_elsewhere(path: &Path) {
 
 #[test]
 fn a_server_whose_primary_pool_is_gone_restores_from_the_copy() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.copy_no_catalog();
     scene.backup();
@@ -187,6 +193,9 @@ fn a_server_whose_primary_pool_is_gone_restores_from_the_copy() {
 
 #[test]
 fn a_full_pool_hands_on_to_the_next() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.backup();
     let large = scene.add_pool("LARGE", &[]);
@@ -297,6 +306,9 @@ fn a_disk_with_copies_can_be_taken_away_while_the_server_runs() {
 
 #[test]
 fn pools_are_refused_where_they_would_lose_something() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let scene = Scene::with_files(3, 1000);
     scene.backup();
     let refused = |words: &[&str], why: &str| {

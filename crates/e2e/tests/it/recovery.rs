@@ -43,6 +43,9 @@ pub(crate) fn recover(dir: &Path, file: &Path, options: &[&str]) -> Outcome {
 
 #[test]
 fn two_servers_never_share_a_pool() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(3, 1000);
     let shared = scene.add_pool("SHARED", &[]);
     let copy = scene.scratch.join("copy");
@@ -71,6 +74,9 @@ fn destroy_catalog(server: &Path) {
 
 #[test]
 fn a_lost_server_is_made_again_from_a_copy_pool_and_a_small_file() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.server.admin(&["policy", "class", "LONG", "--verexists", "77"]);
     scene.server.admin(&["policy", "activate"]);
@@ -127,6 +133,9 @@ fn a_lost_server_is_made_again_from_a_copy_pool_and_a_small_file() {
 
 #[test]
 fn a_copy_holds_what_has_changed_and_few_are_kept() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(40_000, 20);
     scene.backup();
     let first = scene.copy_catalog();
@@ -160,6 +169,9 @@ fn a_copy_holds_what_has_changed_and_few_are_kept() {
 
 #[test]
 fn a_full_pool_is_reclaimed_also_where_the_catalogue_is_copied() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.keep_only_active();
     scene.backup();
@@ -184,6 +196,9 @@ fn a_full_pool_is_reclaimed_also_where_the_catalogue_is_copied() {
 
 #[test]
 fn a_lost_catalogue_comes_from_its_newest_copy_that_is_whole() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.backup();
     scene.copy_catalog();
@@ -223,6 +238,9 @@ fn a_lost_catalogue_comes_from_its_newest_copy_that_is_whole() {
 
 #[test]
 fn what_is_newer_than_the_catalogue_stays_on_a_disk_that_comes_later() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     let [old, new] = ["OLD", "NEW"].map(|name| scene.add_pool(name, &["--copy"]));
     let file = scene.recovery_file();
@@ -261,6 +279,9 @@ fn what_is_newer_than_the_catalogue_stays_on_a_disk_that_comes_later() {
 
 #[test]
 fn without_a_copy_the_packs_tell_what_they_hold() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.backup();
     scene.server.terminate().expect(&[0]);
@@ -284,6 +305,9 @@ fn without_a_copy_the_packs_tell_what_they_hold() {
 
 #[test]
 fn a_rebuilt_catalogue_says_what_the_packs_have_lost() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.backup();
     scene.server.restart();
@@ -306,6 +330,9 @@ fn a_rebuilt_catalogue_says_what_the_packs_have_lost() {
 
 #[test]
 fn nonsense_makes_no_server() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let scene = Scene::with_files(3, 100);
     scene.backup();
     let good = scene.recovery_file();

@@ -282,6 +282,9 @@ fn what_is_dead_within_packs_is_freed_too() {
 
 #[test]
 fn a_catalogue_that_is_older_than_a_volume_does_not_overwrite_it() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.copy_no_catalog();
     let folder = scene.add_library("100M");
@@ -308,6 +311,9 @@ fn a_catalogue_that_is_older_than_a_volume_does_not_overwrite_it() {
 
 #[test]
 fn copies_of_the_catalogue_stay_on_disks() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.add_library("100M");
     scene.add_tape(&[]);
@@ -325,6 +331,9 @@ fn copies_of_the_catalogue_stay_on_disks() {
 
 #[test]
 fn what_was_drained_since_the_copy_of_the_catalogue_is_taken_in() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.add_library(VOLUME);
     scene.add_tape(&[]);
@@ -399,6 +408,9 @@ fn an_import_makes_nothing_scratch_and_brings_nothing_dead_back() {
 
 #[test]
 fn who_drains_a_damaged_pack_does_not_wait_for_his_own_drive() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     scene.copy_no_catalog();
     scene.configure("stage_bytes", 0);
