@@ -39,9 +39,11 @@ pub fn binary() -> PathBuf {
         return path.into();
     }
     let test = std::env::current_exe().unwrap_or_else(|error| panic!("find this test: {error}"));
-    // The test is target/PROFILE/deps/it-HASH.
-    let profile = test.parent().and_then(|deps| deps.parent());
-    let path = profile.map(|profile| profile.join("holdfast")).unwrap_or_default();
+    // A test is target/PROFILE/deps/it-HASH, a bench target/PROFILE/bench.
+    let beside = test.ancestors().skip(1).take(2).map(|folder| folder.join("holdfast"));
+    let beside: Vec<PathBuf> = beside.collect();
+    let path = beside.iter().find(|path| path.is_file()).or(beside.last());
+    let path = path.cloned().unwrap_or_default();
     assert!(
         path.is_file(),
         "there is no {path:?}: run `cargo build -p holdfast`, or name the program in HOLDFAST_BIN"
