@@ -44,7 +44,7 @@ const QUIET: Duration = Duration::from_millis(2500);
 /// Who waits looks again so often,
 const PAUSE: Duration = Duration::from_millis(250);
 /// and for so long that a dead server has been taken off the list.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// See the module.
 pub(crate) struct Fleet {

@@ -30,7 +30,7 @@ use crate::sql::{Row, Sql, params, read};
 use crate::{CatalogError, PackRow};
 
 /// A server that was not heard of for so long is taken for dead.
-pub const SILENCE: Duration = Duration::from_secs(10);
+pub const SILENCE: Duration = Duration::from_secs(15);
 /// Changes of packs are kept for so long: who did not look meanwhile is not on the list any more.
 const CHANGES_KEPT_HOURS: u32 = 24;
 

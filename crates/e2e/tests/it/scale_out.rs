@@ -200,6 +200,26 @@ fn another_server_goes_on_where_one_was_killed() {
 }
 
 #[test]
+fn a_restore_goes_on_at_another_server() {
+    let Some(mut site) = Site::new() else { return };
+    let mut other = site.with_another();
+    plant_files(&site.scene.tree.join("more"), 30, 6 << 20, 10);
+    site.scene.backup();
+    for round in 0..3_u64 {
+        let out = site.scene.scratch.folder(&format!("out-{round}"));
+        let running = site.scene.node.spawn_restore(&site.scene.tree, &out, &[]);
+        pause(Duration::from_millis(150 + 150 * round));
+        site.scene.server.kill9();
+        running.wait().expect(&[0]).counts(&[("failed", 0)]);
+        let top = out.join(site.scene.tree.file_name().unwrap());
+        let expected = crate::scene::manifest(&site.scene.tree);
+        e2e::manifest::assert_same(&expected, &crate::scene::manifest(&top));
+        let (dir, port) = (site.scene.server.dir().to_owned(), site.scene.server.port());
+        site.scene.server = std::mem::replace(&mut other, Server::start_at(&dir, port));
+    }
+}
+
+#[test]
 fn a_server_that_was_held_up_writes_nothing_any_more() {
     let Some(mut site) = Site::new() else { return };
     let other = site.with_another();

@@ -86,7 +86,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         // Before anything is made: without it files would be missing.
         hsm::check_managed(&options.paths, context)?;
     }
-    let report = context.watched(|client, progress| client.restore(&options, progress))?;
+    let report = context.carried_on(|client, progress| client.restore(&options, progress))?;
     show(&report, context);
     let Some(bytes_min) = args.stubs_from else { return Ok(report.exit_code()) };
     let made = hsm::make_stubs(&options.paths, bytes_min, context)?;

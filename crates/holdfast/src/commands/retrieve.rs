@@ -41,7 +41,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         replace: args.replace.into(),
         origin: Origin::Archives(filter),
     };
-    let report = context.watched(|client, progress| client.restore(&options, progress))?;
+    let report = context.carried_on(|client, progress| client.restore(&options, progress))?;
     restore::show(&report, context);
     Ok(report.exit_code())
 }

@@ -27,7 +27,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let options =
         VerifyOptions { paths: path::on_node(&args.paths)?, data: args.data, archive: None };
-    let report = context.watched(|client, progress| client.verify(&options, progress))?;
+    let report = context.carried_on(|client, progress| client.verify(&options, progress))?;
     show(&report, context);
     Ok(report.exit_code())
 }
