@@ -49,6 +49,10 @@ fn failed(error: CatalogError) -> Status {
     refusal::catalog(&error)
 }
 
+fn unusable(error: ConfigError) -> Status {
+    Status::invalid_argument(model::chain(&error))
+}
+
 /// The pools as the catalogue knows them, the first one from `config`; it is made where there is
 /// none yet.
 pub(crate) fn begin(
@@ -247,7 +251,6 @@ pub(crate) fn reload(core: &Core) -> Result<(), Status> {
     if let Err(error) = recovery::keep_pools(&core.folder, &rows) {
         tracing::warn!(%error, "the list of pools is not kept beside the catalogue");
     }
-    let unusable = |error: ConfigError| Status::invalid_argument(model::chain(&error));
     let specs = specs(&rows, &core.folder, core.stores()).map_err(unusable)?;
     core.pools.set(&specs).map_err(|error| Status::unavailable(error.to_string()))
 }
@@ -324,12 +327,11 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
     let mut row = changed(core, row.unwrap_or_else(|| new_row(core, request)), request)?;
     if is_new {
         domains::check_name(&row.name, "a pool")?;
-        let unusable = |error: ConfigError| Status::invalid_argument(model::chain(&error));
         match volumes::library_of(&row.url) {
             Some(library) => drop(core.volumes.site(library).map_err(|problem| {
                 Status::not_found(format!("{problem}; 'holdfast admin library add' makes one"))
             })?),
-            None if is_bucket(&row.url) => check_bucket_apart(core, &row).map_err(unusable)??,
+            None if is_bucket(&row.url) => check_bucket_apart(core, &row)?,
             None if row.url.starts_with("file:") && !row.url.starts_with("file:///") => {
                 return Err(Status::invalid_argument("give the whole path, as file:///FOLDER"));
             }
@@ -355,19 +357,17 @@ pub(crate) fn put(core: &Core, request: &proto::PutPoolRequest) -> Result<proto:
 }
 
 /// Fails where the pool's objects are among another pool's, or the other way round.
-fn check_bucket_apart(core: &Core, row: &PoolRow) -> Result<Result<(), Status>, ConfigError> {
-    let url = buckets::parse(&row.url)?;
-    let rows = match core.catalog.pools() {
-        Ok(rows) => rows,
-        Err(error) => return Ok(Err(failed(error))),
-    };
+fn check_bucket_apart(core: &Core, row: &PoolRow) -> Result<(), Status> {
+    let place = |row: &PoolRow| buckets::parse(&row.url).map_err(unusable);
+    let url = place(row)?;
+    let rows = core.catalog.pools().map_err(failed)?;
     for other in rows.iter().filter(|other| is_bucket(&other.url)) {
-        if url.overlaps(&buckets::parse(&other.url)?) {
+        if url.overlaps(&place(other)?) {
             let text = format!("{url} is, or holds, or lies in the bucket of pool {}", other.name);
-            return Ok(Err(Status::invalid_argument(text)));
+            return Err(Status::invalid_argument(text));
         }
     }
-    Ok(Ok(()))
+    Ok(())
 }
 
 /// Marks where a new pool is: an empty folder, which is made, or a bucket with nothing of a pool.
@@ -410,7 +410,6 @@ fn replace(core: &Core, row: &PoolRow) -> Result<[u8; 16], Status> {
         let message = format!("pool {} is there; only one that is lost is replaced", row.name);
         return Err(Status::failed_precondition(message));
     }
-    let unusable = |error: ConfigError| Status::invalid_argument(model::chain(&error));
     let new = PoolRow { mark: sys::entropy::bytes(), ..row.clone() };
     begin_site(&spec(&new, &core.folder, core.stores()).map_err(unusable)?)?;
     Ok(new.mark)
