@@ -90,6 +90,8 @@ struct Session {
 #[derive(Clone, Copy)]
 enum Alone {
     Yes,
+    /// Only if the others let go soon.
+    Soon,
     No,
 }
 
@@ -242,6 +244,7 @@ impl Postgres {
 
     /// Has no server claim the catalogue any more: it has been moved elsewhere.
     pub fn retire(&self) -> Result<(), CatalogError> {
+        self.check_alone()?;
         self.transact((Alone::Yes, None), &mut |session| {
             let insert = "INSERT INTO counter VALUES('moved', 1) ON CONFLICT(name) DO NOTHING";
             (session as &dyn Sql).execute(insert, &[]).map(drop)
@@ -396,11 +399,16 @@ impl Session {
             Some(Failure::Closed | Failure::Conflict) => Ended::Again(error),
             None => Ended::Failed(error),
         };
-        let shared = match alone {
-            Alone::Yes => "",
-            Alone::No => "_shared",
+        let (patience, shared) = match alone {
+            Alone::Yes => ("0", ""),
+            Alone::Soon => ("2s", ""),
+            Alone::No => ("0", "_shared"),
         };
-        let begin = format!("BEGIN; SELECT pg_advisory_xact_lock{shared}({LOCK})");
+        // A server that stands still in the middle holds up all others: it is cut off.
+        let begin = format!(
+            "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '15s';
+             SET LOCAL lock_timeout = '{patience}'; SELECT pg_advisory_xact_lock{shared}({LOCK})"
+        );
         self.command(&begin).map_err(ended)?;
         let number = self.transactions.get() + 1;
         self.transactions.set(number);

@@ -243,6 +243,10 @@ impl Pools {
         lengths: &[u32],
         digests: &[ChunkDigest],
     ) -> Result<Place, AppendError> {
+        if let Err(error) = self.stock_up() {
+            // Asked again where there are none left.
+            tracing::warn!(%error, "no numbers for packs");
+        }
         let mut state = self.state();
         let mut full = None;
         for pool in state.chain() {
@@ -460,8 +464,14 @@ impl Pools {
     pub fn remove(&self, pack: PackNumber) -> io::Result<()> {
         let primaries: Vec<PoolId> = {
             let state = self.state();
-            let is_primary = |pool: &PoolId| state.members[pool].is_primary();
-            state.homes(pack).into_iter().filter(is_primary).collect()
+            // Where other servers may have put it is not known for certain.
+            let may_have = |pool: &PoolId| {
+                let member = &state.members[pool];
+                let is_shared = state.numbers.is_shared() && member.spec.bucket().is_some();
+                member.packs.contains_key(&pack) || (is_shared && member.is_there)
+            };
+            let primaries = state.members.iter().filter(|(_, member)| member.is_primary());
+            primaries.map(|(pool, _)| *pool).filter(may_have).collect()
         };
         primaries.into_iter().try_for_each(|pool| self.remove_from(pool, pack))
     }

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use model::{PackNumber, PoolId};
 
@@ -16,7 +17,10 @@ use crate::open::OpenPack;
 use crate::state::State;
 
 /// Gives numbers that no other server has, each time other ones.
-pub type TakeNumbers = Box<dyn Fn() -> io::Result<Range<PackNumber>> + Send + Sync>;
+pub type TakeNumbers = Arc<dyn Fn() -> io::Result<Range<PackNumber>> + Send + Sync>;
+
+/// More are taken when there are no more than so many.
+const NUMBERS_LOW: u64 = 16;
 
 /// Where the numbers of new packs come from.
 pub enum Numbers {
@@ -29,6 +33,8 @@ pub enum Numbers {
 pub(crate) struct Stock {
     pub(crate) next: PackNumber,
     end: PackNumber,
+    /// What comes behind `end`.
+    spare: Option<Range<PackNumber>>,
     more: Option<TakeNumbers>,
     /// Packs of others that were found before anybody told of them.
     found: BTreeSet<PackNumber>,
@@ -51,10 +57,11 @@ impl Stock {
         match numbers {
             Numbers::Own(next) => {
                 let next = next.max(PackNumber(last.0 + 1));
-                Self { next, end: PackNumber(u64::MAX), more: None, found }
+                Self { next, end: PackNumber(u64::MAX), spare: None, more: None, found }
             }
             Numbers::Shared(more) => {
-                Self { next: PackNumber(0), end: PackNumber(0), more: Some(more), found }
+                let none = PackNumber(0);
+                Self { next: none, end: none, spare: None, more: Some(more), found }
             }
         }
     }
@@ -69,10 +76,22 @@ impl Stock {
         if self.next >= self.end
             && let Some(more) = &self.more
         {
-            let taken = more()?;
+            let taken = self.spare.take().map_or_else(|| more(), Ok)?;
             (self.next, self.end) = (taken.start, taken.end);
         }
         Ok(())
+    }
+
+    /// Whom to ask for more, where there are few.
+    fn is_low(&self) -> Option<TakeNumbers> {
+        let left = self.end.0.saturating_sub(self.next.0);
+        let is_low = left <= NUMBERS_LOW && self.spare.is_none();
+        self.more.clone().filter(|_| is_low)
+    }
+
+    /// All that were taken end here.
+    fn last_end(&self) -> PackNumber {
+        self.spare.as_ref().map_or(self.end, |spare| spare.end)
     }
 
     /// The next number, for one pack.
@@ -105,18 +124,32 @@ impl Pools {
     /// the numbers that it has: what it fills next is behind all that others know by then.
     pub fn standing(&self, idle: bool) -> Standing {
         let mut state = self.state();
-        let horizon = state.first_untold();
-        let numbers_end = state.numbers.end;
-        if idle && horizon.is_none() && state.numbers.is_shared() {
-            state.numbers.next = numbers_end;
+        let untold = state.first_untold();
+        let numbers = &mut state.numbers;
+        let numbers_end = numbers.last_end();
+        if !numbers.is_shared() {
+            return Standing { horizon: untold, numbers_end };
         }
-        Standing { horizon, numbers_end }
+        if idle && untold.is_none() {
+            numbers.spare = None;
+            numbers.next = numbers.end;
+        }
+        // The next pack may have a number that others do not hear of when it is begun.
+        let is_kept = numbers.next < numbers.end || numbers.spare.is_some();
+        let next = is_kept.then_some(numbers.next.min(numbers.end));
+        Standing { horizon: untold.or(next), numbers_end }
     }
 
-    /// Takes numbers where there are none: from here on the horizon is behind what others have
-    /// taken.
+    /// Takes numbers where there are few, while nobody waits for that.
     pub fn stock_up(&self) -> io::Result<()> {
-        self.state().numbers.fill()
+        let Some(more) = self.state().numbers.is_low() else { return Ok(()) };
+        let taken = more()?;
+        let mut state = self.state();
+        // Another thread may have been faster: then these are nobody's.
+        if state.numbers.spare.is_none() {
+            state.numbers.spare = Some(taken);
+        }
+        state.numbers.fill()
     }
 
     /// A pack of `bytes` was sealed by another server, in an object store. Returns whether that was
@@ -140,7 +173,8 @@ impl Pools {
             let mut state = self.state();
             state.tables.forget(pack);
             state.numbers.found.remove(&pack);
-            let members = state.members.values_mut();
+            // What a copy pool has goes when it has what came in its place.
+            let members = state.members.values_mut().filter(|member| member.is_primary());
             let having = members.filter(|member| member.packs.contains_key(&pack));
             having
                 .filter_map(|member| {

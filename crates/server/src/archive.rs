@@ -203,6 +203,12 @@ pub(crate) fn delete(
             let mut gone = ArchiveChange::default();
             let mut writes = taking.take(found, &mut gone)?;
             writes.extend(archive.map(|number| Write::SetArchive { number, change: gone }));
+            // Nothing is condemned until it is done.
+            let condemned = core.condemned();
+            if condemned.generation != generation {
+                is_over = false;
+                return Ok(());
+            }
             match core.commit_known(generation, writes) {
                 // Another server has condemned packs: what is left is looked at anew.
                 Err(Uncommitted::Stale) => is_over = false,

@@ -69,6 +69,14 @@ impl Database {
             Self::Shared(postgres) => postgres.try_alone(),
         }
     }
+
+    /// Says to all servers of the catalogue that nothing is to be taken for unneeded.
+    pub(crate) fn hold(&self) -> Result<(), CatalogError> {
+        match self {
+            Self::File(_) => Ok(()),
+            Self::Shared(postgres) => postgres.hold(true),
+        }
+    }
 }
 
 /// How a server has its catalogue.
@@ -104,10 +112,13 @@ pub fn move_catalog(
         tell(table, rows);
         Ok(())
     })?;
+    // Nobody is to take the old one for the catalogue; fails where somebody has entered meanwhile.
+    if let Database::Shared(postgres) = &claimed {
+        postgres.retire()?;
+    }
     moved.store(folder).map_err(failed)?;
-    // Nobody is to take the old one for the catalogue.
     match (claimed, &from) {
-        (Database::Shared(postgres), _) => postgres.retire()?,
+        (Database::Shared(_), _) => {}
         (claimed, Location::File(path)) => {
             drop(claimed);
             std::fs::rename(path, path.with_extension("sqlite.moved")).map_err(failed)?;

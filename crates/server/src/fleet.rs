@@ -6,9 +6,10 @@
 //!                   +--> what has to happen once: the server that keeps house
 //! ```
 //!
-//! About once a second a server says that it is there, what it fills and reads, and hears of the
-//! others and of their packs. What it does not know yet costs a duplicate, or is asked for when it
-//! is needed; nothing that is kept depends on it:
+//! About once a second a server says that it is there, from a thread that waits for nothing else;
+//! and, from another one, what it fills and reads, and hears of the others and of their packs. What
+//! it does not know yet costs a duplicate, or is asked for when it is needed; nothing that is kept
+//! depends on it:
 //!
 //! 1. A commit names no pack that another server has condemned: the database compares how often
 //!    that was done with what this server knew when it looked ([`catalog::Catalog::commit_at`]).
@@ -39,6 +40,10 @@ use crate::run::RunError;
 const PLACE_FILE: &str = "server.id";
 /// Numbers of packs that are taken at once.
 const NUMBERS_TAKEN: u32 = 256;
+/// A server says so often that it is there.
+const PULSE_PAUSE: Duration = Duration::from_secs(1);
+/// Old changes of packs are forgotten so often.
+const PURGE_PAUSE: Duration = Duration::from_secs(3600);
 /// A server that was silent for so long may be dead: what it has is waited for.
 const QUIET: Duration = Duration::from_millis(2500);
 /// Who waits looks again so often,
@@ -60,16 +65,49 @@ pub(crate) struct Fleet {
     indexed: AtomicU64,
     /// Whether a server has ended since it was looked what they have left.
     has_left_behind: AtomicBool,
+    pulse: Arc<Pulse>,
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.pulse.is_over.store(true, Ordering::Relaxed);
+    }
 }
 
 struct State {
     roll: Roll,
     /// The pools as this server uses them.
     pools: Vec<PoolRow>,
-    /// Since when this server has said without a gap that it is there.
-    steady: Instant,
-    /// When it did so last.
-    last: Instant,
+    /// Servers that were silent when they were looked at last.
+    silent: Vec<u64>,
+    /// When old changes of packs were forgotten last.
+    purged: Instant,
+}
+
+/// What the thread that says that this server is there has come to.
+struct Pulse {
+    is_over: AtomicBool,
+    is_fenced: AtomicBool,
+    /// Since when it was heard without a gap, and when last.
+    heard: Mutex<(Instant, Instant)>,
+}
+
+impl Pulse {
+    /// The server was heard, and had begun to say so at `began`.
+    fn heard(&self, began: Instant) {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = sys::clock::monotonic();
+        if now.duration_since(heard.1) > SILENCE / 3 || now.duration_since(began) > SILENCE / 3 {
+            heard.0 = now;
+        }
+        heard.1 = now;
+    }
+
+    /// For how long the server was heard without a gap.
+    fn steady(&self) -> Duration {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.1.duration_since(heard.0)
+    }
 }
 
 /// What the server's folder is known by; made where there is nothing yet.
@@ -106,15 +144,24 @@ impl Fleet {
         let entered = postgres.enter(&place(folder)?, (&shown(listen), version))?;
         let Some(id) = entered else { return Ok(None) };
         let now = sys::clock::monotonic();
+        let pulse = Arc::new(Pulse {
+            is_over: AtomicBool::new(false),
+            is_fenced: AtomicBool::new(false),
+            heard: Mutex::new((now, now)),
+        });
+        // From here on: what a server does before it serves may take long.
+        let (of_thread, by) = (Arc::clone(&pulse), Arc::clone(postgres));
+        std::thread::Builder::new()
+            .name("pulse".to_owned())
+            .spawn(move || Self::say_alive(&by, &of_thread))
+            .map_err(|source| RunError::Folder { folder: folder.to_owned(), source })?;
+        let (pools, silent) = (Vec::new(), Vec::new());
+        let state = State { roll: Roll::empty(), pools, silent, purged: now };
         Ok(Some(Self {
             postgres: Arc::clone(postgres),
             id,
-            state: Mutex::new(State {
-                roll: Roll::empty(),
-                pools: Vec::new(),
-                steady: now,
-                last: now,
-            }),
+            state: Mutex::new(state),
+            pulse,
             // Before the packs are asked for: what changes meanwhile is told again.
             position: Mutex::new(postgres.pack_position()?),
             unindexed: Mutex::default(),
@@ -134,7 +181,7 @@ impl Fleet {
     /// Numbers for packs that no other server gets.
     pub(crate) fn numbers(&self) -> Numbers {
         let postgres = Arc::clone(&self.postgres);
-        let take: TakeNumbers = Box::new(move || {
+        let take: TakeNumbers = Arc::new(move || {
             postgres.take_pack_numbers(NUMBERS_TAKEN).map_err(std::io::Error::other)
         });
         Numbers::Shared(take)
@@ -149,24 +196,42 @@ impl Fleet {
         self.state().roll.keeper().is_some_and(|keeper| keeper.id == self.id)
     }
 
-    /// Says that this server is there. Takes dead ones off the list.
-    fn beat(&self, beat: &Beat) -> Result<(), CatalogError> {
-        let began = sys::clock::monotonic();
-        let mut roll = self.postgres.beat(beat)?;
-        let steady = {
-            let mut state = self.state();
-            // Whoever could not say so itself does not judge others by what it did not hear.
-            if began.duration_since(state.last) > SILENCE / 2 || began.elapsed() > SILENCE / 2 {
-                state.steady = sys::clock::monotonic();
+    /// Says that this server is there, again and again, whatever else it waits for.
+    fn say_alive(postgres: &Postgres, pulse: &Pulse) {
+        while !pulse.is_over.load(Ordering::Relaxed) {
+            let began = sys::clock::monotonic();
+            match postgres.say_alive() {
+                Ok(()) => pulse.heard(began),
+                Err(CatalogError::Fenced) => return pulse.is_fenced.store(true, Ordering::Relaxed),
+                Err(error) => tracing::warn!(error = model::chain(&error), "nobody hears this"),
             }
-            state.last = sys::clock::monotonic();
-            state.last.duration_since(state.steady)
+            sys::clock::sleep(PULSE_PAUSE);
+        }
+    }
+
+    /// Says what this server fills and reads. Takes dead ones off the list.
+    fn beat(&self, beat: &Beat) -> Result<(), CatalogError> {
+        if self.pulse.is_fenced.load(Ordering::Relaxed) {
+            return Err(CatalogError::Fenced);
+        }
+        let mut roll = self.postgres.beat(beat)?;
+        let silent = roll.servers.iter().filter(|server| server.silent > SILENCE);
+        let silent: Vec<u64> = silent.map(|server| server.id).collect();
+        // Whoever was not heard himself does not judge others by what he did not hear, nor by one
+        // look alone.
+        let dead: Vec<u64> = {
+            let mut state = self.state();
+            let was_silent = std::mem::replace(&mut state.silent, silent.clone());
+            let is_dead = |id: &u64| self.pulse.steady() >= SILENCE && was_silent.contains(id);
+            silent.into_iter().filter(is_dead).collect()
         };
-        let is_dead = roll.servers.iter().any(|server| server.silent > SILENCE);
-        if roll.keeper().is_none() || (is_dead && steady >= SILENCE) {
-            let gone = self.postgres.tidy(steady >= SILENCE)?;
-            if gone > 0 {
-                tracing::warn!(gone, "servers were not heard of any more");
+        if roll.keeper().is_none() || !dead.is_empty() {
+            match self.postgres.tidy(&dead) {
+                Ok(0) => {}
+                Ok(gone) => tracing::warn!(gone, "servers were not heard of any more"),
+                // Tried again with the next beat.
+                Err(CatalogError::Fenced) => return Err(CatalogError::Fenced),
+                Err(error) => tracing::warn!(error = model::chain(&error), "nobody was buried"),
             }
             roll = self.postgres.roll()?;
         }
@@ -287,10 +352,10 @@ impl Core {
 
     /// What a server does before it serves.
     pub(crate) fn begin(&self) -> Result<(), RunError> {
-        if let Some(fleet) = &self.fleet
-            && recovery::is_held(&self.folder)
-        {
-            fleet.postgres.hold(true)?;
+        if let Some(fleet) = &self.fleet {
+            // An older database that was put back has given numbers that are used already.
+            let last = self.pools.sealed().last().copied();
+            last.map_or(Ok(()), |last| fleet.postgres.pass_pack_number(last))?;
         }
         Ok(self.beat()?)
     }
@@ -319,9 +384,12 @@ impl Core {
         };
         fleet.beat(&beat)?;
         let now = fleet.roll();
-        self.recovered.store(now.is_held, Ordering::Relaxed);
-        let is_new = before.keeper().is_none_or(|keeper| keeper.id != fleet.id);
-        if is_new && fleet.keeps_house() {
+        if self.recovered.swap(now.is_held, Ordering::Relaxed) && !now.is_held {
+            recovery::forget_hold(&self.folder);
+        }
+        let is_new =
+            before.keeper().is_none_or(|keeper| keeper.id != fleet.id) && fleet.keeps_house();
+        if is_new {
             tracing::info!("this server keeps house now");
         }
         let is_gone = |id: u64| now.servers.iter().all(|server| server.id != id);
@@ -434,8 +502,8 @@ impl Core {
     }
 
     /// Whether every other server has heard of all that was condemned up to `generation`, and none
-    /// of them reads what it looked for before. Waits a little for that.
-    pub(crate) fn all_know(&self, generation: u64) -> Result<bool, Status> {
+    /// of them reads what it looked for before. Waits a little for that, where it `waits`.
+    pub(crate) fn all_know(&self, generation: u64, waits: bool) -> Result<bool, Status> {
         let Some(fleet) = &self.fleet else { return Ok(true) };
         let began = sys::clock::monotonic();
         loop {
@@ -444,7 +512,8 @@ impl Core {
             if others.all(|server| server.generation >= generation) {
                 return Ok(true);
             }
-            if began.elapsed() > PATIENCE || self.stopping.load(Ordering::Relaxed) {
+            let is_over = began.elapsed() > PATIENCE || self.stopping.load(Ordering::Relaxed);
+            if is_over || !waits {
                 return Ok(false);
             }
             sys::clock::sleep(PAUSE);
@@ -455,13 +524,20 @@ impl Core {
     /// of.
     pub(crate) fn clear_up(&self) -> Result<(), CatalogError> {
         let Some(fleet) = &self.fleet else { return Ok(()) };
+        let purged = fleet.state().purged;
+        if purged.elapsed() > PURGE_PAUSE {
+            fleet.postgres.forget_pack_changes()?;
+            fleet.state().purged = sys::clock::monotonic();
+        }
         if !fleet.has_left_behind.swap(false, Ordering::Relaxed) {
             return Ok(());
         }
         // Until it is done, whatever keeps it from that.
         let again = || fleet.has_left_behind.store(true, Ordering::Relaxed);
-        fleet.postgres.forget_pack_changes().inspect_err(|_| again())?;
-        let _tending = self.tending.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(_tending) = self.tending.try_lock() else {
+            again();
+            return Ok(());
+        };
         let listed = match self.pools.list_objects() {
             Ok(listed) => listed,
             Err(error) => {
@@ -479,6 +555,7 @@ impl Core {
     /// Says that this server serves no more.
     pub(crate) fn leave(&self) {
         let Some(fleet) = &self.fleet else { return };
+        fleet.pulse.is_over.store(true, Ordering::Relaxed);
         if let Err(error) = fleet.postgres.leave() {
             tracing::warn!(error = model::chain(&error), "others find out by themselves");
         }

@@ -369,6 +369,7 @@ impl Round<'_> {
         self.reinstate(&back)?;
         // Who began to read before the look ended may have found what it did not.
         let looked = self.looked()?;
+        let mut waits = true;
         let goes = condemned.len() > back.len();
         let has_room = !goes || self.renew_copy()?;
         for (pack, clean) in condemned.into_iter().filter(|(pack, _)| !back.contains(pack)) {
@@ -378,7 +379,9 @@ impl Round<'_> {
             condemned.packs.insert(pack, Some(clean));
             drop(condemned);
             let is_read = self.core.users.has_older_reader(clean.here);
-            if is_read || !self.core.all_know(clean.generation)? {
+            let is_known = !is_read && self.core.all_know(clean.generation, waits)?;
+            waits &= is_known || is_read;
+            if !is_known {
                 self.outcome.packs_waiting += 1;
                 continue;
             }

@@ -177,6 +177,13 @@ pub(crate) fn release(core: &Core) -> Result<(), Status> {
     crate::domains::note(core, sys::clock::now(), "recovery released", "")
 }
 
+/// Takes away what says that the server is held: another server of its catalogue was told that it
+/// is not any more.
+pub(crate) fn forget_hold(folder: &Path) {
+    // One that stays says nothing: the database does.
+    drop(std::fs::remove_file(folder.join(HOLD_FILE)));
+}
+
 /// Keeps the list of pools beside the catalogue.
 pub(crate) fn keep_pools(folder: &Path, rows: &[PoolRow]) -> io::Result<()> {
     let list = PoolList { pools: rows.iter().map(PoolEntry::of).collect() };
@@ -522,6 +529,8 @@ fn survey(folder: &Path, config: &Config, rebuilt: &mut Rebuilt) -> Result<(), R
     if !database.try_alone()? {
         return Err(RunError::Claimed.into());
     }
+    // Before another server can enter.
+    database.hold()?;
     let rows = database.catalog().packs()?;
     let core = Arc::new(Core::open(folder, config, &database, None)?);
     let said = |status: Status| RecoveryError::Survey(status.message().to_owned());

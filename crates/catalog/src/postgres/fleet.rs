@@ -155,25 +155,9 @@ impl Postgres {
         Ok(true)
     }
 
-    /// Says that this server is there, and hears of all of them. Fails with `Fenced` where it is
-    /// not on the list any more.
-    pub fn beat(&self, beat: &Beat) -> Result<Roll, CatalogError> {
-        self.stay()?;
-        let id = self.server.load(Ordering::SeqCst);
-        let Beat { horizon, numbers_end, generation, sessions } = *beat;
-        let horizon = horizon.map(|pack| pack.0);
-        let update = "UPDATE server SET seen = clock_timestamp(), generation = ?, sessions = ?,
-                        horizon = CASE WHEN reserved = ? THEN ? ELSE horizon END
-                      WHERE id = ?";
-        let values = params![generation, sessions, numbers_end.0, horizon, id];
-        self.retried(|sql| match sql.execute(update, values)? {
-            0 => Err(CatalogError::Fenced),
-            _ => roll(sql),
-        })
-    }
-
-    /// Keeps the lock that says that the catalogue is used.
-    fn stay(&self) -> Result<(), CatalogError> {
+    /// Says that this server is there, by a connection that nobody else waits for. Fails with
+    /// `Fenced` where it is not on the list any more.
+    pub fn say_alive(&self) -> Result<(), CatalogError> {
         let mut stay = self.stay.lock().unwrap_or_else(PoisonError::into_inner);
         if stay.as_ref().is_none_or(|session| session.client.is_closed()) {
             *stay = None;
@@ -183,7 +167,30 @@ impl Postgres {
             }
             *stay = Some(session);
         }
-        Ok(())
+        let Some(session) = stay.as_ref() else { return Err(CatalogError::Fenced) };
+        let id = self.server.load(Ordering::SeqCst);
+        let update = "UPDATE server SET seen = clock_timestamp() WHERE id = ?";
+        match (session as &dyn Sql).execute(update, &[&id])? {
+            0 => Err(CatalogError::Fenced),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says what this server fills and reads, and hears of all of them. Fails with `Fenced` where
+    /// it is not on the list any more, or the database knows less of its numbers than it was told:
+    /// it is an older one.
+    pub fn beat(&self, beat: &Beat) -> Result<Roll, CatalogError> {
+        let id = self.server.load(Ordering::SeqCst);
+        let Beat { horizon, numbers_end, generation, sessions } = *beat;
+        let horizon = horizon.map(|pack| pack.0);
+        let update = "UPDATE server SET generation = ?1, sessions = ?2,
+                        horizon = CASE WHEN reserved = ?3 THEN ?4 ELSE horizon END
+                      WHERE id = ?5 AND reserved >= ?3";
+        let values = params![generation, sessions, numbers_end.0, horizon, id];
+        self.retried(|sql| match sql.execute(update, values)? {
+            0 => Err(CatalogError::Fenced),
+            _ => roll(sql),
+        })
     }
 
     /// The servers that there are.
@@ -202,21 +209,31 @@ impl Postgres {
         self.retried(|sql| sql.execute(say, &[]).map(drop))
     }
 
-    /// Has this server keep house where nobody does, and, where it `buries`, takes those off the
-    /// list that are dead. Returns how many it took off.
-    pub fn tidy(&self, buries: bool) -> Result<usize, CatalogError> {
+    /// Has this server keep house where nobody does, and takes those of the `dead` off the list
+    /// that were not heard of meanwhile. Returns how many it took off. Fails where somebody does
+    /// not let go of the catalogue: it is tried again.
+    pub fn tidy(&self, dead: &[u64]) -> Result<usize, CatalogError> {
         let id = self.server.load(Ordering::SeqCst);
-        self.transact((Alone::Yes, None), &mut |session| {
+        self.transact((Alone::Soon, None), &mut |session| {
             let sql: &dyn Sql = session;
-            let dead = "DELETE FROM server
-                        WHERE id <> ?
+            let bury = "DELETE FROM server
+                        WHERE id = ?
                           AND seen < clock_timestamp() - CAST(? AS BIGINT) * INTERVAL '1 second'";
-            let gone = if buries { sql.execute(dead, params![id, SILENCE.as_secs()])? } else { 0 };
+            let mut gone = 0;
+            for other in dead {
+                gone += sql.execute(bury, params![other, SILENCE.as_secs()])?;
+            }
             let keep = "UPDATE server SET keeper = 1
                         WHERE id = ? AND NOT EXISTS (SELECT 1 FROM server WHERE keeper = 1)";
             sql.execute(keep, &[&id])?;
             Ok(gone)
         })
+    }
+
+    /// Has numbers of packs go on behind `last`, which is there: the database may be an older one.
+    pub fn pass_pack_number(&self, last: PackNumber) -> Result<(), CatalogError> {
+        let pass = "UPDATE counter SET value = ?1 WHERE name = 'pack' AND value < ?1";
+        self.retried(|sql| sql.execute(pass, params![last.0]).map(drop))
     }
 
     /// Takes `count` numbers for packs that nobody else gets.
@@ -276,6 +293,12 @@ impl Postgres {
             let packs = sql.all(select, &[&position], pack_change)?;
             Ok(PackChanges { generation, position: next, packs })
         })
+    }
+
+    /// Fails with `Fenced` unless nobody else has entered.
+    pub(super) fn check_alone(&self) -> Result<(), CatalogError> {
+        let others = self.retried(|sql| sql.exists("SELECT 1 FROM server", &[]))?;
+        if others { Err(CatalogError::Fenced) } else { Ok(()) }
     }
 
     /// Forgets changes of packs of long ago.

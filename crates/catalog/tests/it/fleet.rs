@@ -50,6 +50,7 @@ fn what_one_has_the_others_have_not_until_it_is_gone() {
     assert_eq!(one.try_have("filespace 2").expect("is told"), first);
     assert_eq!(three.try_have("filespace 1").expect("is told"), third);
     assert_eq!(refusal(two.beat(&idle())), "fenced");
+    assert_eq!(refusal(two.say_alive()), "fenced");
     assert_eq!(refusal(two.commit(vec![event()])), "fenced");
     assert_eq!(refusal(two.take_pack_numbers(1)), "fenced");
     assert_eq!(refusal(two.try_have("filespace 3")), "fenced");
@@ -62,19 +63,19 @@ fn what_one_has_the_others_have_not_until_it_is_gone() {
 fn a_server_that_is_silent_is_taken_off_the_list() {
     let Some(engine) = PostgresInCluster::new() else { return };
     let ((one, first), (two, second)) = (enter(&engine, 1), enter(&engine, 2));
-    assert_eq!(one.tidy(true).expect("is done"), 0);
+    assert_eq!(one.tidy(&[]).expect("is done"), 0);
     two.try_have("filespace 1").expect("is told");
-    assert_eq!(two.tidy(true).expect("is done"), 0);
+    assert_eq!(two.tidy(&[first]).expect("is done"), 0);
     let roll = two.beat(&idle()).expect("is heard");
     assert_eq!(roll.keeper().map(|keeper| keeper.id), Some(first));
     // The other one goes on saying that it is there.
     let rounds = SILENCE.as_secs() + 1;
     for _ in 0..rounds {
         pause(Duration::from_secs(1));
-        two.beat(&idle()).expect("is heard");
+        two.say_alive().expect("is heard");
     }
-    assert_eq!(two.tidy(false).expect("is done"), 0);
-    assert_eq!(two.tidy(true).expect("is done"), 1);
+    assert_eq!(two.tidy(&[]).expect("is done"), 0);
+    assert_eq!(two.tidy(&[first, second]).expect("is done"), 1);
     let roll = two.roll().expect("is told");
     assert_eq!(roll.servers.iter().map(|server| server.id).collect::<Vec<_>>(), [second]);
     assert_eq!(roll.keeper().map(|keeper| keeper.id), Some(second));
@@ -116,6 +117,12 @@ fn numbers_of_packs_are_nobody_elses_and_hold_the_horizon() {
     assert_eq!(two.beat(&fills).expect("is heard").horizon(), PackNumber(7));
     let rests = Beat { numbers_end: second.end, ..idle() };
     assert_eq!(two.beat(&rests).expect("is heard").horizon(), PackNumber(9));
+    // A database that knows nothing of what it has given is an older one.
+    let given = Beat { numbers_end: PackNumber(200), ..idle() };
+    assert_eq!(refusal(two.beat(&given)), "fenced");
+    two.pass_pack_number(PackNumber(100)).expect("is done");
+    two.pass_pack_number(PackNumber(50)).expect("is done");
+    assert_eq!(two.take_pack_numbers(1).expect("is there").start, PackNumber(101));
 }
 
 #[test]
