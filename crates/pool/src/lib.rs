@@ -128,6 +128,8 @@ pub struct Opened {
     pub recovered: Vec<Found>,
     /// Packs that cannot be used, and why.
     pub damaged: Vec<(PackNumber, ReadError)>,
+    /// The greatest number that any pool has, 0 where there is none.
+    pub last: u64,
 }
 
 /// Whose data goes into a pack.
@@ -204,8 +206,10 @@ impl Pools {
         opened.sealed.dedup();
         let packs = members.values().flat_map(|member| member.packs.keys());
         let last = packs.max().copied().unwrap_or(PackNumber(0));
+        opened.last = last.0;
         let state = State {
             numbers: shared::Stock::new(numbers, last),
+            found: BTreeSet::new(),
             members,
             open: BTreeMap::new(),
             nodes: BTreeMap::new(),

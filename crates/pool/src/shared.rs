@@ -4,7 +4,6 @@
 //! that no two use the same. What it hears of others' packs may be late, or tell of a pack that has
 //! moved on to another pool since: a server that does not find one looks for it.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,9 +34,9 @@ pub(crate) struct Stock {
     end: PackNumber,
     /// What comes behind `end`.
     spare: Option<Range<PackNumber>>,
+    /// The end of all that were ever taken, whether they are still there or not.
+    taken_end: PackNumber,
     more: Option<TakeNumbers>,
-    /// Packs of others that were found before anybody told of them.
-    found: BTreeSet<PackNumber>,
 }
 
 /// What of a server's packs the others do not know yet.
@@ -46,24 +45,18 @@ pub struct Standing {
     /// Not above a pack that is open, or that was sealed and nobody was told of; `None` where there
     /// is none, and the next one will have a number that is not taken yet.
     pub horizon: Option<PackNumber>,
-    /// The end of the numbers that were taken.
+    /// The end of all numbers that were ever taken.
     pub numbers_end: PackNumber,
 }
 
 impl Stock {
     /// `last` is the greatest number that there is.
     pub(crate) fn new(numbers: Numbers, last: PackNumber) -> Self {
-        let found = BTreeSet::new();
-        match numbers {
-            Numbers::Own(next) => {
-                let next = next.max(PackNumber(last.0 + 1));
-                Self { next, end: PackNumber(u64::MAX), spare: None, more: None, found }
-            }
-            Numbers::Shared(more) => {
-                let none = PackNumber(0);
-                Self { next: none, end: none, spare: None, more: Some(more), found }
-            }
-        }
+        let (next, end, more) = match numbers {
+            Numbers::Own(next) => (next.max(PackNumber(last.0 + 1)), PackNumber(u64::MAX), None),
+            Numbers::Shared(more) => (PackNumber(0), PackNumber(0), Some(more)),
+        };
+        Self { next, end, spare: None, taken_end: end, more }
     }
 
     /// Others have numbers of their own.
@@ -77,9 +70,17 @@ impl Stock {
             && let Some(more) = &self.more
         {
             let taken = self.spare.take().map_or_else(|| more(), Ok)?;
+            self.taken_end = self.taken_end.max(taken.end);
             (self.next, self.end) = (taken.start, taken.end);
         }
         Ok(())
+    }
+
+    /// Has these be there for later. Who has taken them at the same time as another thread has
+    /// taken them for nobody.
+    fn put_by(&mut self, taken: Range<PackNumber>) {
+        self.taken_end = self.taken_end.max(taken.end);
+        self.spare = self.spare.take().or(Some(taken));
     }
 
     /// Whom to ask for more, where there are few.
@@ -87,11 +88,6 @@ impl Stock {
         let left = self.end.0.saturating_sub(self.next.0);
         let is_low = left <= NUMBERS_LOW && self.spare.is_none();
         self.more.clone().filter(|_| is_low)
-    }
-
-    /// All that were taken end here.
-    fn last_end(&self) -> PackNumber {
-        self.spare.as_ref().map_or(self.end, |spare| spare.end)
     }
 
     /// The next number, for one pack.
@@ -126,7 +122,7 @@ impl Pools {
         let mut state = self.state();
         let untold = state.first_untold();
         let numbers = &mut state.numbers;
-        let numbers_end = numbers.last_end();
+        let numbers_end = numbers.taken_end;
         if !numbers.is_shared() {
             return Standing { horizon: untold, numbers_end };
         }
@@ -145,10 +141,7 @@ impl Pools {
         let Some(more) = self.state().numbers.is_low() else { return Ok(()) };
         let taken = more()?;
         let mut state = self.state();
-        // Another thread may have been faster: then these are nobody's.
-        if state.numbers.spare.is_none() {
-            state.numbers.spare = Some(taken);
-        }
+        state.numbers.put_by(taken);
         state.numbers.fill()
     }
 
@@ -156,7 +149,7 @@ impl Pools {
     /// not known.
     pub fn learn(&self, pack: PackNumber, bytes: u64) -> bool {
         let mut state = self.state();
-        let is_found = state.numbers.found.remove(&pack);
+        let is_found = state.found.remove(&pack);
         if !state.homes(pack).is_empty() || state.open_pack(pack).is_some() {
             return is_found;
         }
@@ -172,7 +165,7 @@ impl Pools {
         let buckets: Vec<Bucketed> = {
             let mut state = self.state();
             state.tables.forget(pack);
-            state.numbers.found.remove(&pack);
+            state.found.remove(&pack);
             // What a copy pool has goes when it has what came in its place.
             let members = state.members.values_mut().filter(|member| member.is_primary());
             let having = members.filter(|member| member.packs.contains_key(&pack));
@@ -202,7 +195,7 @@ impl Pools {
             let found = bucket.0.find(pack);
             let mut state = self.state();
             if known.is_empty() && matches!(found, Ok(Some(_))) {
-                state.numbers.found.insert(pack);
+                state.found.insert(pack);
             }
             let Some(member) = state.members.get_mut(&pool) else { continue };
             match found {

@@ -17,6 +17,8 @@ use crate::{AppendError, Filler, Found, PackNews, Pools, ReadError};
 
 pub(crate) struct State {
     pub(crate) numbers: Stock,
+    /// Packs of other servers that were found before anybody told of them.
+    pub(crate) found: BTreeSet<PackNumber>,
     pub(crate) members: BTreeMap<PoolId, Member>,
     pub(crate) open: BTreeMap<(Filler, PoolId), OpenPack>,
     /// Of packs that are filled by one node and not sealed yet.

@@ -389,3 +389,47 @@ proptest! {
         }
     }
 }
+
+/// Pools that several servers use, and the last number that was given.
+fn open_shared(folder: &Path) -> (Pools, Arc<Mutex<u64>>) {
+    let given = Arc::new(Mutex::new(0));
+    let next = Arc::clone(&given);
+    let take: TakeNumbers = Arc::new(move || {
+        let mut next = next.lock().expect("no panic");
+        let start = *next + 1;
+        *next += 40;
+        // Others take their time as well.
+        sys::clock::sleep(std::time::Duration::from_millis(5));
+        Ok(PackNumber(start)..PackNumber(*next + 1))
+    });
+    let specs = [spec(1, Role::Primary, folder)];
+    let opened = Pools::open(&specs, Numbers::Shared(take), &BTreeMap::new(), digest_of);
+    (opened.expect("a folder").0, given)
+}
+
+#[test]
+fn what_is_said_of_numbers_is_what_was_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (pools, given) = open_shared(folder.path());
+    assert_eq!(pools.standing(true), Standing { horizon: None, numbers_end: PackNumber(0) });
+    // Several at once: what one of them throws away was given all the same.
+    std::thread::scope(|scope| {
+        (0..6).for_each(|_| drop(scope.spawn(|| pools.stock_up().expect("there are"))));
+    });
+    let end = PackNumber(*given.lock().expect("no panic") + 1);
+    let standing = pools.standing(false);
+    assert_eq!(standing.numbers_end, end);
+    let next = standing.horizon.expect("numbers are kept");
+    assert!(next < end);
+    // A pack is filled under a number that is not below what others were told.
+    let place = append(&pools, &[vec![7; 100]]);
+    assert!(place.pack() >= next);
+    assert_eq!(pools.standing(true).horizon, Some(place.pack()));
+    pools.seal_all().expect("sealed");
+    assert_eq!(pools.standing(true).horizon, Some(place.pack()), "nobody was told of it");
+    assert_eq!(pools.take_news().len(), 1);
+    // Who rests lets go of what is left, and begins behind what others have taken since.
+    assert_eq!(pools.standing(true), Standing { horizon: None, numbers_end: end });
+    let later = append(&pools, &[vec![8; 100]]);
+    assert!(later.pack() >= end, "{later:?} is behind {end:?}");
+}
