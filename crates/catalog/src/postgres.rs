@@ -244,7 +244,6 @@ impl Postgres {
 
     /// Has no server claim the catalogue any more: it has been moved elsewhere.
     pub fn retire(&self) -> Result<(), CatalogError> {
-        self.check_alone()?;
         self.transact((Alone::Yes, None), &mut |session| {
             let insert = "INSERT INTO counter VALUES('moved', 1) ON CONFLICT(name) DO NOTHING";
             (session as &dyn Sql).execute(insert, &[]).map(drop)

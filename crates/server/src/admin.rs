@@ -46,9 +46,7 @@ impl AdminApi {
         let done = tokio::task::spawn_blocking(move || work(&core)).await;
         done.map_err(|_| refusal::panicked())?.map(Response::new)
     }
-}
 
-impl AdminApi {
     /// For what has to happen once, however many servers there are.
     fn house(&self) -> Result<Arc<Core>, Status> {
         self.core.check_keeps_house()?;

@@ -243,6 +243,23 @@ pub fn init(
     Ok(config)
 }
 
+/// What the server in `folder` is known by for some purpose: the random bytes in the file `name`,
+/// which is made where there is none yet.
+pub(crate) fn identity(folder: &Path, name: &str) -> io::Result<[u8; 16]> {
+    let path = folder.join(name);
+    match std::fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let made = sys::entropy::bytes();
+            sys::durable::write(&path, &made, 0o600)?;
+            Ok(made)
+        }
+        read => {
+            let damaged = |_| io::Error::other(format!("the file {name} is damaged"));
+            read?.try_into().map_err(damaged)
+        }
+    }
+}
+
 /// Makes the folder, or finds it empty.
 pub(crate) fn make_empty(folder: &Path) -> Result<(), InitError> {
     use std::os::unix::fs::DirBuilderExt as _;

@@ -217,7 +217,8 @@ impl Core {
             expiring: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
         };
-        if core.fleet.is_some() {
+        if let Some(fleet) = &core.fleet {
+            fleet.pass(PackNumber(opened.last))?;
             core.leave_unknown(&mut opened, &catalog_packs);
         } else {
             // Nobody else sends to the pools of this server.
@@ -296,7 +297,7 @@ impl Core {
             }
         }
         if last > complete {
-            self.index.flush(last)?;
+            self.index.flush(self.index_limit(last))?;
         }
         Ok(())
     }
@@ -453,9 +454,7 @@ impl Core {
         let Some(bucket) = self.pools.first_bucket().filter(|_| self.fleet.is_some()) else {
             return Ok(());
         };
-        let last = self.catalog.packs().map_err(io::Error::other)?;
-        let Some(last) = last.last() else { return Ok(()) };
-        let limit = self.index_limit(last.number);
+        let limit = self.index_limit(PackNumber(u64::MAX));
         if limit > index_share::complete_to(&bucket)? {
             self.index.flush(limit).map_err(io::Error::other)?;
             let complete_to = index_share::send(&bucket, &self.index, &self.folder)?;
@@ -468,6 +467,7 @@ impl Core {
     fn send_small_index(&self) {
         if self.fleet.is_none()
             || !self.keeps_house()
+            || self.config.index_share_minutes == 0
             || self.index.statistics().disk_bytes > INDEX_SENT_BYTES_MAX
         {
             return;

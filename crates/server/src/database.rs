@@ -70,11 +70,22 @@ impl Database {
         }
     }
 
-    /// Says to all servers of the catalogue that nothing is to be taken for unneeded.
-    pub(crate) fn hold(&self) -> Result<(), CatalogError> {
+    /// Says to all servers of the catalogue, or to the one in `folder`, whether nothing is to be
+    /// taken for unneeded.
+    pub(crate) fn hold(&self, folder: &Path, is_held: bool) -> Result<(), RunError> {
         match self {
+            Self::File(_) if is_held => recovery::hold(folder)
+                .map_err(|source| RunError::Folder { folder: folder.to_owned(), source }),
             Self::File(_) => Ok(()),
-            Self::Shared(postgres) => postgres.hold(true),
+            Self::Shared(postgres) => Ok(postgres.hold(is_held)?),
+        }
+    }
+
+    /// Whether that is so.
+    fn is_held(&self, folder: &Path) -> Result<bool, CatalogError> {
+        match self {
+            Self::File(_) => Ok(recovery::is_held(folder)),
+            Self::Shared(postgres) => Ok(postgres.roll()?.is_held),
         }
     }
 }
@@ -112,13 +123,15 @@ pub fn move_catalog(
         tell(table, rows);
         Ok(())
     })?;
-    // Nobody is to take the old one for the catalogue; fails where somebody has entered meanwhile.
+    Database::open(&moved, folder)?.hold(folder, claimed.is_held(folder)?)?;
     if let Database::Shared(postgres) = &claimed {
-        postgres.retire()?;
+        // Where its connection was lost somebody may have entered, and what he wrote is not there.
+        postgres.check_alone()?;
     }
     moved.store(folder).map_err(failed)?;
+    // Nobody is to take the old one for the catalogue.
     match (claimed, &from) {
-        (Database::Shared(_), _) => {}
+        (Database::Shared(postgres), _) => postgres.retire()?,
         (claimed, Location::File(path)) => {
             drop(claimed);
             std::fs::rename(path, path.with_extension("sqlite.moved")).map_err(failed)?;

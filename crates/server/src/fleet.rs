@@ -30,6 +30,7 @@ use pool::{Numbers, TakeNumbers};
 use tonic::Status;
 use wire::proto;
 
+use crate::config;
 use crate::core::{Condemned, Core};
 use crate::pools;
 use crate::recovery;
@@ -110,23 +111,6 @@ impl Pulse {
     }
 }
 
-/// What the server's folder is known by; made where there is nothing yet.
-fn place(folder: &Path) -> Result<[u8; 16], RunError> {
-    let path = folder.join(PLACE_FILE);
-    let unusable = |source| RunError::Folder { folder: folder.to_owned(), source };
-    match std::fs::read(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let place = sys::entropy::bytes();
-            sys::durable::write(&path, &place, 0o600).map_err(unusable)?;
-            Ok(place)
-        }
-        read => {
-            let damaged = |_| unusable(std::io::Error::other("the file server.id is damaged"));
-            read.map_err(unusable)?.try_into().map_err(damaged)
-        }
-    }
-}
-
 /// Where nodes reach a server that listens at `listen`, as far as it can say.
 fn shown(listen: &str) -> String {
     let everywhere = ["0.0.0.0:", "[::]:"].iter().find_map(|all| listen.strip_prefix(all));
@@ -140,9 +124,12 @@ impl Fleet {
         folder: &Path,
         listen: &str,
     ) -> Result<Option<Self>, RunError> {
+        let unusable = |source| RunError::Folder { folder: folder.to_owned(), source };
+        let place = config::identity(folder, PLACE_FILE).map_err(unusable)?;
         let version = env!("CARGO_PKG_VERSION");
-        let entered = postgres.enter(&place(folder)?, (&shown(listen), version))?;
-        let Some(id) = entered else { return Ok(None) };
+        let Some(id) = postgres.enter(&place, (&shown(listen), version))? else { return Ok(None) };
+        // Before the packs are asked for: what changes meanwhile is told again.
+        let position = Mutex::new(postgres.pack_position()?);
         let now = sys::clock::monotonic();
         let pulse = Arc::new(Pulse {
             is_over: AtomicBool::new(false),
@@ -154,7 +141,7 @@ impl Fleet {
         std::thread::Builder::new()
             .name("pulse".to_owned())
             .spawn(move || Self::say_alive(&by, &of_thread))
-            .map_err(|source| RunError::Folder { folder: folder.to_owned(), source })?;
+            .map_err(unusable)?;
         let (pools, silent) = (Vec::new(), Vec::new());
         let state = State { roll: Roll::empty(), pools, silent, purged: now };
         Ok(Some(Self {
@@ -162,8 +149,7 @@ impl Fleet {
             id,
             state: Mutex::new(state),
             pulse,
-            // Before the packs are asked for: what changes meanwhile is told again.
-            position: Mutex::new(postgres.pack_position()?),
+            position,
             unindexed: Mutex::default(),
             indexed: AtomicU64::new(0),
             has_left_behind: AtomicBool::new(false),
@@ -185,6 +171,12 @@ impl Fleet {
             postgres.take_pack_numbers(NUMBERS_TAKEN).map_err(std::io::Error::other)
         });
         Numbers::Shared(take)
+    }
+
+    /// Has numbers go on behind those of packs that are there: an older database that was put back
+    /// has given some of them already.
+    pub(crate) fn pass(&self, last: PackNumber) -> Result<(), CatalogError> {
+        self.postgres.pass_pack_number(last)
     }
 
     /// All servers, as they were heard of last.
@@ -350,23 +342,14 @@ impl Core {
         Ok(())
     }
 
-    /// What a server does before it serves.
-    pub(crate) fn begin(&self) -> Result<(), RunError> {
-        if let Some(fleet) = &self.fleet {
-            // An older database that was put back has given numbers that are used already.
-            let last = self.pools.sealed().last().copied();
-            last.map_or(Ok(()), |last| fleet.postgres.pass_pack_number(last))?;
-        }
-        Ok(self.beat()?)
-    }
-
     /// Says to all servers that what nothing names may go.
     pub(crate) fn release(&self) -> Result<(), CatalogError> {
         self.fleet.as_ref().map_or(Ok(()), |fleet| fleet.postgres.hold(false))
     }
 
-    /// Says that this server is there, and takes in what others have done. Fails with `Fenced`
-    /// where they take it for dead.
+    /// Says what this server fills and reads, and takes in what others have done. Fails with
+    /// `Fenced` where they take it for dead. A server does so before it serves, and then again and
+    /// again.
     pub(crate) fn beat(&self) -> Result<(), CatalogError> {
         let Some(fleet) = &self.fleet else { return Ok(()) };
         let before = fleet.roll();

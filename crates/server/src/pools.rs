@@ -27,7 +27,7 @@ use tonic::Status;
 use wire::proto;
 
 use crate::buckets::{self, Buckets, is_bucket};
-use crate::config::{Config, ConfigError, pool_folder};
+use crate::config::{self, Config, ConfigError, pool_folder};
 use crate::core::{Core, DOMAIN};
 use crate::domains;
 use crate::recovery;
@@ -104,7 +104,10 @@ fn begin_first(
 ) -> Result<PoolRow, RunError> {
     let mut first = first_row(config);
     if is_bucket(&first.url) {
-        first.mark = first_mark(folder)?;
+        // Nobody can keep a bucket for himself, and so an empty one with a mark is not just taken
+        // for what this server has left.
+        let unusable = |source| RunError::Folder { folder: folder.to_owned(), source };
+        first.mark = config::identity(folder, FIRST_MARK).map_err(unusable)?;
     }
     let spec = spec(&first, folder, (None, buckets))?;
     let unusable = |source| RunError::Pool { place: spec.place(), source };
@@ -122,24 +125,6 @@ fn begin_first(
     }
     spec.put_mark().map_err(unusable)?;
     Ok(first)
-}
-
-/// The mark that the first pool of the server has or will have. Nobody can keep a bucket for
-/// himself, and so an empty one with a mark is not just taken for what this server has left.
-fn first_mark(folder: &Path) -> Result<[u8; 16], RunError> {
-    let path = folder.join(FIRST_MARK);
-    let unusable = |source| RunError::Folder { folder: folder.to_owned(), source };
-    match std::fs::read(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let mark = sys::entropy::bytes();
-            sys::durable::write(&path, &mark, 0o600).map_err(unusable)?;
-            Ok(mark)
-        }
-        read => {
-            let damaged = |_| unusable(std::io::Error::other("the file pool.mark is damaged"));
-            read.map_err(unusable)?.try_into().map_err(damaged)
-        }
-    }
 }
 
 /// The first pool of a new server.
@@ -164,7 +149,7 @@ pub(crate) fn first_row(config: &Config) -> PoolRow {
 /// What pools on volumes have beside their packs, in the server's folder.
 const SHELVES: &str = "shelves";
 
-/// In the server's folder: see [`first_mark`].
+/// In the server's folder: the mark that its first pool has or will have.
 const FIRST_MARK: &str = "pool.mark";
 
 /// The folder of the pool; of one elsewhere that for what it has beside its packs.

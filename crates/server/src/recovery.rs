@@ -146,10 +146,9 @@ pub(crate) fn is_held(folder: &Path) -> bool {
 
 /// Has nothing be taken for unneeded: what the new catalogue does not know may be all that is left
 /// of what came behind it.
-fn hold(folder: &Path) -> Result<(), RecoveryError> {
+pub(crate) fn hold(folder: &Path) -> io::Result<()> {
     let text = b"Made again; 'holdfast admin reclaim --release' lets go of what nothing names.\n";
-    let path = folder.join(HOLD_FILE);
-    sys::durable::write(&path, text, 0o600).map_err(disk(&path))
+    sys::durable::write(&folder.join(HOLD_FILE), text, 0o600)
 }
 
 /// Fails while the server is held.
@@ -326,7 +325,7 @@ pub fn recover(
     let rows = file.rows();
     check_any(&rows, folder)?;
     let secrets = file.write_keys(folder)?;
-    hold(folder)?;
+    hold(folder).map_err(disk(&folder.join(HOLD_FILE)))?;
     let mut rebuilt = remake_catalog(folder, &file.config, &rows, &secrets)?;
     // Last: a folder without it is no server.
     file.config.store(folder).map_err(disk(&folder.join(CONFIG_FILE)))?;
@@ -372,7 +371,7 @@ pub fn rebuild(folder: &Path, moved: &[(String, String)]) -> Result<Rebuilt, Rec
         row.ok_or_else(unknown)?.url.clone_from(url);
     }
     check_any(&rows, folder)?;
-    hold(folder)?;
+    hold(folder).map_err(disk(&folder.join(HOLD_FILE)))?;
     let aside = put_aside(folder)?;
     let mut rebuilt = remake_catalog(folder, &config, &rows, &secrets)?;
     rebuilt.aside = aside;
@@ -530,7 +529,7 @@ fn survey(folder: &Path, config: &Config, rebuilt: &mut Rebuilt) -> Result<(), R
         return Err(RunError::Claimed.into());
     }
     // Before another server can enter.
-    database.hold()?;
+    database.hold(folder, true)?;
     let rows = database.catalog().packs()?;
     let core = Arc::new(Core::open(folder, config, &database, None)?);
     let said = |status: Status| RecoveryError::Survey(status.message().to_owned());

@@ -35,7 +35,7 @@ use crate::{ADMIN_SOCKET, tls};
 const STOP_SECS: u64 = 10;
 /// A connection is asked for a sign of life so often.
 const KEEPALIVE_SECS: u64 = 20;
-/// A server says so often that it is there, and looks so often what others do.
+/// A server says so often what it does, and looks so often what others do.
 const BEAT_PAUSE: Duration = Duration::from_secs(1);
 /// Whether an expiration is due is looked at so often.
 const EXPIRY_CHECK_SECS: u64 = 60;
@@ -135,7 +135,7 @@ async fn enter(
     }
 }
 
-/// Says now and then that this server is there; ends once others take it for dead.
+/// Says now and then what this server does; ends once others take it for dead.
 async fn beat_by_itself(core: Arc<Core>) -> RunError {
     loop {
         tokio::time::sleep(BEAT_PAUSE).await;
@@ -190,7 +190,7 @@ pub async fn run(
     let (open_folder, open_config) = (folder.to_owned(), config.clone());
     let opening = move || {
         let core = Core::open(&open_folder, &open_config, &database, fleet)?;
-        core.begin()?;
+        core.beat()?;
         Ok::<_, RunError>(core)
     };
     let core = tokio::task::spawn_blocking(opening)

@@ -296,7 +296,7 @@ impl Postgres {
     }
 
     /// Fails with `Fenced` unless nobody else has entered.
-    pub(super) fn check_alone(&self) -> Result<(), CatalogError> {
+    pub fn check_alone(&self) -> Result<(), CatalogError> {
         let others = self.retried(|sql| sql.exists("SELECT 1 FROM server", &[]))?;
         if others { Err(CatalogError::Fenced) } else { Ok(()) }
     }

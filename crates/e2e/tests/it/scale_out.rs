@@ -401,6 +401,35 @@ fn a_catalogue_moves_to_a_database_and_back() {
 }
 
 #[test]
+fn what_is_held_stays_held_wherever_the_catalogue_goes() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.backup();
+    scene.copy_catalog();
+    let dir = scene.server.dir().to_owned();
+    let refused = |scene: &Scene| {
+        drop(scene.server.try_admin(&["reclaim"]).expect(&[12]).says("reclaim --release"));
+    };
+    scene.server.terminate().expect(&[0]);
+    Server::command(&["rebuild-catalog", dir.to_str().unwrap()]).expect(&[0]);
+    scene.server.restart();
+    refused(&scene);
+    scene.server.terminate().expect(&[0]);
+    scene.server.admin(&["catalog", "move", &cluster.url(&cluster.add_database())]);
+    scene.server.restart();
+    refused(&scene);
+    // As in the folder of a server that has joined.
+    scene.server.terminate().expect(&[0]);
+    fs::remove_file(dir.join("recovered")).unwrap();
+    scene.server.admin(&["catalog", "move", "sqlite:"]);
+    scene.server.restart();
+    refused(&scene);
+    scene.server.admin(&["reclaim", "--release"]);
+    scene.server.restart();
+    scene.server.admin(&["reclaim"]);
+}
+
+#[test]
 fn what_servers_cannot_share_is_said() {
     if !e2e::harness::is_in_folders() {
         return;
