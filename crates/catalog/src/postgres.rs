@@ -39,6 +39,9 @@ pub use fleet::{Beat, PackChanges, Roll, SILENCE, ServerRow};
 
 /// Connections at once at most.
 const CONNECTIONS_MAX: usize = 32;
+/// Of these, those that wait for whoever is told what they read: others must have some, or nobody
+/// goes on where all listeners wait for something else first.
+const TELLING_MAX: usize = CONNECTIONS_MAX / 2;
 /// A transaction that the database gives up is begun again so often.
 const TRIES: usize = 20;
 /// A database that does not answer is asked again for so long, so often.
@@ -65,6 +68,18 @@ struct Pool {
     idle: Vec<Session>,
     /// Idle ones and those that somebody has.
     open: usize,
+    /// Those that somebody has who tells what he reads while he reads it.
+    telling: usize,
+}
+
+/// Ends the telling when it is dropped.
+struct Telling<'a>(&'a Postgres);
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        self.0.pool().telling -= 1;
+        self.0.has_given.notify_all();
+    }
 }
 
 /// What became of a statement that failed, as far as its caller may go on.
@@ -139,7 +154,11 @@ impl Postgres {
         &self,
         work: &mut dyn FnMut(&dyn Sql) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
-        self.transact((Alone::Yes, None), &mut |session| work(session))
+        self.transact((Alone::Yes, None), &mut |session| {
+            // It waits for what it reads elsewhere, and holds up nobody: it is alone.
+            session.command("SET LOCAL idle_in_transaction_session_timeout = 0")?;
+            work(session)
+        })
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
@@ -167,7 +186,7 @@ impl Postgres {
         let made = self.connect();
         if made.is_err() {
             self.pool().open -= 1;
-            self.has_given.notify_one();
+            self.has_given.notify_all();
         }
         made
     }
@@ -186,6 +205,16 @@ impl Postgres {
         }
     }
 
+    /// Waits until one more may tell what he reads while he reads it.
+    fn begin_telling(&self) -> Telling<'_> {
+        let mut pool = self.pool();
+        while pool.telling >= TELLING_MAX {
+            pool = self.has_given.wait(pool).unwrap_or_else(PoisonError::into_inner);
+        }
+        pool.telling += 1;
+        Telling(self)
+    }
+
     fn give(&self, session: Session) {
         let mut pool = self.pool();
         if session.client.is_closed() {
@@ -194,7 +223,7 @@ impl Postgres {
             pool.idle.push(session);
         }
         drop(pool);
-        self.has_given.notify_one();
+        self.has_given.notify_all();
     }
 
     /// Has a connection for `work`.
@@ -255,18 +284,25 @@ impl Postgres {
     fn has_committed(&self, slot: &[u8; 16], number: i64) -> Result<bool, CatalogError> {
         let ask = "INSERT INTO settled VALUES(?, 0, ?)
                    ON CONFLICT(slot) DO UPDATE SET value = settled.value RETURNING value";
+        // This connection may have been cut off too.
+        self.retried(|sql| {
+            let now = sys::clock::system().0;
+            let last: i64 = sql.one(ask, params![slot, now], |row| row.get(0))?;
+            Ok(last >= number)
+        })
+    }
+
+    /// Performs statements of which each is whole by itself and may be performed twice; waits where
+    /// the database is away.
+    fn retried<T>(
+        &self,
+        mut work: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
         let began = sys::clock::monotonic();
         loop {
-            let asked = self.with(|session| {
-                let sql: &dyn Sql = session;
-                let now = sys::clock::system().0;
-                sql.one(ask, params![slot, now], |row| row.get::<i64>(0))
-            })?;
-            match asked {
-                // This connection may have been cut off too.
-                Err(CatalogError::Away(_)) if began.elapsed() < PATIENCE => {}
-                Err(error) => return Err(error),
-                Ok(last) => return Ok(last >= number),
+            let done = self.with(|session| work(session))?;
+            if !matches!(done, Err(CatalogError::Away(_))) || began.elapsed() >= PATIENCE {
+                return done;
             }
         }
     }
@@ -275,21 +311,16 @@ impl Postgres {
 impl Engine for Postgres {
     fn read<T>(
         &self,
-        mut query: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
+        query: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
-        let began = sys::clock::monotonic();
-        loop {
-            let answer = self.with(|session| query(session))?;
-            if !matches!(answer, Err(CatalogError::Away(_))) || began.elapsed() >= PATIENCE {
-                return answer;
-            }
-        }
+        self.retried(query)
     }
 
     fn read_once<T>(
         &self,
         query: impl FnOnce(&dyn Sql) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
+        let _telling = self.begin_telling();
         self.with(|session| query(session))?
     }
 

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use model::PackNumber;
 
-use super::{Alone, PATIENCE, Postgres, Session};
+use super::{Alone, Postgres, Session};
 use crate::sql::{Row, Sql, params, read};
 use crate::{CatalogError, PackRow};
 
@@ -305,21 +305,6 @@ impl Postgres {
     pub fn forget_pack_changes(&self) -> Result<(), CatalogError> {
         let delete = "DELETE FROM pack_change WHERE at < now() - make_interval(hours => ?)";
         self.retried(|sql| sql.execute(delete, &[&CHANGES_KEPT_HOURS]).map(drop))
-    }
-
-    /// Performs statements of which each is whole by itself and may be performed twice; waits where
-    /// the database is away.
-    fn retried<T>(
-        &self,
-        work: impl Fn(&dyn Sql) -> Result<T, CatalogError>,
-    ) -> Result<T, CatalogError> {
-        let began = sys::clock::monotonic();
-        loop {
-            let done = self.with(|session| work(session))?;
-            if !matches!(done, Err(CatalogError::Away(_))) || began.elapsed() >= PATIENCE {
-                return done;
-            }
-        }
     }
 }
 

@@ -162,6 +162,47 @@ fn a_database_over_a_network_is_asked_in_private_and_only_where_it_is_trusted() 
 }
 
 #[test]
+fn who_listens_slowly_holds_up_nobody() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let catalog = Postgres::open(&engine.url()).expect("the catalogue opens");
+    let (_, filespace) = add_filespace(&catalog, "node");
+    let key = key(&samples::dir("/a/"), b"");
+    catalog.commit(vec![put(filespace, page(&key, 1))]).expect("is committed");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // More than there are connections.
+        let listeners: Vec<_> = (0..40)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut heard = 0;
+                    let told = catalog.digests(filespace, &samples::dir("/"), &mut |_| {
+                        while !is_over.load(Ordering::Relaxed) {
+                            pause(Duration::from_millis(10));
+                        }
+                        heard += 1;
+                        true
+                    });
+                    told.expect("is told");
+                    heard
+                })
+            })
+            .collect();
+        pause(Duration::from_millis(500));
+        let written = scope.spawn(|| catalog.commit(vec![event("meanwhile")]));
+        let went_on = (0..500).any(|_| {
+            pause(Duration::from_millis(20));
+            written.is_finished()
+        });
+        is_over.store(true, Ordering::Relaxed);
+        assert!(went_on, "a commit waits for who listens");
+        written.join().expect("no panic").expect("is committed");
+        for listener in listeners {
+            assert_eq!(listener.join().expect("no panic"), 1);
+        }
+    });
+}
+
+#[test]
 fn a_url_that_leads_nowhere_is_said() {
     let Some(engine) = PostgresInCluster::new() else { return };
     let refused = |url: &str| Postgres::open(url).err().expect("is refused").to_string();
