@@ -64,7 +64,6 @@ const END_BYTES: u64 = 512 << 10;
 const THREADS: usize = 2;
 /// Objects whose keys begin with this are packs.
 const PACKS: &str = "packs";
-const SIDE: &str = "catalogue";
 const MARK: &str = "holdfast-pool";
 
 /// A pool's objects. All methods may be called from any thread that may block.
@@ -364,28 +363,6 @@ impl Bucket {
         if !self.kept().has_table(pack) {
             self.read_ahead(pack, bytes.saturating_sub(END_BYTES)..bytes);
         }
-    }
-
-    pub(crate) fn put_file(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        self.put(&self.key(SIDE).join(name), Bytes::copy_from_slice(content))
-    }
-
-    /// The names of the files beside the packs, in order.
-    pub(crate) fn files(&self) -> io::Result<Vec<String>> {
-        let listed = self.store.list(Some(&self.key(SIDE))).try_collect::<Vec<_>>();
-        let listed = wait(listed)?.map_err(io_error)?;
-        let names = listed.iter().filter_map(|object| object.location.filename());
-        let mut names: Vec<String> = names.map(ToOwned::to_owned).collect();
-        names.sort_unstable();
-        Ok(names)
-    }
-
-    pub(crate) fn read_file(&self, name: &str) -> io::Result<Vec<u8>> {
-        Ok(self.get(&self.key(SIDE).join(name))?.to_vec())
-    }
-
-    pub(crate) fn remove_file(&self, name: &str) -> io::Result<()> {
-        self.delete(&self.key(SIDE).join(name))
     }
 
     /// Ends uploads that nobody goes on with: all, or those of packs below a number. Returns how

@@ -23,7 +23,7 @@ impl Pools {
     pub fn put_file(&self, pool: PoolId, name: &str, bytes: &[u8]) -> Result<(), AppendError> {
         let folder = self.folder_of(pool)?;
         if let Some(bucket) = self.bucket_of(pool) {
-            let put = bucket.0.put_file(name, bytes);
+            let put = bucket.0.write_beside(&in_bucket(name), bytes);
             return put.map_err(|source| AppendError::File { folder, source });
         }
         let failed = |source| AppendError::File { folder: folder.clone(), source };
@@ -40,14 +40,21 @@ impl Pools {
     /// The names of a pool's files, in order.
     pub fn files(&self, pool: PoolId) -> io::Result<Vec<String>> {
         match self.bucket_of(pool) {
-            Some(bucket) => bucket.0.files(),
+            Some(bucket) => {
+                let mut names = bucket.0.list_beside(FOLDER)?;
+                names.sort_unstable();
+                Ok(names)
+            }
             None => files_in(&self.side_of(pool)?),
         }
     }
 
     pub fn read_file(&self, pool: PoolId, name: &str) -> io::Result<Vec<u8>> {
         match self.bucket_of(pool) {
-            Some(bucket) => bucket.0.read_file(name),
+            Some(bucket) => bucket
+                .0
+                .read_beside(&in_bucket(name))?
+                .ok_or_else(|| io::ErrorKind::NotFound.into()),
             None => std::fs::read(self.side_of(pool)?.join(name)),
         }
     }
@@ -55,7 +62,7 @@ impl Pools {
     /// Removes a file, if it is there.
     pub fn remove_file(&self, pool: PoolId, name: &str) -> io::Result<()> {
         if let Some(bucket) = self.bucket_of(pool) {
-            return bucket.0.remove_file(name);
+            return bucket.0.remove_beside(&in_bucket(name));
         }
         match std::fs::remove_file(self.side_of(pool)?.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -68,6 +75,10 @@ impl Pools {
             .map(|folder| folder.join(FOLDER))
             .map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))
     }
+}
+
+fn in_bucket(name: &str) -> String {
+    format!("{FOLDER}/{name}")
 }
 
 fn files_in(folder: &Path) -> io::Result<Vec<String>> {
