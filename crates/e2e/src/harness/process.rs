@@ -83,13 +83,6 @@ impl Running {
         }
     }
 
-    /// Returns the next line of standard output, `None` where there is none by then.
-    pub fn line_within(&mut self, within: Duration) -> Option<String> {
-        let line = self.stdout.recv_timeout(within).ok()?;
-        self.stdout_taken.push_str(&line);
-        Some(line)
-    }
-
     /// Waits for at most `within`; returns whether the process has ended.
     pub fn ends_within(&self, within: Duration) -> bool {
         let end = clock::now() + within;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use e2e::clock::pause;
-use e2e::harness::{Cluster, Garage, Node, Server};
+use e2e::harness::{Cluster, Garage, Node, Outcome, Server};
 use e2e::scratch::Scratch;
 
 use crate::recovery::recover;
@@ -17,17 +17,23 @@ const FILES: usize = 60;
 const FILE_BYTES: usize = 100_000;
 
 /// A server over a database and an object store. They end behind it.
-struct Site {
+struct Site<'a> {
     scene: Scene,
-    cluster: &'static Cluster,
+    cluster: &'a Cluster,
     database: String,
     garage: Garage,
 }
 
-impl Site {
+impl Site<'static> {
     /// `None` where there is no database or no store.
     fn new() -> Option<Self> {
-        let cluster = Cluster::shared()?;
+        Self::over(Cluster::shared()?)
+    }
+}
+
+impl<'a> Site<'a> {
+    /// The same over a database server of the test's own.
+    fn over(cluster: &'a Cluster) -> Option<Self> {
         let scratch = Scratch::new();
         let garage = Garage::start(&scratch.join("garage"))?;
         let database = cluster.add_database();
@@ -110,6 +116,12 @@ fn keeper<'a>(servers: &[&'a Server]) -> &'a Server {
     found.expect("was found")
 }
 
+/// Whether what has ended began at one server and went on at another.
+fn was_carried_on(outcome: &Outcome) -> bool {
+    let line = "going on with another server";
+    outcome.messages().iter().any(|message| message.ends_with(line))
+}
+
 /// Waits until the server knows of so many, itself among them.
 #[track_caller]
 fn await_servers(server: &Server, count: usize) {
@@ -183,17 +195,19 @@ fn a_lost_site_is_made_again_from_the_store_and_a_small_file() {
 fn another_server_goes_on_where_one_was_killed() {
     let Some(mut site) = Site::new() else { return };
     let mut other = site.with_another();
+    let mut carried_on = 0;
     for round in 0..4_u64 {
         plant_files(&site.scene.tree.join(format!("round-{round}")), 8, 6 << 20, round + 10);
         let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
         pause(Duration::from_millis(100 + 150 * round));
         site.scene.server.kill9();
         // The backup goes on at the other one, and nobody does anything about it.
-        running.wait().expect(&[0]);
+        carried_on += usize::from(was_carried_on(&running.wait().expect(&[0])));
         let (dir, port) = (site.scene.server.dir().to_owned(), site.scene.server.port());
         site.scene.server = std::mem::replace(&mut other, Server::start_at(&dir, port));
         site.scene.node.verify().expect(&[0]);
     }
+    assert!(carried_on > 0, "each backup was over before its server was killed");
     site.scene.compare("killed");
     audit(&[&site.scene.server, &other]);
     assert!(eventually(|| site.garage.unfinished_uploads() == 0));
@@ -205,18 +219,21 @@ fn a_restore_goes_on_at_another_server() {
     let mut other = site.with_another();
     plant_files(&site.scene.tree.join("more"), 30, 6 << 20, 10);
     site.scene.backup();
+    let mut carried_on = 0;
     for round in 0..3_u64 {
         let out = site.scene.scratch.folder(&format!("out-{round}"));
         let running = site.scene.node.spawn_restore(&site.scene.tree, &out, &[]);
         pause(Duration::from_millis(150 + 150 * round));
         site.scene.server.kill9();
-        running.wait().expect(&[0]).counts(&[("failed", 0)]);
+        let restored = running.wait().expect(&[0]).counts(&[("failed", 0)]);
+        carried_on += usize::from(was_carried_on(&restored));
         let top = out.join(site.scene.tree.file_name().unwrap());
         let expected = crate::scene::manifest(&site.scene.tree);
         e2e::manifest::assert_same(&expected, &crate::scene::manifest(&top));
         let (dir, port) = (site.scene.server.dir().to_owned(), site.scene.server.port());
         site.scene.server = std::mem::replace(&mut other, Server::start_at(&dir, port));
     }
+    assert!(carried_on > 0, "each restore was over before its server was killed");
 }
 
 #[test]
@@ -325,6 +342,31 @@ fn what_a_dead_server_kept_is_kept_by_another() {
     site.audit();
 }
 
+#[test]
+fn a_database_that_is_away_for_long_takes_no_server_along() {
+    let Some(cluster) = Cluster::start() else { return };
+    let Some(mut site) = Site::over(&cluster) else { return };
+    let mut other = site.with_another();
+    site.scene.backup();
+    plant_files(&site.scene.tree.join("more"), 24, 6 << 20, 10);
+    let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
+    pause(Duration::from_millis(300));
+    cluster.kill();
+    // Longer than a server may be silent.
+    pause(Duration::from_secs(20));
+    cluster.begin();
+    running.wait().expect(&[0]);
+    for server in [&site.scene.server, &other] {
+        await_servers(server, 2);
+    }
+    site.scene.compare("of one");
+    std::mem::swap(&mut site.scene.server, &mut other);
+    site.enroll_at(&site.scene.server.address());
+    site.scene.backup().counts(&[("backed_up", 0)]);
+    site.scene.compare("of the other");
+    audit(&[&site.scene.server, &other]);
+}
+
 /// What nodes send again through one server another one has just condemned, over and over.
 #[test]
 fn what_is_named_at_one_server_is_not_removed_at_another() {
@@ -345,14 +387,17 @@ fn what_is_named_at_one_server_is_not_removed_at_another() {
             rounds
         });
         let over = Over(&is_over);
+        let mut removed = 0;
         for round in 0..10 {
             fs::remove_dir_all(&site.scene.tree).unwrap();
             plant_files(&site.scene.tree, 30, 60_000, (round + 1) % 3);
             site.scene.backup();
             site.scene.server.admin(&["expire"]);
-            site.scene.server.admin(&["reclaim", "--dead-percent", "1"]);
+            let reclaimed = site.scene.server.admin(&["reclaim", "--dead-percent", "1"]);
+            removed += reclaimed["packs_removed"].as_u64().unwrap();
         }
         drop(over);
+        assert!(removed > 0, "nothing was removed that could have been named meanwhile");
         assert!(running.join().expect("no panic") > 5);
     });
     node.verify().expect(&[0]);
@@ -481,7 +526,7 @@ impl Drop for Over<'_> {
 }
 
 /// What servers are put through.
-fn trouble(site: &Site, servers: &mut [Server], turn: usize) {
+fn trouble(site: &Site<'_>, servers: &mut [Server], turn: usize) {
     if turn.is_multiple_of(3) {
         site.cluster.cut_off(&site.database);
     }
