@@ -5,6 +5,7 @@
 //! 2. No panic passes unseen: `panicked at` on the standard error of any process fails the test.
 //! 3. Nothing outside the test's own folders is read or written: every client has a `--home`.
 
+mod ceph;
 mod garage;
 mod image;
 mod node;
@@ -19,6 +20,7 @@ mod tmpfs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use ceph::{Ceph, Listed};
 pub use garage::Garage;
 pub use image::{Image, succeeds};
 pub use node::{Node, enroll};

@@ -44,10 +44,19 @@ pub fn dropped(
 
 /// Whether something that began its days at `from` is still kept.
 pub fn stands(days: Limit, from: ServerTime, now: ServerTime) -> bool {
+    end(days, from).is_none_or(|end| now < end)
+}
+
+/// When `days` that began at `from` are over; `None` for never.
+pub(crate) fn end(days: Limit, from: ServerTime) -> Option<ServerTime> {
     match days {
-        Limit::Unlimited => true,
-        Limit::AtMost(days) => now.0 < from.0.saturating_add(i64::from(days) * DAY_MICROS),
+        Limit::Unlimited => None,
+        Limit::AtMost(days) => Some(after(from, days)),
     }
+}
+
+fn after(from: ServerTime, days: u16) -> ServerTime {
+    ServerTime(from.0.saturating_add(i64::from(days) * DAY_MICROS))
 }
 
 /// When an archive copy made at `created` is no longer kept; `None` for never, or not before its
@@ -58,9 +67,6 @@ pub fn archive_end(
     event: Option<ServerTime>,
 ) -> Option<ServerTime> {
     let Limit::AtMost(keep_days) = rules.keep_days else { return None };
-    let after = |from: ServerTime, days: u16| {
-        ServerTime(from.0.saturating_add(i64::from(days) * DAY_MICROS))
-    };
     match rules.starts {
         RetentionStart::Creation => Some(after(created, keep_days)),
         RetentionStart::Event => {

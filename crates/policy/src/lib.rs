@@ -7,6 +7,7 @@
 mod class;
 pub mod expiry;
 pub mod expiry_guard;
+pub mod lock;
 mod migration;
 mod pattern;
 pub mod review;

@@ -22,7 +22,9 @@ mod credentials;
 mod files;
 mod kept;
 mod location;
+mod lock;
 mod orphans;
+mod request;
 mod segments;
 mod upload;
 
@@ -37,7 +39,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use format::pack::Table;
 use futures_util::TryStreamExt as _;
-use model::PackNumber;
+use model::{PackNumber, ServerTime};
 use object_store::aws::AmazonS3;
 use object_store::path::Path as Key;
 use object_store::{
@@ -48,6 +50,7 @@ use tokio::sync::Semaphore;
 
 use crate::folder;
 use kept::Kept;
+use request::Requests;
 use segments::Segments;
 
 pub use credentials::use_variables;
@@ -70,6 +73,7 @@ const MARK: &str = "holdfast-pool";
 pub struct Bucket {
     url: BucketUrl,
     store: AmazonS3,
+    requests: Requests,
     /// Holds files of packs that are open, and what is kept of sealed ones.
     folder: PathBuf,
     sending: Semaphore,
@@ -78,7 +82,11 @@ pub struct Bucket {
     arrivals: Mutex<BTreeMap<PackNumber, SystemTime>>,
     kept: Mutex<Kept>,
     segments: Mutex<Segments>,
+    locks: Mutex<Locks>,
 }
+
+/// Until when packs are locked, of those that were asked for.
+type Locks = BTreeMap<PackNumber, Option<ServerTime>>;
 
 /// The bucket of a pool; the same one is equal.
 #[derive(Clone)]
@@ -156,18 +164,21 @@ impl Bucket {
         // What reads credentials and names asks for a runtime.
         let _entered = runtime()?.enter();
         let store = url.store()?;
+        let requests = Requests::new(&url)?;
         let mut kept = Kept::new(folder, kept_bytes);
         // Files of packs that were open when their server ended: nobody was told of them.
         kept.begin()?;
         Ok(Self {
             url,
             store,
+            requests,
             folder: folder.to_owned(),
             sending: Semaphore::new(PARTS_MAX),
             fetching: Semaphore::new(FETCHES_MAX),
             arrivals: Mutex::default(),
             kept: Mutex::new(kept),
             segments: Mutex::default(),
+            locks: Mutex::default(),
         })
     }
 
@@ -226,6 +237,9 @@ impl Bucket {
 
     /// Removes an object, if it is there.
     fn delete(&self, key: &Key) -> io::Result<()> {
+        if self.has_locks() {
+            return self.delete_versions(key);
+        }
         match wait(self.store.delete(key))?.map_err(io_error) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
@@ -234,7 +248,15 @@ impl Bucket {
 
     /// Whose pool it is, as its mark says; `None` where it has none.
     pub fn read_mark(&self) -> io::Result<Option<Vec<u8>>> {
-        match self.get(&self.key(MARK)) {
+        let key = self.key(MARK);
+        let found = match self.get(&key) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.has_locks() => {
+                self.uncover_below(&key)?;
+                self.get(&key)
+            }
+            found => found,
+        };
+        match found {
             Ok(text) => Ok(Some(text.to_vec())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -242,6 +264,7 @@ impl Bucket {
     }
 
     pub(crate) fn write_mark(&self, text: &[u8]) -> io::Result<()> {
+        self.check_locks()?;
         self.put(&self.key(MARK), Bytes::copy_from_slice(text))
     }
 
@@ -251,6 +274,9 @@ impl Bucket {
 
     /// Asks for all packs, with their bytes.
     pub(crate) fn list(&self) -> io::Result<BTreeMap<PackNumber, u64>> {
+        if self.has_locks() {
+            self.uncover_below(&self.key(PACKS))?;
+        }
         let listed = self.store.list(Some(&self.key(PACKS))).try_collect::<Vec<_>>();
         let listed = wait(listed)?.map_err(io_error)?;
         let mut packs = BTreeMap::new();
@@ -284,6 +310,7 @@ impl Bucket {
     pub(crate) fn remove(&self, pack: PackNumber) -> io::Result<()> {
         self.delete(&self.pack_key(pack))?;
         self.forget(pack);
+        self.forget_lock(pack);
         self.arrivals().remove(&pack);
         Ok(())
     }
@@ -371,6 +398,6 @@ impl Bucket {
         let is_orphan = |name: &str| {
             below.is_none_or(|below| folder::number(name).is_some_and(|pack| pack < below))
         };
-        wait(orphans::end(&self.url, &self.store, is_orphan))?
+        wait(orphans::end(&self.url, (&self.store, &self.requests), is_orphan))?
     }
 }

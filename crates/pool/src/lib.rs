@@ -23,6 +23,7 @@
 mod bucket;
 mod copy;
 mod folder;
+mod hold;
 mod member;
 mod open;
 mod present;
@@ -49,6 +50,7 @@ use state::{Recent, State};
 
 pub use bucket::{Bucket, BucketUrl, BucketUrlError, Bucketed, use_variables};
 pub use copy::PutError;
+pub use hold::Hold;
 pub use member::{
     Mark, PoolSpec, Role, Storage, Usage, is_empty, is_marked, lock, mark, read_mark, unmark,
 };

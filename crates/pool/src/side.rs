@@ -77,7 +77,7 @@ impl Pools {
     }
 }
 
-fn in_bucket(name: &str) -> String {
+pub(crate) fn in_bucket(name: &str) -> String {
     format!("{FOLDER}/{name}")
 }
 

@@ -16,6 +16,7 @@ use crate::domains;
 use crate::enrol::token_hash;
 use crate::expire::{self, Order, Outcome};
 use crate::node::{ReplyStream, describe_filespaces, streaming};
+use crate::object_lock;
 use crate::pools;
 use crate::reclaim;
 use crate::recovery;
@@ -307,6 +308,7 @@ impl Admin for AdminApi {
             }
             Work::Drain => pools::drain(&core, &request.pool, request.all, listener),
             Work::Repair => pools::repair(&core, None, listener),
+            Work::Lock => object_lock::run(&core, listener),
         })))
     }
 
@@ -604,6 +606,8 @@ fn reclaim_reply(outcome: &reclaim::Outcome, is_last: bool) -> proto::ReclaimRep
         packs_rewritten: outcome.packs_rewritten,
         bytes_rewritten: outcome.bytes_rewritten,
         packs_waiting: outcome.packs_waiting,
+        packs_locked: outcome.packs_locked,
+        bytes_locked: outcome.bytes_locked,
         is_last,
     }
 }

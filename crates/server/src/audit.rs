@@ -137,13 +137,27 @@ impl Audit<'_> {
 
     fn pack(&mut self, pack: PackNumber) -> Result<(), Status> {
         self.core.pools.look_for(pack);
-        let homes = self.core.pools.homes(pack);
         if !self.core.pools.has_primary(pack) {
-            self.damaged(pack, pools::FIRST, None, "no primary pool has it".to_owned());
+            let reason = if self.uncover(pack) {
+                "it was deleted in the object store, which has it locked"
+            } else {
+                "no primary pool has it"
+            };
+            self.damaged(pack, pools::FIRST, None, reason.to_owned());
         }
+        let homes = self.core.pools.homes(pack);
         // Volumes are read as a whole, when somebody wants that: see `volumes::audit`.
         let mut homes = homes.into_iter().filter(|pool| !self.core.pools.is_shelf(*pool));
         homes.try_for_each(|pool| self.copy(pack, pool))
+    }
+
+    /// Brings back what somebody has deleted or overwritten where objects are locked; whether there
+    /// was anything.
+    fn uncover(&self, pack: PackNumber) -> bool {
+        self.core.pools.uncover(pack).unwrap_or_else(|error| {
+            tracing::warn!(%pack, %error, "what lies beneath a pack's object is not known");
+            false
+        })
     }
 
     fn damaged(
@@ -222,6 +236,13 @@ impl Audit<'_> {
             self.outcome.damages.iter().map(|damage| damage.pack).collect();
         if packs.is_empty() {
             return Ok(());
+        }
+        if self.core.pools.has_locks() {
+            for pack in &packs {
+                if !self.is_whole(*pack) {
+                    self.uncover(*pack);
+                }
+            }
         }
         let repaired = pools::repair(self.core, Some(&packs), &mut |_| true);
         let failed: BTreeSet<PackNumber> = match repaired {

@@ -16,15 +16,15 @@
 //! is gone, pages go in batches before the directory itself does; a crash between leaves a
 //! directory that the next backup finds gone again.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::change::{Changed, apply, deactivate};
 use catalog::{ArchiveChange, Day, Filespace, Node, PageKey, PageRow, PageSpan, SessionRow, Write};
 use format::page;
-use model::{ClassId, DirPath, FilespaceId, Kind, Object, PlaceCode as _, ServerTime};
-use pool::Filler;
+use model::{ClassId, DirPath, FilespaceId, Kind, Object, PackNumber, PlaceCode as _, ServerTime};
+use pool::{Filler, Hold};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tonic::{Status, Streaming};
@@ -33,6 +33,7 @@ use wire::proto;
 use crate::archive;
 use crate::core::{Core, Uncommitted, Use};
 use crate::fleet::Having;
+use crate::object_lock;
 use crate::pools;
 use crate::refusal::{self, malformed};
 use crate::resolve::{Quanta, Resolved, Resolver};
@@ -146,8 +147,12 @@ async fn open_session(
         let domain = domains.iter().find(|domain| domain.id == node.domain);
         let classes = domain.map_or(&[][..], |domain| &domain.active.classes);
         let locked = classes.iter().filter(|class| class.is_locked(now));
+        let made = archive.map(|_| now);
+        let holding =
+            domain.and_then(|domain| object_lock::Session::new(&core, &domain.active, made));
         let session = Session {
             locked: locked.map(|class| class.id).collect(),
+            holding,
             core,
             node,
             filespace,
@@ -223,6 +228,8 @@ struct Session {
     archive: Option<u64>,
     /// Classes that let go of nothing before a day.
     locked: BTreeSet<ClassId>,
+    /// Where stores lock what is bound to them.
+    holding: Option<object_lock::Session>,
     started: ServerTime,
     quanta: Quanta,
     /// The quantum numbers of the last transactions, oldest first.
@@ -240,6 +247,8 @@ struct Prepared {
     pages: HashMap<PageKey, Option<PageRow>>,
     rejected: Vec<proto::Rejected>,
     expired_objects: u64,
+    /// For how long stores must keep what is named.
+    holds: BTreeMap<PackNumber, Hold>,
     /// What an archive grows by.
     archived: ArchiveChange,
 }
@@ -298,6 +307,8 @@ impl Session {
         }
         let writes = std::mem::take(&mut prepared.writes);
         self.core.commit_filled(&self.filling, condemned.generation, writes)?;
+        drop(condemned);
+        object_lock::apply(&self.core, &prepared.holds)?;
         Ok(prepared)
     }
 
@@ -348,6 +359,9 @@ impl Session {
         let Resolved { key, mut change, rejected } = resolved;
         let current = self.current(&key, prepared)?;
         keep_locked(&self.locked, &current, &mut change.updated);
+        if let Some(holding) = &self.holding {
+            holding.add(&change.backed_up, &mut prepared.holds);
+        }
         if self.archive.is_some() {
             archive::grow(&mut prepared.archived, &current, &change.backed_up);
         }

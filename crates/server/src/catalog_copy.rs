@@ -58,7 +58,7 @@ pub(crate) struct Outcome {
 /// Hears how a run goes; `false` ends it.
 pub(crate) type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
 
-fn name(number: u64) -> String {
+pub(crate) fn name(number: u64) -> String {
     format!("{number:010}{EXTENSION}")
 }
 
@@ -215,10 +215,21 @@ fn prune(core: &Core) -> Result<(), Status> {
     let surplus = copies.len().saturating_sub(keep);
     for (number, pools) in &copies[..surplus] {
         for pool in pools {
-            core.pools.remove_file(*pool, &name(*number)).map_err(|error| disk(&error))?;
+            let_go(core, *pool, *number)?;
         }
     }
     Ok(())
+}
+
+/// Removes a copy's list; one that is locked stays until its day.
+fn let_go(core: &Core, pool: PoolId, number: u64) -> Result<(), Status> {
+    match core.pools.remove_file(pool, &name(number)) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && core.pools.has_locks() => {
+            tracing::debug!(number, %error, "a copy of the catalogue stays");
+            Ok(())
+        }
+        other => other.map_err(|error| disk(&error)),
+    }
 }
 
 /// Whether the newest copy is older than `hours`; 0: never.
@@ -263,7 +274,7 @@ pub(crate) fn spread(core: &Core, pool: PoolId) -> Result<(), Status> {
     // Those that are too old go; a newer one than all others have is somebody's last hope.
     let oldest = kept.first().copied().unwrap_or(0);
     for number in here.range(..oldest).filter(|_| recovery::check_released(core).is_ok()) {
-        core.pools.remove_file(pool, &name(*number)).map_err(|error| disk(&error))?;
+        let_go(core, pool, *number)?;
     }
     let there = core.pools.packs_of(pool);
     for number in kept.difference(&here) {

@@ -22,6 +22,7 @@ mod expire;
 mod fleet;
 mod index_share;
 mod node;
+mod object_lock;
 mod pools;
 mod reclaim;
 mod records;

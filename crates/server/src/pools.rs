@@ -35,7 +35,9 @@ use crate::refusal;
 use crate::run::RunError;
 use crate::volumes::{self, Volumes};
 
-pub(crate) use tend::{Outcome, VolumeWork, copy, drain, refresh, repair, tend, tend_volumes};
+pub(crate) use tend::{
+    Listener, Outcome, VolumeWork, copy, drain, refresh, repair, tend, tend_volumes,
+};
 use tend::{missing, only};
 
 /// The pool that `server.toml` names.

@@ -80,6 +80,9 @@ pub(crate) struct Outcome {
     pub(crate) bytes_rewritten: u64,
     /// Condemned, and not yet removed: somebody still reads.
     pub(crate) packs_waiting: u64,
+    /// An object store keeps them until a day, whatever is dead of them.
+    pub(crate) packs_locked: u64,
+    pub(crate) bytes_locked: u64,
 }
 
 /// Whoever ordered a run hears how it goes; `false` ends it.
@@ -181,10 +184,25 @@ impl Round<'_> {
         }
         sparse.extend(volumes::worth_rewriting(self.core, &shelved)?);
         sparse.extend(self.small(&packs, &dead, &named));
+        dead.retain(|pack| !self.is_locked(*pack, &packs));
+        sparse.retain(|pack, _| !self.is_locked(*pack, &packs));
         let rewritten = self.rewrite(&named, &sparse)?;
         dead.extend(rewritten);
         self.condemn(&dead)?;
         self.look_again(&packs)
+    }
+
+    /// Whether an object store would not let the pack go.
+    fn is_locked(&mut self, pack: PackNumber, packs: &BTreeMap<PackNumber, u64>) -> bool {
+        let until = self.core.pools.locked_until(pack, None).unwrap_or_else(|error| {
+            tracing::warn!(%pack, %error, "whether a pack is locked is not known: it stays");
+            Some(model::ServerTime::MAX)
+        });
+        if until.is_some() {
+            self.outcome.packs_locked += 1;
+            self.outcome.bytes_locked += packs.get(&pack).copied().unwrap_or(0);
+        }
+        until.is_some()
     }
 
     /// Packs in object stores that are small, where there are many: each commit ends one there.
@@ -383,6 +401,9 @@ impl Round<'_> {
             waits &= is_known || is_read;
             if !is_known {
                 self.outcome.packs_waiting += 1;
+                continue;
+            }
+            if self.is_locked(pack, packs) {
                 continue;
             }
             self.remove(pack)?;

@@ -26,6 +26,7 @@ use crate::database::{Database, Entered};
 use crate::enrol::EnrolmentApi;
 use crate::expire;
 use crate::node::NodeApi;
+use crate::object_lock;
 use crate::pools;
 use crate::reclaim;
 use crate::recovery;
@@ -270,6 +271,7 @@ async fn expire_by_itself(core: Arc<Core>, config: Config, mut stop: watch::Rece
 async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     let mut sealed = sys::clock::monotonic();
     let mut copied = None;
+    let mut locked = None;
     let mut shared = sealed;
     let mut pause = Duration::from_secs(TEND_SECS);
     loop {
@@ -285,14 +287,16 @@ async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
             pools::tend(&core, &mut sealed);
             if core.keeps_house() {
                 copy_catalog(&core, &mut copied);
+                lock_objects(&core, &mut locked);
                 share_index(&core, &mut shared);
             }
-            (sealed, copied, shared, began.elapsed())
+            (sealed, copied, locked, shared, began.elapsed())
         };
         let done = tokio::task::spawn_blocking(run).await;
         match done {
-            Ok((last_sealed, last_copied, last_shared, took)) => {
+            Ok((last_sealed, last_copied, last_locked, last_shared, took)) => {
                 (sealed, copied, shared) = (last_sealed, last_copied, last_shared);
+                locked = last_locked;
                 // Among millions of packs a look at all of them takes a while: it is not to be most
                 // of the time.
                 pause = Duration::from_secs(TEND_SECS).max(took * TEND_SHARE);
@@ -313,6 +317,18 @@ fn copy_catalog(core: &Arc<Core>, failed: &mut Option<std::time::Instant>) {
             *failed = Some(sys::clock::monotonic());
             tracing::warn!(error = status.message(), "the catalogue was not copied");
         }
+    }
+}
+
+/// Has object stores lock what policy locks, if that is due.
+fn lock_objects(core: &Arc<Core>, last: &mut Option<model::ServerTime>) {
+    match object_lock::run_due(core, last) {
+        Ok(outcome) => {
+            for (pack, error) in outcome.failures {
+                tracing::warn!(%pack, error, "a pack is not locked");
+            }
+        }
+        Err(status) => tracing::warn!(error = status.message(), "packs were not locked"),
     }
 }
 

@@ -28,6 +28,8 @@ mod kills;
 #[cfg(test)]
 mod listing;
 #[cfg(test)]
+mod object_lock;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod pools;

@@ -16,13 +16,18 @@ const PART_BYTES: usize = 8 << 20;
 const PARTS_MAX: usize = 4;
 
 impl Bucket {
-    fn file_key(&self, name: &str) -> Key {
+    pub(super) fn file_key(&self, name: &str) -> Key {
         name.split('/').fold(self.url.prefix().clone(), |key, part| key.join(part))
     }
 
     /// Stores a small file.
     pub fn write_beside(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        self.put(&self.file_key(name), Bytes::copy_from_slice(content))
+        let key = self.file_key(name);
+        self.put(&key, Bytes::copy_from_slice(content))?;
+        if self.has_locks() {
+            self.delete_older(&key);
+        }
+        Ok(())
     }
 
     /// Reads a small file; `None` where it is not there.
@@ -69,6 +74,9 @@ impl Bucket {
 
     /// The files whose names begin with `parts`, by the last part of their names.
     pub fn list_beside(&self, parts: &str) -> io::Result<Vec<String>> {
+        if self.has_locks() {
+            self.uncover_below(&self.file_key(parts))?;
+        }
         let listed = self.store.list(Some(&self.file_key(parts))).try_collect::<Vec<_>>();
         let listed = wait(listed)?.map_err(io_error)?;
         let name = |key: &Key| key.filename().map(ToOwned::to_owned);

@@ -16,10 +16,10 @@ use super::credentials::{self, SharedFile};
 const READ_TIMEOUT: Duration = Duration::from_secs(180);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// What fails is tried again for so long; the pauses, which grow by chance, say how often.
-const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRIES_MAX: usize = 1000;
-const BACKOFF_FIRST: Duration = Duration::from_millis(100);
-const BACKOFF_MAX: Duration = Duration::from_secs(10);
+pub(super) const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
 /// Why a URL names no bucket.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -29,12 +29,31 @@ pub enum BucketUrlError {
     #[error("the prefix {0:?} cannot be one of keys")]
     Prefix(String),
     #[error(
-        "{0} is no option of a bucket; there are endpoint, region, style, ca, class, profile, \
-         credentials and checksum"
+        "{0} is no option of a bucket; there are endpoint, region, style, ca, class, lock, \
+         profile, credentials and checksum"
     )]
     Option(String),
     #[error("{option}={value} is not possible; give {possible}")]
     Value { option: &'static str, value: String, possible: &'static str },
+}
+
+/// Who may take away a lock on an object before its day.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LockMode {
+    /// Whoever has that right at the store.
+    Governance,
+    /// Nobody.
+    Compliance,
+}
+
+impl LockMode {
+    /// As the store calls it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Governance => "GOVERNANCE",
+            Self::Compliance => "COMPLIANCE",
+        }
+    }
 }
 
 /// A bucket, or the part of one that has a prefix. Says where secrets are, never what they are.
@@ -50,6 +69,7 @@ pub struct BucketUrl {
     /// Certificates that the endpoint's may be signed by, beside those of the system.
     ca: Option<PathBuf>,
     storage_class: Option<String>,
+    lock: Option<LockMode>,
     profile: Option<String>,
     credentials: Option<PathBuf>,
     has_checksums: bool,
@@ -81,6 +101,7 @@ impl FromStr for BucketUrl {
             is_virtual_hosted: false,
             ca: None,
             storage_class: None,
+            lock: None,
             profile: None,
             credentials: None,
             has_checksums: true,
@@ -123,6 +144,13 @@ impl BucketUrl {
             }
             "ca" => self.ca = Some(value.into()),
             "class" => self.storage_class = text(),
+            "lock" => {
+                let possible = "governance or compliance";
+                let modes = ["compliance", "governance"];
+                let is_strict = one_of("lock", value, modes, possible)?;
+                let mode = if is_strict { LockMode::Compliance } else { LockMode::Governance };
+                self.lock = Some(mode);
+            }
             "profile" => self.profile = text(),
             "credentials" => self.credentials = Some(value.into()),
             "checksum" => {
@@ -151,6 +179,10 @@ impl BucketUrl {
 
     pub(super) fn storage_class(&self) -> Option<&str> {
         self.storage_class.as_deref()
+    }
+
+    pub(super) fn lock_mode(&self) -> Option<LockMode> {
+        self.lock
     }
 
     pub(super) fn is_virtual_hosted(&self) -> bool {
@@ -232,13 +264,15 @@ mod tests {
     fn urls_say_where_a_bucket_is() {
         let url = parsed(
             "s3://packs/of/one?endpoint=https://s3.example.org:3900&region=garage&style=virtual\
-             &ca=/etc/ca.pem&class=STANDARD_IA&profile=backup&credentials=/etc/keys&checksum=none",
+             &ca=/etc/ca.pem&class=STANDARD_IA&lock=compliance&profile=backup\
+             &credentials=/etc/keys&checksum=none",
         )
         .unwrap();
         assert_eq!((url.bucket(), url.prefix().as_ref()), ("packs", "of/one"));
         assert_eq!(url.endpoint.as_deref(), Some("https://s3.example.org:3900"));
         assert_eq!(url.storage_class(), Some("STANDARD_IA"));
         assert!(url.is_virtual_hosted() && !url.has_checksums);
+        assert_eq!(url.lock_mode(), Some(LockMode::Compliance));
         let plain = parsed("s3://packs").unwrap();
         assert_eq!(plain.prefix().as_ref(), "");
         assert!(plain.has_checksums && !plain.is_virtual_hosted());
@@ -251,6 +285,7 @@ mod tests {
         // Secrets do not belong into URLs, which are shown and kept.
         assert_eq!(parsed("s3://key:secret@packs"), Err(BucketUrlError::NoBucket));
         assert_eq!(parsed("s3://a?colour=1"), Err(BucketUrlError::Option("colour".to_owned())));
+        assert!(matches!(parsed("s3://a?lock=yes"), Err(BucketUrlError::Value { .. })));
         assert!(matches!(parsed("s3://a?style=x"), Err(BucketUrlError::Value { .. })));
         assert!(matches!(parsed("s3://a?endpoint=host"), Err(BucketUrlError::Value { .. })));
         assert!(matches!(parsed("s3://a/b//c"), Err(BucketUrlError::Prefix(_))));

@@ -3,16 +3,15 @@
 
 use std::io;
 
-use object_store::aws::{AmazonS3, AmazonS3ConfigKey, AwsAuthorizer};
-use object_store::client::{HttpConnector as _, HttpRequest, HttpRequestBody, ReqwestConnector};
+use http::Method;
+use object_store::aws::AmazonS3;
 use object_store::multipart::MultipartStore as _;
 use object_store::path::Path as Key;
 use serde::Deserialize;
 
 use super::io_error;
 use super::location::BucketUrl;
-
-const DEFAULT_REGION: &str = "us-east-1";
+use super::request::{Request, Requests};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -36,13 +35,13 @@ struct Begun {
 /// Returns how many.
 pub(super) async fn end(
     url: &BucketUrl,
-    store: &AmazonS3,
+    (store, requests): (&AmazonS3, &Requests),
     is_orphan: impl Fn(&str) -> bool,
 ) -> io::Result<usize> {
     let mut ended = 0;
     let mut behind: Option<(String, String)> = None;
     loop {
-        let listed = list(url, store, behind.as_ref()).await?;
+        let listed = list(url, (store, requests), behind.as_ref()).await?;
         for Begun { key, upload_id } in &listed.upload {
             let key = Key::parse(key).map_err(io::Error::other)?;
             // The store goes by the letters of a prefix, not by its parts.
@@ -62,58 +61,17 @@ pub(super) async fn end(
 /// One answer of the store: uploads behind those that are named.
 async fn list(
     url: &BucketUrl,
-    store: &AmazonS3,
+    (store, requests): (&AmazonS3, &Requests),
     behind: Option<&(String, String)>,
 ) -> io::Result<Listed> {
-    let settings = url.settings()?;
-    let said = |key: AmazonS3ConfigKey| settings.get_config_value(&key);
-    let region = said(AmazonS3ConfigKey::Region).unwrap_or_else(|| DEFAULT_REGION.to_owned());
-    let endpoint = said(AmazonS3ConfigKey::S3Endpoint).or(said(AmazonS3ConfigKey::Endpoint));
-    let base = match (endpoint, url.is_virtual_hosted()) {
-        (Some(endpoint), true) => endpoint,
-        (Some(endpoint), false) => format!("{}/{}", endpoint.trim_end_matches('/'), url.bucket()),
-        (None, true) => format!("https://{}.s3.{region}.amazonaws.com", url.bucket()),
-        (None, false) => format!("https://s3.{region}.amazonaws.com/{}", url.bucket()),
-    };
-    let mut query = vec![("uploads", String::new()), ("prefix", url.prefix().to_string())];
+    let mut request = Request::new(Method::GET, None)
+        .query("uploads", "")
+        .query("prefix", url.prefix().to_string());
     if let Some((key, id)) = behind {
-        query.extend([("key-marker", key.clone()), ("upload-id-marker", id.clone())]);
+        request = request.query("key-marker", key).query("upload-id-marker", id);
     }
-    let query = query
-        .iter()
-        .map(|(name, value)| format!("{name}={}", escaped(value)))
-        .collect::<Vec<_>>()
-        .join("&");
-    let mut request: HttpRequest = http::Request::get(format!("{base}/?{query}"))
-        .body(HttpRequestBody::empty())
-        .map_err(io::Error::other)?;
-    let credential = store.credentials().get_credential().await.map_err(io_error)?;
-    AwsAuthorizer::new(&credential, "s3", &region)
-        .try_authorize(&mut request, None)
-        .map_err(io_error)?;
-    let client = ReqwestConnector::default().connect(&url.client_options()?).map_err(io_error)?;
-    let response = client.execute(request).await.map_err(io::Error::other)?;
-    let status = response.status();
-    let body = response.into_body().bytes().await.map_err(io::Error::other)?;
-    if !status.is_success() {
-        let text = String::from_utf8_lossy(&body).into_owned();
-        return Err(io::Error::other(format!("the store lists no uploads: {status}: {text}")));
-    }
+    let body = requests.ask(store, request).await??;
     quick_xml::de::from_reader(&body[..]).map_err(io::Error::other)
-}
-
-/// As a query has it, and as it is signed.
-fn escaped(value: &str) -> String {
-    let mut text = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push('%');
-            text.push_str(&data_encoding::HEXUPPER.encode(&[byte]));
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -136,6 +94,5 @@ mod tests {
         let none = "<ListMultipartUploadsResult><IsTruncated>false</IsTruncated>\
                     </ListMultipartUploadsResult>";
         assert!(quick_xml::de::from_str::<Listed>(none).unwrap().upload.is_empty());
-        assert_eq!(escaped("a/b c"), "a%2Fb%20c");
     }
 }

@@ -6,13 +6,14 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use catalog::{PackRow, PackState, PoolRow, VolumeRow};
-use model::{PackNumber, PoolId};
+use model::{PackNumber, PoolId, ServerTime};
 use pool::PutError;
 use tonic::Status;
 
 use super::{FIRST, failed, find, plan};
 use crate::catalog_copy;
 use crate::core::{CATALOG_DOMAIN, Core, Use};
+use crate::object_lock;
 use crate::recovery;
 use crate::refusal;
 use crate::volumes::{self, Carrying, Watching};
@@ -291,10 +292,19 @@ fn forget_removed(core: &Core, pool: PoolId) -> Result<(), Status> {
     let known: BTreeSet<PackNumber> =
         core.catalog.packs().map_err(failed)?.iter().map(|row| row.number).collect();
     for pack in there.keys().filter(|pack| !known.contains(pack)) {
+        if stays(core, pool, *pack)?.is_some() {
+            continue;
+        }
         let removed = core.pools.remove_from(pool, *pack);
         removed.map_err(|error| Status::unavailable(format!("pack {pack} stays: {error}")))?;
     }
     Ok(())
+}
+
+/// Until when an object store does not let the pack go.
+fn stays(core: &Core, pool: PoolId, pack: PackNumber) -> Result<Option<ServerTime>, Status> {
+    let until = core.pools.locked_until(pack, Some(pool));
+    until.map_err(|error| Status::unavailable(format!("pack {pack}: {error}")))
 }
 
 /// Moves packs of the pool `name` to its next pool: what its marks say, or `all`.
@@ -330,7 +340,18 @@ fn move_on(
     next: &PoolRow,
     all: bool,
 ) -> Result<(), Status> {
-    let leaving = leaving(core, row, next, all)?;
+    let mut leaving = leaving(core, row, next, all)?;
+    if core.pools.has_locks() {
+        let mut may_go = Vec::with_capacity(leaving.len());
+        for (pack, bytes) in leaving {
+            match stays(core, row.id, pack)? {
+                None => may_go.push((pack, bytes)),
+                Some(until) if all => run.outcome.failures.push((pack, object_lock::told(until))),
+                Some(_) => {}
+            }
+        }
+        leaving = may_go;
+    }
     if leaving.is_empty() {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use crate::error::CommandError;
 use crate::quantity;
 use crate::table::{self, Align};
 
-/// List, add, change and remove storage pools; copy, drain and repair them
+/// List, add, change and remove storage pools; copy, drain, repair and lock them
 ///
 /// New data goes to the pool PRIMARY, and on to its next pool when it is full. A copy pool holds
 /// a second copy of everything, which serves and repairs what the first one has lost.
@@ -36,6 +36,7 @@ enum PoolCommand {
     Copy(CopyArgs),
     Drain(DrainArgs),
     Repair(RepairArgs),
+    Lock(LockArgs),
 }
 
 /// Make a pool in an empty or new folder, or on the volumes of a library
@@ -158,6 +159,17 @@ Example:
   holdfast admin --server /srv/holdfast pool repair")]
 struct RepairArgs {}
 
+/// Have object stores lock what locked classes of policy hold
+///
+/// For pools whose URLs have lock=governance or lock=compliance. Backups and archives lock what
+/// they store, and the server looks at everything once a day: this is for after a class was
+/// locked.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast admin --server /srv/holdfast pool lock")]
+struct LockArgs {}
+
 pub(super) fn run(
     args: Args,
     admin: &mut Admin,
@@ -204,6 +216,10 @@ pub(super) fn run(
         PoolCommand::Repair(RepairArgs {}) => {
             let request = TendPoolRequest { work: Work::Repair.into(), ..Default::default() };
             return tend(request, &tend::REPAIRED, admin, context);
+        }
+        PoolCommand::Lock(LockArgs {}) => {
+            let request = TendPoolRequest { work: Work::Lock.into(), ..Default::default() };
+            return tend(request, &tend::LOCKED, admin, context);
         }
     }
     Ok(DONE)

@@ -71,8 +71,17 @@ fn text(outcome: &ReclaimReply, is_dry: bool) -> String {
         0 => String::new(),
         count => format!("{} packs go once nobody reads them.\n", quantity::count(count)),
     };
+    let locked = match outcome.packs_locked {
+        0 => String::new(),
+        count => format!(
+            "{} packs with {} stay as they are: their object store has them locked.\n",
+            quantity::count(count),
+            quantity::bytes_with_unit(outcome.bytes_locked)
+        ),
+    };
     format!(
-        "{all}{} packs with {} are removed; {} packs with {} alive are written again.\n{waiting}",
+        "{all}{} packs with {} are removed; {} packs with {} alive are written again.\n\
+         {waiting}{locked}",
         quantity::count(outcome.packs_removed),
         quantity::bytes_with_unit(outcome.bytes_removed),
         quantity::count(outcome.packs_rewritten),
@@ -91,6 +100,8 @@ struct OutcomeDocument {
     packs_rewritten: u64,
     bytes_rewritten: u64,
     packs_waiting: u64,
+    packs_locked: u64,
+    bytes_locked: u64,
     examined: u64,
     dry_run: bool,
 }
@@ -106,6 +117,8 @@ impl OutcomeDocument {
             packs_rewritten: outcome.packs_rewritten,
             bytes_rewritten: outcome.bytes_rewritten,
             packs_waiting: outcome.packs_waiting,
+            packs_locked: outcome.packs_locked,
+            bytes_locked: outcome.bytes_locked,
             examined: outcome.examined,
             dry_run,
         }

@@ -20,6 +20,7 @@ pub(super) struct Telling {
 pub(super) const COPIED: Telling = Telling { done: "copied", failed: "stays" };
 pub(super) const MOVED: Telling = Telling { done: "moved", failed: "stays" };
 pub(super) const REPAIRED: Telling = Telling { done: "repaired", failed: "stays" };
+pub(super) const LOCKED: Telling = Telling { done: "locked", failed: "is not locked" };
 pub(super) const TAKEN_IN: Telling = Telling { done: "taken in", failed: "was not taken in" };
 pub(super) const READ: Telling = Telling { done: "read", failed: "could not be read" };
 
@@ -69,13 +70,13 @@ fn text(outcome: &TendPoolReply, telling: &Telling) -> String {
         };
         text.push_str(&["  ", &what, ": ", &failure.reason, "\n"].concat());
     }
-    if !outcome.failures.is_empty() {
+    if !outcome.failures.is_empty() && telling.done != LOCKED.done {
         text.push_str("'holdfast admin audit' names the versions that need them.\n");
     }
     text
 }
 
-/// `pool copy|drain|repair --json` and `volume reclaim|move|audit --json`.
+/// `pool copy|drain|repair|lock --json` and `volume reclaim|move|audit --json`.
 #[derive(Serialize)]
 struct TendDocument<'a> {
     packs: u64,

@@ -1,0 +1,296 @@
+//! Locks in object stores: what a locked class of policy holds stays there, whoever's keys somebody
+//! has.
+//!
+//! A pack is held for as long as policy promises of anything in it. What a backup or an archive has
+//! stored is held before the node hears that it is; once a day, and when somebody asks for it, all
+//! packs are looked at: what is active has its days still before it, and is held anew.
+//!
+//! Where anything is locked the newest copy of the catalogue is held too: without it nobody knows
+//! what the packs are.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use catalog::ArchiveRow;
+use model::{FilespaceId, NodeId, Object, PackNumber, ServerTime, archive_number};
+use policy::{PolicySet, lock};
+use pool::Hold;
+use tonic::Status;
+
+use crate::catalog_copy;
+use crate::core::Core;
+use crate::pools::{self, Outcome};
+use crate::records::{self, Record, Seen};
+use crate::refusal;
+use crate::restore::places;
+
+/// What is active is held for so much longer than it must: it is held anew when that is used up.
+const AHEAD_DAYS: i64 = 30;
+/// A copy of the catalogue is held for so long.
+const COPY_DAYS: i64 = 30;
+/// Stores are told of so many packs at once.
+const TELLING: usize = 8;
+/// Between two looks at all packs.
+const EVERY_MICROS: i64 = DAY_MICROS;
+const DAY_MICROS: i64 = 86_400_000_000;
+
+type Holds = BTreeMap<PackNumber, Hold>;
+
+fn failed(error: catalog::CatalogError) -> Status {
+    refusal::catalog(&error)
+}
+
+/// Held until `least`, and where that grows from day to day for a while longer, but never beyond
+/// the day on which the class is not locked any more.
+fn hold(least: Option<ServerTime>, grows: bool, locked: Option<ServerTime>) -> Option<Hold> {
+    let least = least?;
+    let ahead = ServerTime(least.0.saturating_add(AHEAD_DAYS * DAY_MICROS));
+    let most = if grows { ahead.min(locked.unwrap_or(least)).max(least) } else { least };
+    Some(Hold { least, most })
+}
+
+/// For how long what an object of `record` has must stay.
+fn hold_of(
+    set: &PolicySet,
+    object: &Object,
+    deactivated: Option<ServerTime>,
+    archive: Option<(ServerTime, Option<ServerTime>)>,
+    now: ServerTime,
+) -> Option<Hold> {
+    let locked = set.class(object.class)?.locked_until;
+    match archive {
+        Some(made) => {
+            let waits = made.1.is_none();
+            hold(lock::archive_lock(set, object.class, made, now), waits, locked)
+        }
+        None => {
+            let least = lock::version_lock(set, object.class, deactivated, now);
+            hold(least, deactivated.is_none(), locked)
+        }
+    }
+}
+
+fn add(holds: &mut Holds, object: &Object, hold: Hold) {
+    let packs: BTreeSet<PackNumber> = places(object).map(|place| place.pack()).collect();
+    for pack in packs {
+        let held = holds.entry(pack).or_insert(hold);
+        *held = held.and(hold);
+    }
+}
+
+/// What a session stores for classes that are locked.
+pub(crate) struct Session {
+    set: PolicySet,
+    /// Of an archive: when it was begun.
+    archive: Option<ServerTime>,
+}
+
+impl Session {
+    /// `None` where nothing is to be locked.
+    pub(crate) fn new(core: &Core, set: &PolicySet, archive: Option<ServerTime>) -> Option<Self> {
+        let now = sys::clock::now();
+        let any = set.classes.iter().any(|class| class.is_locked(now));
+        (any && core.pools.has_locks()).then(|| Self { set: set.clone(), archive })
+    }
+
+    /// Adds for how long the packs of `objects`, which are stored now, must stay.
+    pub(crate) fn add(&self, objects: &[Object], holds: &mut Holds) {
+        let now = sys::clock::now();
+        for object in objects {
+            let made = self.archive.map(|created| (created, None));
+            if let Some(hold) = hold_of(&self.set, object, None, made, now) {
+                add(holds, object, hold);
+            }
+        }
+    }
+}
+
+/// Holds the packs in which something was stored that must stay.
+pub(crate) fn apply(core: &Core, holds: &Holds) -> Result<(), Status> {
+    holds.iter().try_for_each(|(pack, hold)| {
+        core.pools.hold(*pack, *hold).map(drop).map_err(|error| {
+            let message = format!("pack {pack} is stored, but cannot be locked: {error}");
+            Status::unavailable(message)
+        })
+    })
+}
+
+/// Why a pack stays.
+pub(crate) fn told(until: ServerTime) -> String {
+    let days = (until.0 - sys::clock::system().0).max(0) / DAY_MICROS + 1;
+    format!("the object store keeps it for {days} more days")
+}
+
+/// Looks at all that is locked, and holds what is not held long enough.
+pub(crate) fn run(core: &Arc<Core>, listener: pools::Listener<'_>) -> Result<Outcome, Status> {
+    if !core.pools.has_locks() {
+        return Err(Status::failed_precondition(
+            "no pool locks its objects: its URL has lock=governance or lock=compliance",
+        ));
+    }
+    let _reading = core.use_packs(false);
+    let holds = holds(core, listener)?;
+    let mut outcome = tell(core, &holds, listener)?;
+    if !holds.is_empty() {
+        hold_copy(core, &mut outcome)?;
+    }
+    let (packs, stay) = (outcome.packs_done, outcome.failures.len());
+    if packs > 0 {
+        core.record("packs locked", format!("{packs} packs; {stay} could not be locked"))?;
+    }
+    Ok(outcome)
+}
+
+/// The same once a day, where there is anything to lock; `last` says when that was done.
+pub(crate) fn run_due(core: &Arc<Core>, last: &mut Option<ServerTime>) -> Result<Outcome, Status> {
+    let now = sys::clock::now();
+    let is_due = last.is_none_or(|last| now.0.saturating_sub(last.0) >= EVERY_MICROS);
+    if !is_due || !core.pools.has_locks() || !has_locked_classes(core, now)? {
+        return Ok(Outcome::default());
+    }
+    *last = Some(now);
+    run(core, &mut |_| !core.stopping.load(Ordering::Relaxed))
+}
+
+fn has_locked_classes(core: &Core, now: ServerTime) -> Result<bool, Status> {
+    let domains = core.catalog.domains().map_err(failed)?;
+    let mut classes = domains.iter().flat_map(|domain| &domain.active.classes);
+    Ok(classes.any(|class| class.is_locked(now)))
+}
+
+/// For how long each pack must stay.
+fn holds(core: &Core, listener: pools::Listener<'_>) -> Result<Holds, Status> {
+    let now = sys::clock::now();
+    let mut holds = Holds::new();
+    if !has_locked_classes(core, now)? {
+        return Ok(holds);
+    }
+    let sets = sets(core)?;
+    let archives = archives(core)?;
+    records::visit(core, &mut |seen| {
+        let Seen::Record(owner, record) = seen else {
+            let cancelled = || Status::cancelled("it was cancelled; the next run goes on");
+            return listener(&Outcome::default()).then_some(()).ok_or_else(cancelled);
+        };
+        let Some(set) = sets.get(&owner.node) else { return Ok(()) };
+        let deactivated = match &record {
+            Record::Page(_) => None,
+            Record::Version(row) | Record::Trash(_, row) => Some(row.deactivated),
+        };
+        let archive = archives.get(&owner.filespace).copied();
+        for object in record.objects()? {
+            if let Some(hold) = hold_of(set, &object, deactivated, archive, now) {
+                add(&mut holds, &object, hold);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(holds)
+}
+
+/// The active policy of each node.
+fn sets(core: &Core) -> Result<HashMap<NodeId, PolicySet>, Status> {
+    let domains = core.catalog.domains().map_err(failed)?;
+    let nodes = core.catalog.nodes().map_err(failed)?;
+    let of = |node: &catalog::Node| {
+        let domain = domains.iter().find(|domain| domain.id == node.domain)?;
+        Some((node.id, domain.active.clone()))
+    };
+    Ok(nodes.iter().filter_map(of).collect())
+}
+
+/// When each archive was made, and its event, by its filespaces.
+fn archives(core: &Core) -> Result<HashMap<FilespaceId, (ServerTime, Option<ServerTime>)>, Status> {
+    let mut made = HashMap::new();
+    for node in core.catalog.nodes().map_err(failed)? {
+        let rows = core.catalog.archives(node.id).map_err(failed)?;
+        let rows: HashMap<u64, ArchiveRow> =
+            rows.into_iter().map(|row| (row.number, row)).collect();
+        for filespace in core.catalog.filespaces(node.id).map_err(failed)? {
+            let row = archive_number(&filespace.name).and_then(|number| rows.get(&number));
+            if let Some(row) = row {
+                made.insert(filespace.id, (row.created, row.event));
+            }
+        }
+    }
+    Ok(made)
+}
+
+/// Tells the stores, several packs at once.
+fn tell(core: &Core, holds: &Holds, listener: pools::Listener<'_>) -> Result<Outcome, Status> {
+    let rows = core.catalog.packs().map_err(failed)?;
+    let bytes: HashMap<PackNumber, u64> =
+        rows.into_iter().map(|row| (row.number, row.bytes)).collect();
+    let bytes = |pack: &PackNumber| bytes.get(pack).copied().unwrap_or(0);
+    let all: Vec<(PackNumber, Hold)> = holds.iter().map(|(pack, hold)| (*pack, *hold)).collect();
+    let mut outcome = Outcome {
+        packs: all.len() as u64,
+        bytes: holds.keys().map(bytes).sum(),
+        ..Outcome::default()
+    };
+    for some in all.chunks(TELLING * 16) {
+        let next = AtomicUsize::new(0);
+        let failures = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..TELLING {
+                scope.spawn(|| {
+                    while let Some((pack, hold)) = some.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Err(error) = core.pools.hold(*pack, *hold) {
+                            let mut failures =
+                                failures.lock().unwrap_or_else(PoisonError::into_inner);
+                            failures.push((*pack, error.to_string()));
+                        }
+                    }
+                });
+            }
+        });
+        let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let has_failed: BTreeSet<PackNumber> = failures.iter().map(|(pack, _)| *pack).collect();
+        let done = some.iter().filter(|(pack, _)| !has_failed.contains(pack));
+        outcome.packs_done += (some.len() - has_failed.len()) as u64;
+        outcome.bytes_done += done.map(|(pack, _)| bytes(pack)).sum::<u64>();
+        outcome.failures.extend(failures);
+        if !listener(&outcome) {
+            return Err(Status::cancelled("it was cancelled; the next run goes on"));
+        }
+    }
+    outcome.failures.sort_unstable();
+    Ok(outcome)
+}
+
+/// Holds the newest copy of the catalogue, where there is one.
+fn hold_copy(core: &Core, outcome: &mut Outcome) -> Result<(), Status> {
+    let Some(copy) = catalog_copy::all(core).pop() else { return Ok(()) };
+    let until = ServerTime(copy.taken.0.saturating_add(COPY_DAYS * DAY_MICROS));
+    let hold = Hold { least: until, most: until };
+    let packs: BTreeSet<PackNumber> = copy.places.iter().map(|place| place.pack()).collect();
+    for pack in packs {
+        if let Err(error) = core.pools.hold(pack, hold) {
+            outcome.failures.push((pack, error.to_string()));
+        }
+    }
+    let name = catalog_copy::name(copy.number);
+    core.pools.hold_file(&name, hold).map(drop).map_err(|error| {
+        Status::unavailable(format!("copy {} of the catalogue is not locked: {error}", copy.number))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_active_is_held_ahead_and_never_beyond_its_class() {
+        let day = |days: i64| ServerTime(days * DAY_MICROS);
+        let (least, locked) = (Some(day(100)), Some(day(1000)));
+        let held = |least, grows, locked| {
+            hold(least, grows, locked)
+                .map(|hold| (hold.least.0 / DAY_MICROS, hold.most.0 / DAY_MICROS))
+        };
+        assert_eq!(held(least, true, locked), Some((100, 130)));
+        assert_eq!(held(least, false, locked), Some((100, 100)), "its end is known");
+        assert_eq!(held(least, true, Some(day(110))), Some((100, 110)));
+        assert_eq!(held(None, true, locked), None);
+    }
+}
