@@ -13,6 +13,7 @@
 //! 3. A database that does not answer is waited for, for a while; then callers are told.
 
 mod batch;
+mod block;
 mod connect;
 mod fleet;
 mod schema;
@@ -564,10 +565,16 @@ impl Sql for Session {
     }
 
     fn count_from(&self, table: &str, column: &str, last: i64) -> Result<(), CatalogError> {
+        // Bulk rows come behind their filespaces, and find their partitions there.
+        let last = if table == "filespace" { block::make_for_rows(self, last)? } else { last };
         // The first number is 1: told as if it had not been given yet.
         let (value, is_called) = if last > 0 { (last, "true") } else { (1, "false") };
         let select = format!("SELECT setval('{table}_{column}_seq', ?, {is_called})");
         (self as &dyn Sql).exists(&select, &[&value]).map(drop)
+    }
+
+    fn next_filespace(&self, domain: i64) -> Result<Option<i64>, CatalogError> {
+        block::next_filespace(self, domain)
     }
 }
 

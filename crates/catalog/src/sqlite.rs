@@ -226,6 +226,10 @@ impl Sql for Connection {
         let insert = "INSERT INTO sqlite_sequence(name, seq) VALUES(?, ?)";
         sql.execute(insert, &[&table, &last]).map(drop)
     }
+
+    fn next_filespace(&self, _: i64) -> Result<Option<i64>, CatalogError> {
+        Ok(None)
+    }
 }
 
 /// Writes all that `from` has into the new file `path`.

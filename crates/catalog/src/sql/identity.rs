@@ -245,10 +245,22 @@ pub(crate) fn open_filespace(
     name: &[u8],
     now: ServerTime,
 ) -> Result<Filespace, CatalogError> {
-    find_node(sql, node)?;
-    let insert = "INSERT INTO filespace(node, name, registered) VALUES(?, ?, ?)
-                  ON CONFLICT(node, name) DO NOTHING";
-    sql.execute(insert, params![node.0, name, now.0])?;
+    let domain = "SELECT domain FROM node WHERE id = ?";
+    let domain: Option<i64> = sql.first(domain, params![node.0], |row| row.get(0))?;
+    let domain = domain.ok_or(CatalogError::NotFound { what: "the node" })?;
     let select = format!("{FILESPACE} WHERE node = ? AND name = ?");
+    if let Some(known) = sql.first(&select, params![node.0, name], filespace_columns)? {
+        return Ok(known);
+    }
+    match sql.next_filespace(domain)? {
+        None => {
+            let insert = "INSERT INTO filespace(node, name, registered) VALUES(?, ?, ?)";
+            sql.execute(insert, params![node.0, name, now.0])?;
+        }
+        Some(number) => {
+            let insert = "INSERT INTO filespace(id, node, name, registered) VALUES(?, ?, ?, ?)";
+            sql.execute(insert, params![number, node.0, name, now.0])?;
+        }
+    }
     sql.one(&select, params![node.0, name], filespace_columns)
 }

@@ -243,8 +243,11 @@ pub(crate) trait Sql {
     /// The last number that the database has given a row of the table.
     fn last_number(&self, table: &str, column: &str) -> Result<i64, CatalogError>;
 
-    /// Has the database count on from `last`.
+    /// Has the database count on from `last`; all rows of the table are there.
     fn count_from(&self, table: &str, column: &str, last: i64) -> Result<(), CatalogError>;
+
+    /// The number of a new filespace of the policy domain; `None` where the database counts it.
+    fn next_filespace(&self, domain: i64) -> Result<Option<i64>, CatalogError>;
 }
 
 impl dyn Sql + '_ {

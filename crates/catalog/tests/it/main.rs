@@ -7,6 +7,7 @@ mod damage;
 mod faults;
 mod fleet;
 mod kill;
+mod partitions;
 mod relocation;
 mod samples;
 

@@ -388,7 +388,11 @@ fn what_is_named_at_one_server_is_not_removed_at_another() {
         });
         let over = Over(&is_over);
         let mut removed = 0;
-        for round in 0..10 {
+        // What is condemned waits for who reads: in some rounds nothing goes.
+        for round in 0..60 {
+            if round >= 10 && removed > 0 {
+                break;
+            }
             fs::remove_dir_all(&site.scene.tree).unwrap();
             plant_files(&site.scene.tree, 30, 60_000, (round + 1) % 3);
             site.scene.backup();

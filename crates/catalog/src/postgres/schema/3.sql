@@ -1,0 +1,53 @@
+-- Bulk tables in parts, by policy domain. A filespace is a row of the block that its number lies
+-- in: the first block has those below 2^26, any other 2^16 of them.
+
+CREATE TABLE block(
+    number BIGINT PRIMARY KEY, domain BIGINT NOT NULL,
+    -- The number of the next filespace.
+    next BIGINT NOT NULL);
+
+ALTER TABLE directory RENAME TO directory_block0;
+ALTER INDEX directory_pkey RENAME TO directory_block0_pkey;
+CREATE TABLE directory(
+    LIKE directory_block0 INCLUDING STORAGE,
+    PRIMARY KEY(filespace, path, first)) PARTITION BY RANGE(filespace);
+ALTER TABLE directory ATTACH PARTITION directory_block0 FOR VALUES FROM (MINVALUE) TO (67108864);
+
+ALTER TABLE page RENAME TO page_block0;
+ALTER INDEX page_pkey RENAME TO page_block0_pkey;
+CREATE TABLE page(
+    LIKE page_block0 INCLUDING STORAGE,
+    PRIMARY KEY(id)) PARTITION BY RANGE(id);
+ALTER TABLE page ATTACH PARTITION page_block0 FOR VALUES FROM (MINVALUE) TO (4611686018427387904);
+
+ALTER TABLE digest RENAME TO digest_block0;
+ALTER INDEX digest_pkey RENAME TO digest_block0_pkey;
+CREATE TABLE digest(
+    LIKE digest_block0 INCLUDING STORAGE,
+    PRIMARY KEY(id)) PARTITION BY RANGE(id);
+ALTER TABLE digest ATTACH PARTITION digest_block0 FOR VALUES FROM (MINVALUE) TO (4611686018427387904);
+
+ALTER TABLE version RENAME TO version_block0;
+ALTER INDEX version_pkey RENAME TO version_block0_pkey;
+CREATE TABLE version(
+    LIKE version_block0 INCLUDING STORAGE,
+    PRIMARY KEY(filespace, directory, name, deactivated, inserted)) PARTITION BY RANGE(filespace);
+ALTER TABLE version ATTACH PARTITION version_block0 FOR VALUES FROM (MINVALUE) TO (67108864);
+
+ALTER TABLE ending RENAME TO ending_block0;
+ALTER INDEX ending_pkey RENAME TO ending_block0_pkey;
+CREATE TABLE ending(
+    LIKE ending_block0 INCLUDING STORAGE,
+    PRIMARY KEY(filespace, day, directory)) PARTITION BY RANGE(filespace);
+ALTER TABLE ending ATTACH PARTITION ending_block0 FOR VALUES FROM (MINVALUE) TO (67108864);
+
+-- It goes by the tables, whatever they are called.
+CREATE OR REPLACE VIEW occupancy AS SELECT
+    node.name AS node_name,
+    CASE WHEN substring(filespace.name FROM 1 FOR 7) = '\x00737061636500' THEN 'SpMg'
+         WHEN substring(filespace.name FROM 1 FOR 1) = '\x00' THEN 'Arch' ELSE 'Bkup' END AS type,
+    filespace.id AS filespace_id, filespace.name AS filespace_name,
+    coalesce((SELECT sum(objects) FROM directory WHERE directory.filespace = filespace.id), 0)
+        AS num_files,
+    (SELECT count(*) FROM version WHERE version.filespace = filespace.id) AS num_inactive
+    FROM filespace JOIN node ON node.id = filespace.node;
