@@ -1,12 +1,14 @@
-//! The writes of a batch. Pages and versions that follow one another go in few large statements: a
-//! statement costs the way to the database and back.
+//! The writes of a batch. Pages and versions that follow one another go in few large statements,
+//! and pages that are new by COPY: a statement costs the way to the database and back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 
 use format::path_hash;
 use futures_executor::block_on;
 use model::FilespaceId;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
+use tokio_postgres::types::{ToSql, Type};
 
 use super::Session;
 use crate::sql::write::{self, page_numbers};
@@ -17,6 +19,8 @@ use crate::{CatalogError, Day, PageKey, PageRow, VersionRow, Write};
 const ROWS_MAX: usize = 1000;
 /// Fewer are put one by one.
 const ROWS_MIN: usize = 3;
+/// So many new ones are copied: that costs more ways to the database, and less for each row.
+const COPIED_MIN: usize = 32;
 
 /// Writes that go together.
 enum Run<'a> {
@@ -84,6 +88,27 @@ impl Session {
         let done = block_on(self.client.execute(&prepared, values));
         done.map(drop).map_err(|error| self.failed(&error))
     }
+
+    /// Adds rows to the table, which has none of them.
+    fn copy<R>(
+        &self,
+        table: &str,
+        types: &[Type],
+        rows: &[R],
+        columns: &mut dyn for<'a> FnMut(&'a R) -> Vec<Box<dyn ToSql + Sync + 'a>>,
+    ) -> Result<(), CatalogError> {
+        let prepared = self.prepare(&format!("COPY {table} FROM STDIN (FORMAT binary)"))?;
+        let copied = block_on(async {
+            let sink = self.client.copy_in(&prepared).await?;
+            let mut writer = pin!(BinaryCopyInWriter::new(sink, types));
+            for row in rows {
+                let columns = columns(row);
+                writer.as_mut().write_raw(columns.iter().map(|column| &**column)).await?;
+            }
+            writer.finish().await
+        });
+        copied.map(drop).map_err(|error| self.failed(&error))
+    }
 }
 
 fn put_pages(
@@ -95,11 +120,91 @@ fn put_pages(
     if pages.len() < ROWS_MIN || keys.len() < pages.len() {
         return pages.iter().try_for_each(|page| write::put_page(session, filespace, page));
     }
-    let numbers = numbers(session, filespace, pages)?;
+    let numbered = numbers(session, filespace, pages)?;
+    let (new, known): (Vec<Numbered<'_>>, Vec<Numbered<'_>>) =
+        numbered.into_iter().partition(|numbered| numbered.is_new);
+    if new.len() < COPIED_MIN {
+        return merge_pages(session, filespace, &[new, known].concat());
+    }
+    copy_pages(session, filespace, &new)?;
+    if known.is_empty() { Ok(()) } else { merge_pages(session, filespace, &known) }
+}
+
+/// A page with its number.
+#[derive(Clone, Copy)]
+struct Numbered<'a> {
+    page: &'a PageRow,
+    number: i64,
+    is_new: bool,
+}
+
+impl<'a> Numbered<'a> {
+    fn path(&self) -> &'a [u8] {
+        self.page.key.directory.as_bytes()
+    }
+
+    fn first(&self) -> &'a [u8] {
+        &self.page.key.first
+    }
+
+    fn objects(&self) -> i64 {
+        i64::from(self.page.object_count)
+    }
+
+    fn digest(&self) -> Option<&'a [u8]> {
+        self.page.digest.as_ref().map(|digest| &digest.0[..])
+    }
+
+    /// As the digest has it: nothing for the first page of a directory.
+    fn first_of_digest(&self) -> Option<&'a [u8]> {
+        Some(self.first()).filter(|first| !first.is_empty())
+    }
+}
+
+/// Puts pages that are not there yet. Nobody else adds any meanwhile: see [`hold`].
+fn copy_pages(
+    session: &Session,
+    filespace: FilespaceId,
+    pages: &[Numbered<'_>],
+) -> Result<(), CatalogError> {
     let of_filespace = i64::from(filespace.0);
-    let paths: Vec<&[u8]> = pages.iter().map(|page| page.key.directory.as_bytes()).collect();
-    let firsts: Vec<&[u8]> = pages.iter().map(|page| &page.key.first[..]).collect();
-    let counts: Vec<i64> = pages.iter().map(|page| i64::from(page.object_count)).collect();
+    let (number, bytes) = (Type::INT8, Type::BYTEA);
+    let types = [number.clone(), bytes.clone(), bytes.clone(), number.clone(), number.clone()];
+    session.copy("directory", &types, pages, &mut |row| {
+        let Numbered { page: _, number, .. } = row;
+        vec![
+            Box::new(of_filespace),
+            Box::new(row.path()),
+            Box::new(row.first()),
+            Box::new(*number),
+            Box::new(row.objects()),
+        ]
+    })?;
+    session.copy("page", &[number.clone(), bytes.clone()], pages, &mut |row| {
+        vec![Box::new(row.number), Box::new(&row.page.body[..])]
+    })?;
+    let types = [number, bytes.clone(), bytes.clone(), bytes];
+    session.copy("digest", &types, pages, &mut |row| {
+        vec![
+            Box::new(row.number),
+            Box::new(path_hash(&row.page.key.directory).0.to_vec()),
+            Box::new(row.digest()),
+            Box::new(row.first_of_digest()),
+        ]
+    })
+}
+
+/// Puts pages whether they are there or not.
+fn merge_pages(
+    session: &Session,
+    filespace: FilespaceId,
+    pages: &[Numbered<'_>],
+) -> Result<(), CatalogError> {
+    let of_filespace = i64::from(filespace.0);
+    let numbers: Vec<i64> = pages.iter().map(|row| row.number).collect();
+    let paths: Vec<&[u8]> = pages.iter().map(Numbered::path).collect();
+    let firsts: Vec<&[u8]> = pages.iter().map(Numbered::first).collect();
+    let counts: Vec<i64> = pages.iter().map(Numbered::objects).collect();
     session.put(
         "INSERT INTO directory SELECT CAST(?1 AS BIGINT), path, first, page, objects
          FROM unnest(CAST(?2 AS BYTEA[]), CAST(?3 AS BYTEA[]), CAST(?4 AS BIGINT[]),
@@ -107,21 +212,17 @@ fn put_pages(
          ON CONFLICT(filespace, path, first) DO UPDATE SET objects = excluded.objects",
         &[&of_filespace, &paths, &firsts, &numbers, &counts],
     )?;
-    let bodies: Vec<&[u8]> = pages.iter().map(|page| &page.body[..]).collect();
+    let bodies: Vec<&[u8]> = pages.iter().map(|row| &row.page.body[..]).collect();
     session.put(
         "INSERT INTO page SELECT id, body
          FROM unnest(CAST(?1 AS BIGINT[]), CAST(?2 AS BYTEA[])) AS new(id, body)
          ON CONFLICT(id) DO UPDATE SET body = excluded.body",
         &[&numbers, &bodies],
     )?;
-    let hashes: Vec<_> = pages.iter().map(|page| path_hash(&page.key.directory).0).collect();
+    let hashes: Vec<_> = pages.iter().map(|row| path_hash(&row.page.key.directory).0).collect();
     let hashes: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
-    let digests: Vec<Option<&[u8]>> = pages
-        .iter()
-        .map(|page| page.digest.as_ref().map(|digest| &digest.0[..]))
-        .collect();
-    let firsts: Vec<Option<&[u8]>> =
-        firsts.iter().map(|first| (!first.is_empty()).then_some(*first)).collect();
+    let digests: Vec<Option<&[u8]>> = pages.iter().map(Numbered::digest).collect();
+    let firsts: Vec<Option<&[u8]>> = pages.iter().map(Numbered::first_of_digest).collect();
     session.put(
         "INSERT INTO digest SELECT id, hash, digest, first
          FROM unnest(CAST(?1 AS BIGINT[]), CAST(?2 AS BYTEA[]), CAST(?3 AS BYTEA[]),
@@ -132,11 +233,11 @@ fn put_pages(
 }
 
 /// The numbers of the pages, which are all different: those that they have, or new ones.
-fn numbers(
+fn numbers<'a>(
     session: &Session,
     filespace: FilespaceId,
-    pages: &[&PageRow],
-) -> Result<Vec<i64>, CatalogError> {
+    pages: &[&'a PageRow],
+) -> Result<Vec<Numbered<'a>>, CatalogError> {
     let paths: Vec<&[u8]> = pages.iter().map(|page| page.key.directory.as_bytes()).collect();
     let firsts: Vec<&[u8]> = pages.iter().map(|page| &page.key.first[..]).collect();
     let select = session.prepare(
@@ -157,18 +258,19 @@ fn numbers(
     let mut next =
         if known.len() < pages.len() { write::next_page_number(session, filespace)? } else { 0 };
     let (_, end) = page_numbers(filespace);
-    let mut numbers = Vec::with_capacity(pages.len());
     // An ordinal counts from 1.
-    for place in (1..).take(pages.len()) {
-        numbers.push(known.get(&place).copied().unwrap_or_else(|| {
+    let numbered = (1..).zip(pages).map(|(place, page)| match known.get(&place) {
+        Some(number) => Numbered { page, number: *number, is_new: false },
+        None => {
             next += 1;
-            next - 1
-        }));
-    }
+            Numbered { page, number: next - 1, is_new: true }
+        }
+    });
+    let numbered = numbered.collect();
     if next > end {
         return Err(CatalogError::Database("the filespace has used up its page numbers".into()));
     }
-    Ok(numbers)
+    Ok(numbered)
 }
 
 fn add_versions(

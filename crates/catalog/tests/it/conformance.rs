@@ -118,6 +118,7 @@ macro_rules! conformance {
             conformance!(@theme pages, $new,
                 a_page_is_replaced_as_a_whole,
                 the_page_of_a_name_is_found,
+                thousands_of_pages_go_in_one_batch,
                 a_removed_page_is_gone_and_others_stay,
                 bodies_are_any_bytes,
                 first_names_are_in_byte_order,

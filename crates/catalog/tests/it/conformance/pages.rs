@@ -30,6 +30,34 @@ pub(crate) fn a_page_is_replaced_as_a_whole(engine: &dyn Engine) {
     }
 }
 
+/// New ones and others in one batch, more of them than any engine takes at once, some with digest.
+pub(crate) fn thousands_of_pages_go_in_one_batch(engine: &dyn Engine) {
+    let mut catalog = engine.open();
+    let (_, filespace) = add_filespace(&*catalog, "a");
+    let row = |number: u32, state: u8| {
+        let first: &[u8] = if number.is_multiple_of(3) { b"" } else { b"m" };
+        let row = page(&key(&dir(&format!("/{number:05}/")), first), state);
+        if number.is_multiple_of(7) { PageRow { digest: None, ..row } } else { row }
+    };
+    let some: Vec<PageRow> = (500..1500).map(|number| row(number, 1)).collect();
+    commit(&*catalog, some.iter().map(|row| put(filespace, row.clone())).collect());
+    assert_eq!(all(&*catalog, filespace), some);
+    let more: Vec<PageRow> = (0..3500).map(|number| row(number, 2)).collect();
+    commit(&*catalog, more.iter().map(|row| put(filespace, row.clone())).collect());
+    catalog = engine.reopen(catalog);
+    assert_eq!(all(&*catalog, filespace), more);
+    let mut digests = Vec::new();
+    catalog
+        .digests(filespace, &DirPath::above_root(), &mut |digest| {
+            digests.push(digest.digest);
+            true
+        })
+        .expect("are told");
+    let expected = more.iter().filter(|row| row.digest.is_some()).count();
+    let found = digests.iter().filter(|digest| digest.is_some()).count();
+    assert_eq!((digests.len(), found), (more.len(), expected));
+}
+
 pub(crate) fn a_removed_page_is_gone_and_others_stay(engine: &dyn Engine) {
     let catalog = engine.open();
     let (_, filespace) = add_filespace(&*catalog, "a");
