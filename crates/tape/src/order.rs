@@ -11,6 +11,7 @@
 //! What counts is the time until the last file. Who waits how long is the affair of `schedule`,
 //! which decides what is planned together.
 
+mod exact;
 mod improve;
 
 use crate::geometry::{Geometry, Point};
@@ -20,6 +21,10 @@ use crate::timing::Timing;
 pub const GREEDY_RUNS_MAX: usize = 2000;
 /// Runs up to which an order is improved with the costs between all pairs.
 pub const MATRIX_RUNS_MAX: usize = 256;
+/// Runs up to which the cheapest of all orders is found: some milliseconds.
+pub const EXACT_RUNS_MAX: usize = 12;
+/// Runs up to which it can be asked for.
+pub const CHEAPEST_RUNS_MAX: usize = 16;
 
 /// What is wanted from a volume: `bytes` from the address `at` on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +42,8 @@ pub enum Candidate {
     Sweep,
     /// The nearest by estimated time, again and again.
     Greedy,
-    /// The best of the above, with runs moved to where they cost less.
+    /// The best of the above, with runs moved to where they cost less; the cheapest order of all up
+    /// to [`EXACT_RUNS_MAX`].
     Improved,
     /// As the drive has recommended.
     Drive,
@@ -120,6 +126,21 @@ impl Course<'_> {
         secs
     }
 
+    /// Returns the seconds to get to all `stops` in the cheapest of all orders, without the
+    /// reading; `None` for more than [`CHEAPEST_RUNS_MAX`] runs, or none. It is what other orders
+    /// are measured by.
+    pub fn cheapest_secs(&self, from: u64, stops: &[Stop]) -> Option<f64> {
+        let sorted = by_address(stops);
+        let runs = self.runs(stops, &sorted);
+        if !(1..=CHEAPEST_RUNS_MAX).contains(&runs.len()) {
+            return None;
+        }
+        let head = self.geometry.point(from);
+        let order = exact::cheapest(&improve::Costs::new(self.timing, &head, &runs));
+        let within = self.within_secs(stops, &sorted, &runs);
+        Some(self.tour(&head, &runs, &order) + within)
+    }
+
     fn candidates(&self, head: &Point, runs: &[Run]) -> Vec<(Candidate, Vec<usize>)> {
         let by_block: Vec<usize> = (0..runs.len()).collect();
         let mut made = vec![(Candidate::ByBlock, by_block), (Candidate::Sweep, sweep(runs))];
@@ -129,7 +150,12 @@ impl Course<'_> {
         if (2..=MATRIX_RUNS_MAX).contains(&runs.len()) {
             let orders: Vec<&[usize]> = made.iter().map(|(_, order)| order.as_slice()).collect();
             let costs = improve::Costs::new(self.timing, head, runs);
-            made.push((Candidate::Improved, improve::improved(&costs, &orders)));
+            let improved = if runs.len() <= EXACT_RUNS_MAX {
+                exact::cheapest(&costs)
+            } else {
+                improve::improved(&costs, &orders)
+            };
+            made.push((Candidate::Improved, improved));
         }
         made
     }

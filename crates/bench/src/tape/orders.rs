@@ -22,6 +22,8 @@ pub(super) struct Row {
     pub(super) greedy: Spread,
     /// Only where it is made.
     pub(super) improved: Option<Spread>,
+    /// The cheapest of all orders, only of a few files.
+    pub(super) cheapest: Option<Spread>,
     /// What is read, gaps read through where that is faster.
     pub(super) chosen: Spread,
     /// What is read against order by block, for each arrangement.
@@ -37,6 +39,7 @@ struct Trial {
     random: f64,
     /// Without reading through gaps.
     plain: Plan,
+    cheapest: Option<f64>,
     chosen: Plan,
 }
 
@@ -57,6 +60,7 @@ fn row(files: u64, seeds: Range<u64>) -> Row {
         sweep: by(|trial| estimate(&trial.plain, Candidate::Sweep)),
         greedy: by(|trial| estimate(&trial.plain, Candidate::Greedy)),
         improved: a_file(|trial| estimate(&trial.plain, Candidate::Improved)),
+        cheapest: a_file(|trial| trial.cheapest),
         chosen: by(|trial| Some(trial.chosen.positioning_secs)),
         part: Spread::of(trials.iter().map(part)),
     }
@@ -77,6 +81,7 @@ fn trial(files: u64, seed: u64) -> Trial {
     Trial {
         random: course(&plain).positioning_secs(0, &stops, &as_they_are),
         plain: course(&plain).plan(0, &stops, None),
+        cheapest: course(&plain).cheapest_secs(0, &stops),
         chosen: course(&timing).plan(0, &stops, None),
     }
 }

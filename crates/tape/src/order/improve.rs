@@ -34,8 +34,12 @@ impl Costs {
         Self { runs: runs.len(), secs }
     }
 
+    pub(super) fn runs(&self) -> usize {
+        self.runs
+    }
+
     /// From `source`, or from where the drive stands, to `target`; nothing behind the last run.
-    fn secs(&self, source: Option<usize>, target: Option<usize>) -> f64 {
+    pub(super) fn secs(&self, source: Option<usize>, target: Option<usize>) -> f64 {
         target.map_or(0.0, |target| self.secs[source.unwrap_or(self.runs) * self.runs + target])
     }
 
