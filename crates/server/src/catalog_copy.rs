@@ -147,7 +147,7 @@ pub(crate) fn run(core: &Arc<Core>, listener: Listener<'_>) -> Result<Outcome, S
     let before = all(core);
     let highest = numbers(&core.pools);
     let number = highest.last().map_or(0, |(number, _)| *number) + 1;
-    check_room(core)?;
+    check_room(core, before.last().map_or(0, |copy| copy.bytes))?;
     let path = core.folder.join(TEMPORARY);
     remove_file(&path).map_err(|error| disk(&error))?;
     let taken = sys::clock::now();
@@ -171,9 +171,11 @@ pub(crate) fn run(core: &Arc<Core>, listener: Listener<'_>) -> Result<Outcome, S
     Ok(outcome)
 }
 
-/// Whether the server's folder has room for the catalogue once more.
-fn check_room(core: &Core) -> Result<(), Status> {
-    let bytes = std::fs::metadata(core.folder.join(CATALOG_FILE)).map_or(0, |found| found.len());
+/// Whether the server's folder has room for the catalogue once more: one in a database is as large
+/// as its last copy was, of `copied` bytes.
+fn check_room(core: &Core, copied: u64) -> Result<(), Status> {
+    let path = core.folder.join(CATALOG_FILE);
+    let bytes = std::fs::metadata(path).map_or(copied, |found| found.len());
     match sys::durable::free_bytes(&core.folder) {
         Ok(free) if free < bytes => Err(Status::resource_exhausted(format!(
             "to copy the catalogue {} needs {bytes} bytes more; it has {free}",
