@@ -90,6 +90,8 @@ enum Failure {
     Conflict,
     /// The connection is gone.
     Closed,
+    /// It has waited for as long as it was to.
+    Busy,
 }
 
 /// One connection.
@@ -103,7 +105,7 @@ struct Session {
 }
 
 /// Who else may write meanwhile.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Alone {
     Yes,
     /// Only if the others let go soon.
@@ -389,6 +391,10 @@ impl Session {
                 self.failure.set(Some(Failure::Conflict));
                 CatalogError::Database(text.into())
             }
+            Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                self.failure.set(Some(Failure::Busy));
+                CatalogError::Database(text.into())
+            }
             Some(state) if full.contains(&state) => CatalogError::NoSpace,
             Some(&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED) => {
                 CatalogError::Damaged(text)
@@ -428,7 +434,8 @@ impl Session {
     ) -> Result<(), Ended> {
         let ended = |error| match self.failure.get() {
             Some(Failure::Closed | Failure::Conflict) => Ended::Again(error),
-            None => Ended::Failed(error),
+            Some(Failure::Busy) if alone == Alone::Yes => Ended::Again(error),
+            Some(Failure::Busy) | None => Ended::Failed(error),
         };
         let (patience, shared) = match alone {
             Alone::Yes => ("0", ""),
@@ -454,7 +461,7 @@ impl Session {
             Ok(()) => self.command("COMMIT").map_err(|error| match self.failure.get() {
                 Some(Failure::Closed) => Ended::Unknown(self.slot, number),
                 Some(Failure::Conflict) => Ended::Again(error),
-                None => Ended::Failed(error),
+                Some(Failure::Busy) | None => Ended::Failed(error),
             }),
         }
     }

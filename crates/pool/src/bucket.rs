@@ -67,7 +67,7 @@ const END_BYTES: u64 = 512 << 10;
 const THREADS: usize = 2;
 /// Objects whose keys begin with this are packs.
 const PACKS: &str = "packs";
-const MARK: &str = "holdfast-pool";
+pub(crate) const MARK: &str = "holdfast-pool";
 
 /// A pool's objects. All methods may be called from any thread that may block.
 pub struct Bucket {
@@ -85,8 +85,8 @@ pub struct Bucket {
     locks: Mutex<Locks>,
 }
 
-/// Until when packs are locked, of those that were asked for.
-type Locks = BTreeMap<PackNumber, Option<ServerTime>>;
+/// Until when packs are held at least, of those that were held by this process.
+type Locks = BTreeMap<PackNumber, ServerTime>;
 
 /// The bucket of a pool; the same one is equal.
 #[derive(Clone)]
@@ -248,15 +248,7 @@ impl Bucket {
 
     /// Whose pool it is, as its mark says; `None` where it has none.
     pub fn read_mark(&self) -> io::Result<Option<Vec<u8>>> {
-        let key = self.key(MARK);
-        let found = match self.get(&key) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.has_locks() => {
-                self.uncover_below(&key)?;
-                self.get(&key)
-            }
-            found => found,
-        };
-        match found {
+        match self.get(&self.key(MARK)) {
             Ok(text) => Ok(Some(text.to_vec())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -275,6 +267,7 @@ impl Bucket {
     /// Asks for all packs, with their bytes.
     pub(crate) fn list(&self) -> io::Result<BTreeMap<PackNumber, u64>> {
         if self.has_locks() {
+            self.check_locks()?;
             self.uncover_below(&self.key(PACKS))?;
         }
         let listed = self.store.list(Some(&self.key(PACKS))).try_collect::<Vec<_>>();
@@ -351,6 +344,7 @@ impl Bucket {
         let file = Arc::new(File::open(path)?);
         let bytes = file.metadata()?.len();
         self.forget(table.pack);
+        self.forget_lock(table.pack);
         let kept = folder::path(&self.folder, table.pack);
         std::fs::rename(path, &kept)?;
         let mut upload = Upload::new(Arc::clone(self), table.pack, file);

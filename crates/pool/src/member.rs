@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use model::{PackNumber, PoolId};
 
-use crate::bucket::Bucketed;
+use crate::bucket::{Bucketed, MARK};
+
 use crate::folder;
 use crate::shelf::Shelved;
 
@@ -106,7 +107,19 @@ impl PoolSpec {
     /// The mark where the pool is, if there is one and it can be read.
     pub fn read_mark(&self) -> io::Result<Option<Mark>> {
         match self.bucket() {
-            Some(bucket) => Ok(bucket.0.read_mark()?.and_then(|text| Mark::parse(&text))),
+            Some(bucket) => {
+                let read = || {
+                    let text = bucket.0.read_mark()?;
+                    Ok::<_, io::Error>(text.and_then(|text| Mark::parse(&text)))
+                };
+                let found = read()?;
+                if found.is_none() && bucket.0.has_locks() {
+                    let is_one = &mut || read().is_ok_and(|found| found.is_some());
+                    bucket.0.bring_back_beside(MARK, is_one)?;
+                    return read();
+                }
+                Ok(found)
+            }
             None => Ok(read_mark(&self.folder)),
         }
     }

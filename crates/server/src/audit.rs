@@ -136,9 +136,11 @@ impl Audit<'_> {
     }
 
     fn pack(&mut self, pack: PackNumber) -> Result<(), Status> {
+        // What the stores have is asked for, and not what is kept of it here.
+        self.core.pools.forget_kept(pack);
         self.core.pools.look_for(pack);
         if !self.core.pools.has_primary(pack) {
-            let reason = if self.uncover(pack) {
+            let reason = if self.bring_back(pack) {
                 "it was deleted in the object store, which has it locked"
             } else {
                 "no primary pool has it"
@@ -153,8 +155,8 @@ impl Audit<'_> {
 
     /// Brings back what somebody has deleted or overwritten where objects are locked; whether there
     /// was anything.
-    fn uncover(&self, pack: PackNumber) -> bool {
-        self.core.pools.uncover(pack).unwrap_or_else(|error| {
+    fn bring_back(&self, pack: PackNumber) -> bool {
+        self.core.pools.bring_back(pack).unwrap_or_else(|error| {
             tracing::warn!(%pack, %error, "what lies beneath a pack's object is not known");
             false
         })
@@ -239,9 +241,7 @@ impl Audit<'_> {
         }
         if self.core.pools.has_locks() {
             for pack in &packs {
-                if !self.is_whole(*pack) {
-                    self.uncover(*pack);
-                }
+                self.bring_back(*pack);
             }
         }
         let repaired = pools::repair(self.core, Some(&packs), &mut |_| true);

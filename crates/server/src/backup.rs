@@ -23,7 +23,9 @@ use bytes::Bytes;
 use catalog::change::{Changed, apply, deactivate};
 use catalog::{ArchiveChange, Day, Filespace, Node, PageKey, PageRow, PageSpan, SessionRow, Write};
 use format::page;
-use model::{ClassId, DirPath, FilespaceId, Kind, Object, PackNumber, PlaceCode as _, ServerTime};
+use model::{
+    ClassId, DirPath, FilespaceId, Kind, Name, Object, PackNumber, PlaceCode as _, ServerTime,
+};
 use pool::{Filler, Hold};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
@@ -306,9 +308,8 @@ impl Session {
             prepared.writes.push(Write::SetArchive { number, change });
         }
         let writes = std::mem::take(&mut prepared.writes);
-        self.core.commit_filled(&self.filling, condemned.generation, writes)?;
-        drop(condemned);
         object_lock::apply(&self.core, &prepared.holds)?;
+        self.core.commit_filled(&self.filling, condemned.generation, writes)?;
         Ok(prepared)
     }
 
@@ -359,7 +360,9 @@ impl Session {
         let Resolved { key, mut change, rejected } = resolved;
         let current = self.current(&key, prepared)?;
         keep_locked(&self.locked, &current, &mut change.updated);
+        let mut rebound = BTreeSet::new();
         if let Some(holding) = &self.holding {
+            rebound = self::rebound(&current, &change.updated);
             holding.add(&change.backed_up, &mut prepared.holds);
         }
         if self.archive.is_some() {
@@ -376,6 +379,11 @@ impl Session {
         }
         for page in &changed.pages {
             prepared.pages.insert(page.key.clone(), Some(page.clone()));
+            if let Some(holding) = self.holding.as_ref().filter(|_| !rebound.is_empty()) {
+                let objects = decode_page(page)?;
+                let bound = objects.iter().filter(|object| rebound.contains(&object.name));
+                holding.add(bound, &mut prepared.holds);
+            }
         }
         for key in &changed.removed {
             prepared.pages.insert(key.clone(), None);
@@ -444,6 +452,15 @@ impl Session {
         };
         self.core.commit(vec![Write::AddSession(session)])
     }
+}
+
+/// The names of what is to be bound to another class than it was.
+fn rebound(current: &[Object], updated: &[Object]) -> BTreeSet<Name> {
+    let has_moved = |object: &&Object| {
+        let before = current.iter().find(|known| known.name == object.name);
+        before.is_some_and(|before| before.class != object.class)
+    };
+    updated.iter().filter(has_moved).map(|object| object.name.clone()).collect()
 }
 
 /// What is bound to a locked class stays so: another class might keep it for less long. A new

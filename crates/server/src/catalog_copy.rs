@@ -94,16 +94,33 @@ pub(crate) fn numbers(pools: &Pools) -> Vec<(u64, Vec<PoolId>)> {
 pub(crate) fn load(pools: &Pools, number: u64) -> io::Result<CatalogCopy> {
     let mut failure = io::Error::from(io::ErrorKind::NotFound);
     for pool in pools.present() {
-        match pools.read_file(pool, &name(number)) {
-            Ok(bytes) => match CatalogCopy::decode(&bytes) {
-                Ok(copy) => return Ok(copy),
-                Err(damage) => failure = io::Error::other(damage.to_string()),
-            },
+        match read_list(pools, pool, number) {
+            Ok(Ok(copy)) => return Ok(copy),
+            Ok(Err(damage)) => {
+                failure = io::Error::other(damage.to_string());
+                // Where lists are locked, the right one may lie beneath.
+                let mut found = None;
+                pools.bring_back_file(pool, &name(number), &mut || {
+                    found = read_list(pools, pool, number).ok().and_then(Result::ok);
+                    found.is_some()
+                })?;
+                if let Some(copy) = found {
+                    return Ok(copy);
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => failure = error,
         }
     }
     Err(failure)
+}
+
+fn read_list(
+    pools: &Pools,
+    pool: PoolId,
+    number: u64,
+) -> io::Result<Result<CatalogCopy, format::Damaged>> {
+    Ok(CatalogCopy::decode(&pools.read_file(pool, &name(number))?))
 }
 
 /// All copies whose lists can be read, the newest last. A list that is damaged names nothing that
@@ -388,6 +405,33 @@ impl<'a> Store<'a> {
     }
 }
 
+fn lost(place: Place, why: &str) -> io::Error {
+    io::Error::other(format!("pack {}: {why}", place.pack()))
+}
+
+/// Whether the quantum that begins at `first` has the chunk at `place`.
+fn has(first: Place, raw: &RawQuantum, place: Place) -> bool {
+    let at = place.index().checked_sub(first.index());
+    first.pack() == place.pack() && at.is_some_and(|at| (at as usize) < raw.chunks().count())
+}
+
+/// The quantum that the chunk at `place` is in, and the place of its first one.
+fn quantum_with(
+    pools: &Pools,
+    place: Place,
+    decompressor: &mut Decompressor,
+) -> io::Result<(Place, RawQuantum)> {
+    let table = pools.table(place.pack()).map_err(|error| lost(place, &model::chain(&error)))?;
+    let at = table.quantum_of(place.index()).ok_or_else(|| lost(place, "it is too short"))?;
+    let quantum = table.quanta()[at];
+    let record = pools.read(place.pack(), &quantum);
+    let record = record.map_err(|error| lost(place, &model::chain(&error)))?;
+    let raw = decompressor
+        .decode(&record)
+        .map_err(|damage| lost(place, &damage.to_string()))?;
+    Ok((Place::new(place.pack(), quantum.first_index), raw))
+}
+
 /// Writes the catalogue that `copy` is of into the new file `path`; fails where a block is lost.
 pub(crate) fn restore(pools: &Pools, copy: &CatalogCopy, path: &Path) -> io::Result<()> {
     let mut file = File::create_new(path)?;
@@ -395,21 +439,18 @@ pub(crate) fn restore(pools: &Pools, copy: &CatalogCopy, path: &Path) -> io::Res
     let mut decompressor = Decompressor::new()?;
     let mut source: Option<(Place, RawQuantum)> = None;
     for place in &copy.places {
-        let lost = |why: String| io::Error::other(format!("pack {}: {why}", place.pack()));
-        let table = pools.table(place.pack()).map_err(|error| lost(model::chain(&error)))?;
-        let at = table.quantum_of(place.index()).ok_or_else(|| lost("it is too short".into()))?;
-        let quantum = table.quanta()[at];
-        let first = Place::new(place.pack(), quantum.first_index);
-        if source.as_ref().is_none_or(|(known, _)| *known != first) {
-            let record = pools.read(place.pack(), &quantum);
-            let record = record.map_err(|error| lost(model::chain(&error)))?;
-            let raw = decompressor.decode(&record).map_err(|damage| lost(damage.to_string()))?;
-            source = Some((first, raw));
+        if !source.as_ref().is_some_and(|(first, raw)| has(*first, raw, *place)) {
+            let found = quantum_with(pools, *place, &mut decompressor);
+            source = Some(match found {
+                // Where packs are locked, the right one may lie beneath.
+                Err(error) if !pools.bring_back(place.pack())? => return Err(error),
+                Err(_) => quantum_with(pools, *place, &mut decompressor)?,
+                Ok(found) => found,
+            });
         }
-        let chunk = source
-            .as_ref()
-            .and_then(|(_, raw)| raw.chunks().nth((place.index() - quantum.first_index) as usize));
-        let chunk = chunk.ok_or_else(|| lost("it is too short".into()))?;
+        let (first, raw) = source.as_ref().expect("was found");
+        let chunk = raw.chunks().nth((place.index() - first.index()) as usize);
+        let chunk = chunk.ok_or_else(|| lost(*place, "it is too short"))?;
         whole.update(chunk);
         file.write_all(chunk)?;
     }

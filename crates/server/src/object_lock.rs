@@ -1,20 +1,22 @@
 //! Locks in object stores: what a locked class of policy holds stays there, whoever's keys somebody
 //! has.
 //!
-//! A pack is held for as long as policy promises of anything in it. What a backup or an archive has
-//! stored is held before the node hears that it is; once a day, and when somebody asks for it, all
-//! packs are looked at: what is active has its days still before it, and is held anew.
+//! A pack is held for as long as policy promises of anything in it. What a backup or an archive
+//! stores is held before the catalogue names it, so that there is no way around: what cannot be
+//! held is not stored. Once a day, and when somebody asks for it, all packs are looked at: what is
+//! active has its days still before it, and is held anew.
 //!
 //! Where anything is locked the newest copy of the catalogue is held too: without it nobody knows
 //! what the packs are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use catalog::ArchiveRow;
 use model::{FilespaceId, NodeId, Object, PackNumber, ServerTime, archive_number};
-use policy::{PolicySet, lock};
+use policy::{PolicySet, RetentionStart, lock};
 use pool::Hold;
 use tonic::Status;
 
@@ -31,8 +33,6 @@ const AHEAD_DAYS: i64 = 30;
 const COPY_DAYS: i64 = 30;
 /// Stores are told of so many packs at once.
 const TELLING: usize = 8;
-/// Between two looks at all packs.
-const EVERY_MICROS: i64 = DAY_MICROS;
 const DAY_MICROS: i64 = 86_400_000_000;
 
 type Holds = BTreeMap<PackNumber, Hold>;
@@ -61,7 +61,8 @@ fn hold_of(
     let locked = set.class(object.class)?.locked_until;
     match archive {
         Some(made) => {
-            let waits = made.1.is_none();
+            let starts = set.archive_rules(object.class).starts;
+            let waits = starts == RetentionStart::Event && made.1.is_none();
             hold(lock::archive_lock(set, object.class, made, now), waits, locked)
         }
         None => {
@@ -95,7 +96,7 @@ impl Session {
     }
 
     /// Adds for how long the packs of `objects`, which are stored now, must stay.
-    pub(crate) fn add(&self, objects: &[Object], holds: &mut Holds) {
+    pub(crate) fn add<'a>(&self, objects: impl IntoIterator<Item = &'a Object>, holds: &mut Holds) {
         let now = sys::clock::now();
         for object in objects {
             let made = self.archive.map(|created| (created, None));
@@ -106,14 +107,41 @@ impl Session {
     }
 }
 
-/// Holds the packs in which something was stored that must stay.
+/// Holds the packs that a transaction is about to name for a locked class. All that it has appended
+/// is with the store then.
 pub(crate) fn apply(core: &Core, holds: &Holds) -> Result<(), Status> {
-    holds.iter().try_for_each(|(pack, hold)| {
-        core.pools.hold(*pack, *hold).map(drop).map_err(|error| {
-            let message = format!("pack {pack} is stored, but cannot be locked: {error}");
-            Status::unavailable(message)
-        })
-    })
+    if holds.is_empty() {
+        return Ok(());
+    }
+    core.pools.sync().map_err(|error| refusal::append(&error))?;
+    let all: Vec<(PackNumber, Hold)> = holds.iter().map(|(pack, hold)| (*pack, *hold)).collect();
+    match hold_all(core, &all).first() {
+        None => Ok(()),
+        Some((pack, error)) => {
+            let message =
+                format!("pack {pack} cannot be locked, which its policy asks for: {error}");
+            Err(Status::unavailable(message))
+        }
+    }
+}
+
+/// Holds packs, several at once; returns those that could not be, and why.
+fn hold_all(core: &Core, all: &[(PackNumber, Hold)]) -> Vec<(PackNumber, io::Error)> {
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..TELLING.min(all.len()) {
+            scope.spawn(|| {
+                while let Some((pack, hold)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = core.pools.hold(*pack, *hold) {
+                        let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                        failures.push((*pack, error));
+                    }
+                }
+            });
+        }
+    });
+    failures.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why a pack stays.
@@ -129,7 +157,6 @@ pub(crate) fn run(core: &Arc<Core>, listener: pools::Listener<'_>) -> Result<Out
             "no pool locks its objects: its URL has lock=governance or lock=compliance",
         ));
     }
-    let _reading = core.use_packs(false);
     let holds = holds(core, listener)?;
     let mut outcome = tell(core, &holds, listener)?;
     if !holds.is_empty() {
@@ -142,14 +169,11 @@ pub(crate) fn run(core: &Arc<Core>, listener: pools::Listener<'_>) -> Result<Out
     Ok(outcome)
 }
 
-/// The same once a day, where there is anything to lock; `last` says when that was done.
-pub(crate) fn run_due(core: &Arc<Core>, last: &mut Option<ServerTime>) -> Result<Outcome, Status> {
-    let now = sys::clock::now();
-    let is_due = last.is_none_or(|last| now.0.saturating_sub(last.0) >= EVERY_MICROS);
-    if !is_due || !core.pools.has_locks() || !has_locked_classes(core, now)? {
+/// The same, where there is anything to lock.
+pub(crate) fn run_due(core: &Arc<Core>) -> Result<Outcome, Status> {
+    if !core.pools.has_locks() || !has_locked_classes(core, sys::clock::now())? {
         return Ok(Outcome::default());
     }
-    *last = Some(now);
     run(core, &mut |_| !core.stopping.load(Ordering::Relaxed))
 }
 
@@ -230,22 +254,12 @@ fn tell(core: &Core, holds: &Holds, listener: pools::Listener<'_>) -> Result<Out
         ..Outcome::default()
     };
     for some in all.chunks(TELLING * 16) {
-        let next = AtomicUsize::new(0);
-        let failures = Mutex::new(Vec::new());
-        std::thread::scope(|scope| {
-            for _ in 0..TELLING {
-                scope.spawn(|| {
-                    while let Some((pack, hold)) = some.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Err(error) = core.pools.hold(*pack, *hold) {
-                            let mut failures =
-                                failures.lock().unwrap_or_else(PoisonError::into_inner);
-                            failures.push((*pack, error.to_string()));
-                        }
-                    }
-                });
-            }
-        });
-        let failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // One that has gone meanwhile needs no lock.
+        let failures = hold_all(core, some).into_iter();
+        let failures: Vec<(PackNumber, String)> = failures
+            .filter(|(_, error)| error.kind() != io::ErrorKind::NotFound)
+            .map(|(pack, error)| (pack, error.to_string()))
+            .collect();
         let has_failed: BTreeSet<PackNumber> = failures.iter().map(|(pack, _)| *pack).collect();
         let done = some.iter().filter(|(pack, _)| !has_failed.contains(pack));
         outcome.packs_done += (some.len() - has_failed.len()) as u64;
@@ -263,13 +277,14 @@ fn tell(core: &Core, holds: &Holds, listener: pools::Listener<'_>) -> Result<Out
 fn hold_copy(core: &Core, outcome: &mut Outcome) -> Result<(), Status> {
     let Some(copy) = catalog_copy::all(core).pop() else { return Ok(()) };
     let until = ServerTime(copy.taken.0.saturating_add(COPY_DAYS * DAY_MICROS));
+    if until <= sys::clock::system() {
+        return Ok(());
+    }
     let hold = Hold { least: until, most: until };
     let packs: BTreeSet<PackNumber> = copy.places.iter().map(|place| place.pack()).collect();
-    for pack in packs {
-        if let Err(error) = core.pools.hold(pack, hold) {
-            outcome.failures.push((pack, error.to_string()));
-        }
-    }
+    let packs: Vec<(PackNumber, Hold)> = packs.into_iter().map(|pack| (pack, hold)).collect();
+    let failures = hold_all(core, &packs).into_iter();
+    outcome.failures.extend(failures.map(|(pack, error)| (pack, error.to_string())));
     let name = catalog_copy::name(copy.number);
     core.pools.hold_file(&name, hold).map(drop).map_err(|error| {
         Status::unavailable(format!("copy {} of the catalogue is not locked: {error}", copy.number))
@@ -278,19 +293,50 @@ fn hold_copy(core: &Core, outcome: &mut Outcome) -> Result<(), Status> {
 
 #[cfg(test)]
 mod tests {
+    use policy::{ArchiveCopyGroup, BackupCopyGroup, Limit};
+
     use super::*;
+    use crate::samples;
+
+    fn day(days: i64) -> ServerTime {
+        ServerTime(days * DAY_MICROS)
+    }
+
+    /// Least and most, in days.
+    fn held(
+        set: &PolicySet,
+        deactivated: Option<i64>,
+        archive: Option<(i64, Option<i64>)>,
+    ) -> Option<(i64, i64)> {
+        let name = model::Name::new(b"a").expect("a name");
+        let object = samples::file(name, set.default_class, 0, Vec::new());
+        let archive = archive.map(|(created, event)| (day(created), event.map(day)));
+        let hold = hold_of(set, &object, deactivated.map(day), archive, day(100))?;
+        Some((hold.least.0 / DAY_MICROS, hold.most.0 / DAY_MICROS))
+    }
+
+    fn set(locked: i64, starts: RetentionStart) -> PolicySet {
+        let days = Limit::AtMost(50);
+        let mut set = PolicySet::standard(model::ClassId(1));
+        let class = &mut set.classes[0];
+        class.locked_until = Some(day(locked));
+        let backup =
+            BackupCopyGroup { extra_days: days, only_days: days, ..BackupCopyGroup::default() };
+        class.backup = Some(backup);
+        class.archive = Some(ArchiveCopyGroup { keep_days: days, starts, minimum_days: 10 });
+        set
+    }
 
     #[test]
-    fn what_is_active_is_held_ahead_and_never_beyond_its_class() {
-        let day = |days: i64| ServerTime(days * DAY_MICROS);
-        let (least, locked) = (Some(day(100)), Some(day(1000)));
-        let held = |least, grows, locked| {
-            hold(least, grows, locked)
-                .map(|hold| (hold.least.0 / DAY_MICROS, hold.most.0 / DAY_MICROS))
-        };
-        assert_eq!(held(least, true, locked), Some((100, 130)));
-        assert_eq!(held(least, false, locked), Some((100, 100)), "its end is known");
-        assert_eq!(held(least, true, Some(day(110))), Some((100, 110)));
-        assert_eq!(held(None, true, locked), None);
+    fn what_has_its_days_before_it_is_held_ahead_and_never_beyond_its_class() {
+        let of = |locked| set(locked, RetentionStart::Creation);
+        assert_eq!(held(&of(1000), None, None), Some((150, 180)));
+        assert_eq!(held(&of(160), None, None), Some((150, 160)));
+        assert_eq!(held(&of(1000), Some(90), None), Some((140, 140)), "its end is known");
+        assert_eq!(held(&of(1000), Some(20), None), None);
+        assert_eq!(held(&of(1000), None, Some((80, None))), Some((130, 130)), "an archive's, too");
+        let waits = set(1000, RetentionStart::Event);
+        assert_eq!(held(&waits, None, Some((80, None))), Some((150, 180)));
+        assert_eq!(held(&waits, None, Some((80, Some(85)))), Some((135, 135)));
     }
 }

@@ -100,7 +100,8 @@ pub(crate) fn run(
     }
     // Packs that were sealed meanwhile are told of, so that nothing overwrites their state later.
     core.commit(Vec::new())?;
-    let mut round = Round { core, order, outcome: Outcome::default(), listener };
+    let (outcome, locked) = (Outcome::default(), BTreeSet::new());
+    let mut round = Round { core, order, outcome, locked, listener };
     round.run()?;
     let Outcome { packs_removed, bytes_removed, packs_rewritten, .. } = round.outcome;
     if packs_removed + packs_rewritten > 0 {
@@ -152,6 +153,8 @@ struct Round<'a> {
     core: &'a Arc<Core>,
     order: Order,
     outcome: Outcome,
+    /// Packs that an object store does not let go.
+    locked: BTreeSet<PackNumber>,
     listener: Listener<'a>,
 }
 
@@ -183,9 +186,14 @@ impl Round<'_> {
             return Ok(());
         }
         sparse.extend(volumes::worth_rewriting(self.core, &shelved)?);
-        sparse.extend(self.small(&packs, &dead, &named));
+        let mut small = self.small(&packs, &dead, &named);
         dead.retain(|pack| !self.is_locked(*pack, &packs));
         sparse.retain(|pack, _| !self.is_locked(*pack, &packs));
+        small.retain(|pack, _| !self.is_locked(*pack, &packs));
+        // Each run would else put the same few together.
+        if small.len() >= SMALL_MIN {
+            sparse.extend(small);
+        }
         let rewritten = self.rewrite(&named, &sparse)?;
         dead.extend(rewritten);
         self.condemn(&dead)?;
@@ -194,19 +202,23 @@ impl Round<'_> {
 
     /// Whether an object store would not let the pack go.
     fn is_locked(&mut self, pack: PackNumber, packs: &BTreeMap<PackNumber, u64>) -> bool {
+        if self.locked.contains(&pack) {
+            return true;
+        }
         let until = self.core.pools.locked_until(pack, None).unwrap_or_else(|error| {
             tracing::warn!(%pack, %error, "whether a pack is locked is not known: it stays");
             Some(model::ServerTime::MAX)
         });
         if until.is_some() {
+            self.locked.insert(pack);
             self.outcome.packs_locked += 1;
             self.outcome.bytes_locked += packs.get(&pack).copied().unwrap_or(0);
         }
         until.is_some()
     }
 
-    /// Packs in object stores that are small, where there are many: each commit ends one there.
-    /// With each, what is alive of it.
+    /// Packs in object stores that are small: each commit ends one there. With each, what is alive
+    /// of it.
     fn small(
         &self,
         packs: &BTreeMap<PackNumber, u64>,
@@ -225,7 +237,7 @@ impl Round<'_> {
                 small.insert(pack, weigh(&table, named.get(&pack)).0);
             }
         }
-        if small.len() < SMALL_MIN { BTreeMap::new() } else { small }
+        small
     }
 
     /// The sealed packs that nothing is appended to which no page names yet, with their bytes. What
@@ -377,7 +389,8 @@ impl Round<'_> {
     /// Looks at the catalogue once more: condemned packs that something names go back in service,
     /// the others go for good.
     fn look_again(&mut self, packs: &BTreeMap<PackNumber, u64>) -> Result<(), Status> {
-        let condemned = self.core.condemned().packs.clone();
+        let mut condemned = self.core.condemned().packs.clone();
+        condemned.retain(|pack, _| !self.is_locked(*pack, packs));
         if condemned.is_empty() {
             return Ok(());
         }
@@ -401,9 +414,6 @@ impl Round<'_> {
             waits &= is_known || is_read;
             if !is_known {
                 self.outcome.packs_waiting += 1;
-                continue;
-            }
-            if self.is_locked(pack, packs) {
                 continue;
             }
             self.remove(pack)?;

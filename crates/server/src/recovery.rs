@@ -539,8 +539,15 @@ fn survey(folder: &Path, config: &Config, rebuilt: &mut Rebuilt) -> Result<(), R
         pools.flat_map(|pool| core.pools.packs_of(pool).into_keys()).collect();
     let mut writes = Vec::new();
     let mut counts: HashMap<PackNumber, u32> = HashMap::new();
+    let mut back = BTreeSet::new();
     for &number in &all {
-        match core.pools.closed(number) {
+        let mut closed = core.pools.closed(number);
+        // Where packs are locked, the right one may lie beneath.
+        if closed.is_err() && core.pools.bring_back(number).unwrap_or(false) {
+            closed = core.pools.closed(number);
+            back.insert(number);
+        }
+        match closed {
             Ok((table, bytes)) => {
                 counts.insert(number, table.chunk_count());
                 rebuilt.chunks += u64::from(table.chunk_count());
@@ -551,6 +558,7 @@ fn survey(folder: &Path, config: &Config, rebuilt: &mut Rebuilt) -> Result<(), R
             Err(error) => rebuilt.damaged.push((number, model::chain(&error))),
         }
     }
+    core.index_again(&back);
     rebuilt.packs = all.len() as u64;
     rebuilt.packs_new = all.difference(&known).count() as u64;
     rebuilt.missing = known.difference(&all).copied().collect();

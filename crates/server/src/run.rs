@@ -46,6 +46,9 @@ const TEND_SECS: u64 = 20;
 const TEND_SHARE: u32 = 10;
 /// A copy of the catalogue that has failed is tried again after so long.
 const COPY_AGAIN_SECS: u64 = 3600;
+/// All that object stores are to lock is looked at so often, and so soon after that has failed.
+const LOCK_EVERY_SECS: u64 = 86_400;
+const LOCK_AGAIN_SECS: u64 = 3600;
 /// Concurrent streams on one connection at most.
 const STREAMS_MAX: u32 = 64;
 
@@ -222,6 +225,7 @@ pub async fn run(
     let expiring = tokio::spawn(expire_by_itself(Arc::clone(&core), config, stop.clone()));
     let tending = tokio::spawn(tend_by_itself(Arc::clone(&core), stop.clone()));
     let indexing = tokio::spawn(index_by_itself(Arc::clone(&core), stop.clone()));
+    let locking = tokio::spawn(lock_by_itself(Arc::clone(&core), stop.clone()));
     let beating = beat_by_itself(Arc::clone(&core));
     let both = async { tokio::try_join!(nodes, admin).map(|_| ()) };
     let limit = async {
@@ -236,7 +240,7 @@ pub async fn run(
         () = limit => tracing::warn!("sessions were cut off"),
     }
     // A run that panicked has said so; the next server goes on where it was.
-    drop((expiring.await, tending.await, indexing.await));
+    drop((expiring.await, tending.await, indexing.await, locking.await));
     close(&core).await
 }
 
@@ -271,7 +275,6 @@ async fn expire_by_itself(core: Arc<Core>, config: Config, mut stop: watch::Rece
 async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
     let mut sealed = sys::clock::monotonic();
     let mut copied = None;
-    let mut locked = None;
     let mut shared = sealed;
     let mut pause = Duration::from_secs(TEND_SECS);
     loop {
@@ -287,16 +290,14 @@ async fn tend_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
             pools::tend(&core, &mut sealed);
             if core.keeps_house() {
                 copy_catalog(&core, &mut copied);
-                lock_objects(&core, &mut locked);
                 share_index(&core, &mut shared);
             }
-            (sealed, copied, locked, shared, began.elapsed())
+            (sealed, copied, shared, began.elapsed())
         };
         let done = tokio::task::spawn_blocking(run).await;
         match done {
-            Ok((last_sealed, last_copied, last_locked, last_shared, took)) => {
+            Ok((last_sealed, last_copied, last_shared, took)) => {
                 (sealed, copied, shared) = (last_sealed, last_copied, last_shared);
-                locked = last_locked;
                 // Among millions of packs a look at all of them takes a while: it is not to be most
                 // of the time.
                 pause = Duration::from_secs(TEND_SECS).max(took * TEND_SHARE);
@@ -320,15 +321,37 @@ fn copy_catalog(core: &Arc<Core>, failed: &mut Option<std::time::Instant>) {
     }
 }
 
-/// Has object stores lock what policy locks, if that is due.
-fn lock_objects(core: &Arc<Core>, last: &mut Option<model::ServerTime>) {
-    match object_lock::run_due(core, last) {
-        Ok(outcome) => {
-            for (pack, error) in outcome.failures {
-                tracing::warn!(%pack, error, "a pack is not locked");
-            }
+/// Has object stores lock what policy locks, once a day; what has failed is tried again sooner.
+async fn lock_by_itself(core: Arc<Core>, mut stop: watch::Receiver<bool>) {
+    let mut due = sys::clock::monotonic();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(TEND_SECS)) => {}
+            () = stopped(&mut stop) => return,
         }
-        Err(status) => tracing::warn!(error = status.message(), "packs were not locked"),
+        if sys::clock::monotonic() < due || !core.keeps_house() {
+            continue;
+        }
+        let locking = Arc::clone(&core);
+        let done = tokio::task::spawn_blocking(move || object_lock::run_due(&locking)).await;
+        let is_done = match done {
+            Ok(Ok(outcome)) => {
+                for (pack, error) in &outcome.failures {
+                    tracing::warn!(%pack, error, "a pack is not locked");
+                }
+                outcome.failures.is_empty()
+            }
+            Ok(Err(status)) => {
+                tracing::warn!(error = status.message(), "packs were not locked");
+                false
+            }
+            Err(error) => {
+                tracing::error!(%error, "locking packs failed");
+                false
+            }
+        };
+        let secs = if is_done { LOCK_EVERY_SECS } else { LOCK_AGAIN_SECS };
+        due = sys::clock::monotonic() + Duration::from_secs(secs);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tables, by version of the schema. A migration is never edited: a later one is added behind it.
 //!
-//! A migration only adds: servers of the version before go on with it, so that several are brought
-//! up to date one after the other.
+//! A migration takes nothing away: servers of the version before go on with it, so that several are
+//! brought up to date one after the other. They wait while it happens.
 
 use super::Session;
 use crate::CatalogError;
@@ -28,6 +28,10 @@ pub(super) fn migrate(session: &Session) -> Result<(), CatalogError> {
             "its schema needs programs of version {needs}; this one knows up to {}",
             MIGRATIONS.len()
         )));
+    }
+    if version > 0 && version < MIGRATIONS.len() {
+        // Whoever reads may wait for who waits for this: it lets go, and is begun again.
+        session.command("SET LOCAL lock_timeout = '5s'")?;
     }
     for migration in MIGRATIONS.iter().skip(version) {
         session.command(migration)?;

@@ -164,7 +164,11 @@ fn what_was_there_before_lies_in_the_first_block() {
     }
     sql("SELECT setval('filespace_id_seq', 1000), setval('node_id_seq', 1000)");
     let expected = contents::of_catalog(&samples).expect("is read");
+    // Somebody reads for longer than it waits at once.
+    let reader = engine.cluster.slow_change(&engine.database, "SELECT FROM version", 6_000);
+    pause(Duration::from_millis(500));
     let catalog = Postgres::open(&engine.url()).expect("is brought up to date");
+    reader.join().expect("reads on");
     assert!(expected == contents::of_catalog(&catalog).expect("is read"));
     assert_eq!(sql("SELECT version, needs FROM holdfast_schema"), "3|1");
     assert_eq!(sql("SELECT sum(num_inactive) > 0 FROM occupancy"), "t");

@@ -229,6 +229,27 @@ impl Ceph {
         self.ask_plainly("DELETE", &format!("{bucket}/{key}{version}")).0
     }
 
+    /// Has the bucket refuse whoever asks for `action`, as in `s3:PutObjectRetention`, or nobody.
+    pub fn deny(&self, bucket: &str, action: Option<&str>) {
+        let policy = self.path("policy");
+        let text = action.map(|action| {
+            format!(
+                "{{\"Version\":\"2012-10-17\",\"Statement\":[{{\"Effect\":\"Deny\",\
+                 \"Principal\":\"*\",\"Action\":\"{action}\",\
+                 \"Resource\":\"arn:aws:s3:::{bucket}/*\"}}]}}"
+            )
+        });
+        let answer = match text {
+            Some(text) => {
+                std::fs::write(&policy, text).expect("is written");
+                let plain = "x-amz-content-sha256: UNSIGNED-PAYLOAD";
+                self.ask(&["-T", &policy, "-H", plain], &format!("{bucket}?policy="))
+            }
+            None => self.ask_plainly("DELETE", &format!("{bucket}?policy=")),
+        };
+        assert!(answer.0 < 300, "{answer:?}");
+    }
+
     /// Puts the file `path` above whatever lies under the key.
     pub fn put(&self, bucket: &str, key: &str, path: &Path) {
         let (file, plain) =

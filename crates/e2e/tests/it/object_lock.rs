@@ -48,6 +48,24 @@ impl Site {
         self.scene.server.admin(&["policy", "activate", "--confirm"]);
     }
 
+    /// The version is locked for so many days at least, and not for so many more.
+    #[track_caller]
+    fn assert_locked(&self, listed: &Listed, days: i64) {
+        let until = self.ceph.locked_until(&self.bucket, listed);
+        let until: jiff::Timestamp = until.expect("is locked").parse().expect("a time");
+        let locked = (until.as_second() - jiff::Timestamp::now().as_second()) / 86_400;
+        assert!((days..days + 40).contains(&locked), "{locked} days");
+    }
+
+    /// Puts something else above all that the store has.
+    fn overwrite_all(&self) {
+        let noise = self.scene.scratch.join("noise");
+        fs::write(&noise, vec![7; 100_000]).unwrap();
+        for listed in self.ceph.versions(&self.bucket, "site/") {
+            self.ceph.put(&self.bucket, &listed.key, &noise);
+        }
+    }
+
     /// Has the server forget what it keeps of the bucket.
     fn restart_bare(&mut self) {
         self.scene.server.terminate().expect(&[0]);
@@ -99,8 +117,7 @@ fn what_a_locked_class_holds_nobody_deletes() {
     site.scene.backup();
     let packs = site.packs();
     for pack in &packs {
-        let until = site.ceph.locked_until(&site.bucket, pack).expect("is locked");
-        assert!(until.as_str() > "2026", "{until}");
+        site.assert_locked(pack, 9);
         assert_eq!(site.ceph.delete(&site.bucket, &pack.key, Some(&pack.version)), 403);
     }
     // Somebody with the keys deletes one and puts something else over the next.
@@ -166,7 +183,7 @@ fn a_copy_of_the_catalogue_is_locked_with_what_it_names() {
     }
     site.scene.server.admin(&["pool", "lock"]);
     let newest = site.ceph.versions(&site.bucket, "site/catalogue/").pop().expect("a copy");
-    assert!(site.ceph.locked_until(&site.bucket, &newest).is_some(), "{newest:?}");
+    site.assert_locked(&newest, 29);
     assert_eq!(site.ceph.delete(&site.bucket, &newest.key, Some(&newest.version)), 403);
     // Newer ones come, and this one stays.
     for _ in 0..12 {
@@ -197,6 +214,70 @@ fn a_site_that_somebody_has_destroyed_with_its_keys_is_made_again() {
     site.scene.server = Server::start_at(&dir, port);
     site.scene.compare("made again");
     site.scene.server.try_admin(&["audit", "--data"]).expect(&[0]);
+}
+
+#[test]
+fn a_site_that_somebody_has_overwritten_is_made_again() {
+    let Some(mut site) = Site::new(true) else { return };
+    site.lock_class();
+    site.scene.backup();
+    site.scene.server.admin(&["catalog", "backup"]);
+    let file = site.scene.recovery_file();
+    site.scene.server.admin(&["pool", "lock"]);
+    site.overwrite_all();
+    // It is all there beneath: found while the server runs, too, whatever it keeps itself.
+    let audit = site.scene.server.try_admin(&["audit", "--data"]).expect(&[8]).json_lines();
+    let damages = audit[0]["damages"].as_array().expect("damages").clone();
+    assert!(!damages.is_empty(), "{audit:?}");
+    assert!(damages.iter().all(|damage| damage["repaired"] == true), "{audit:?}");
+    site.scene.compare("audited");
+    site.overwrite_all();
+    let (dir, port) = (site.scene.server.dir().to_owned(), site.scene.server.port());
+    site.scene.server.kill9();
+    fs::remove_dir_all(&dir).unwrap();
+    let made = recover(&dir, &file, &[]).expect(&[0]).json();
+    assert_eq!((&made["versions_lost"], &made["nodes"]), (&0.into(), &1.into()), "{made}");
+    site.scene.server = Server::start_at(&dir, port);
+    site.scene.server.try_admin(&["audit", "--data"]).expect(&[0, 8]);
+    site.scene.compare("made again");
+}
+
+#[test]
+fn what_cannot_be_locked_is_not_stored() {
+    let Some(site) = Site::new(true) else { return };
+    site.lock_class();
+    site.ceph.deny(&site.bucket, Some("s3:PutObjectRetention"));
+    for _ in 0..2 {
+        let refused = site.scene.node.backup(&site.scene.tree, &[]);
+        assert_ne!(refused.code(), 0);
+        drop(refused.says("cannot be locked"));
+    }
+    site.ceph.deny(&site.bucket, None);
+    site.scene.backup();
+    // What is there of the two that failed is nobody's.
+    site.scene.compare("locked");
+    let locked = site.packs().iter().any(|pack| {
+        let until = site.ceph.locked_until(&site.bucket, pack);
+        until.is_some()
+    });
+    assert!(locked);
+}
+
+#[test]
+fn what_is_bound_to_a_locked_class_later_is_locked_then() {
+    let Some(site) = Site::new(true) else { return };
+    let policy = |words: &[&str]| site.scene.server.admin(&[&["policy"], words].concat());
+    let days = ["--retextra", "50", "--retonly", "50"];
+    policy(&[&["class", "LEGAL"], &days[..], &["--lock-until", "2099-01-01"]].concat());
+    policy(&["activate", "--confirm"]);
+    site.scene.backup();
+    let packs = site.packs();
+    assert!(packs.iter().all(|pack| site.ceph.locked_until(&site.bucket, pack).is_none()));
+    let list = site.scene.node.home().join("inclexcl");
+    fs::write(&list, format!("include {}/.../* LEGAL\n", site.scene.tree.display())).unwrap();
+    let rebound = site.scene.backup();
+    assert!(rebound.count("rebound") >= FILES as u64, "{rebound}");
+    packs.iter().for_each(|pack| site.assert_locked(pack, 49));
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! Locks on objects: until a day the store lets nobody, whoever's keys he has, take an object away.
 //!
 //! A bucket that locks keeps versions. Whoever deletes an object only covers it, and what is put
-//! again lies above what was there: so packs are removed here version by version, and what somebody
-//! has covered is found beneath.
+//! again lies above what was there. So packs are held and removed here with all versions that lie
+//! under their keys, and what somebody has covered is found beneath.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use data_encoding::BASE64;
 use http::Method;
@@ -21,13 +22,17 @@ use super::request::{Refusal, Request, Requests};
 use super::{Bucket, Locks, wait};
 use crate::Hold;
 
+/// Keys of which the store is asked at once.
+const AT_ONCE: usize = 8;
 /// What stores answer where an object, or a bucket, has no lock.
 const NO_LOCK: [&str; 3] =
     ["NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", "InvalidRequest"];
 
+/// How a version of an object is locked.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Retention {
+    mode: String,
     retain_until_date: String,
 }
 
@@ -68,26 +73,10 @@ struct Versions {
     markers: Vec<KeyVersion>,
 }
 
-/// What becomes of an object that somebody may have covered.
-#[derive(PartialEq, Eq, Debug)]
-enum Uncovering<'a> {
-    Nothing,
-    /// These marks say that it was deleted.
-    Unmark(&'a [KeyVersion]),
-    /// This is the first that was put; what lies above is another one.
-    PutAgain(&'a KeyVersion),
-}
-
-fn uncovering(versions: &Versions) -> Uncovering<'_> {
-    if versions.objects.is_empty() {
-        return Uncovering::Nothing;
-    }
-    if versions.markers.iter().any(|marker| marker.is_latest) {
-        return Uncovering::Unmark(&versions.markers);
-    }
-    match &versions.objects[..] {
-        [first, .., _] => Uncovering::PutAgain(first),
-        _ => Uncovering::Nothing,
+impl Versions {
+    /// Whether somebody has deleted what is there.
+    fn is_covered(&self) -> bool {
+        !self.objects.is_empty() && self.markers.iter().any(|marker| marker.is_latest)
     }
 }
 
@@ -145,35 +134,61 @@ impl Bucket {
 
     /// Has the pack stay for as long as `hold` says. Returns whether the store had to be told.
     pub(crate) fn hold(&self, pack: PackNumber, hold: Hold) -> io::Result<bool> {
-        let key = self.pack_key(pack);
-        if self.locked_until(pack)?.is_some_and(|until| until >= hold.least) {
+        let known = self.locks().get(&pack).copied();
+        if known.is_some_and(|until| until >= hold.least) {
             return Ok(false);
         }
-        let put = self.put_retention(&key, hold.most);
-        // Another server may have held it for longer meanwhile.
-        self.locks().remove(&pack);
-        let now = self.locked_until(pack)?;
-        match put {
-            Err(error) if now.is_none_or(|until| until < hold.least) => Err(error),
-            _ => Ok(true),
-        }
+        let (until, was_told) = self.hold_versions(&self.pack_key(pack), hold)?;
+        self.locks().insert(pack, until);
+        Ok(was_told)
     }
 
-    /// The same for what says whose pool it is.
-    pub(crate) fn hold_mark(&self, hold: Hold) -> io::Result<bool> {
-        self.hold_beside(super::MARK, hold)
-    }
-
-    /// The same for a small file beside the packs.
+    /// The same for a small file beside the packs, or for what says whose pool it is.
     pub(crate) fn hold_beside(&self, name: &str, hold: Hold) -> io::Result<bool> {
-        let key = self.file_key(name);
-        if self.retention(&key)?.is_some_and(|until| until >= hold.least) {
-            return Ok(false);
-        }
-        self.put_retention(&key, hold.most).map(|()| true)
+        self.hold_versions(&self.file_key(name), hold).map(|(_, was_told)| was_told)
     }
 
-    fn put_retention(&self, key: &Key, until: ServerTime) -> io::Result<()> {
+    /// Has all that lies under the key stay: which of it is right is not asked here. Returns until
+    /// when it does, and whether the store had to be told.
+    fn hold_versions(&self, key: &Key, hold: Hold) -> io::Result<(ServerTime, bool)> {
+        let objects = self.versions(key)?.objects;
+        let missing = || io::Error::new(io::ErrorKind::NotFound, format!("{key} is not there"));
+        if objects.len() > 1 {
+            tracing::warn!(%key, bucket = %self.url, "an object lies above another one");
+        }
+        let held = |version| self.hold_version(key, version, hold);
+        let held = objects.iter().map(held).collect::<io::Result<Vec<_>>>()?;
+        let until = held.iter().map(|(until, _)| *until).min().ok_or_else(missing)?;
+        Ok((until, held.iter().any(|(_, was_told)| *was_told)))
+    }
+
+    fn hold_version(
+        &self,
+        key: &Key,
+        version: &KeyVersion,
+        hold: Hold,
+    ) -> io::Result<(ServerTime, bool)> {
+        let held = || {
+            let found = self.retention(key, version)?;
+            let strong = found.filter(|(mode, _)| self.is_strong(mode)).map(|(_, until)| until);
+            Ok::<_, io::Error>(strong.filter(|until| *until >= hold.least))
+        };
+        if let Some(until) = held()? {
+            return Ok((until, false));
+        }
+        match self.put_retention(key, version, hold.most) {
+            Ok(()) => Ok((hold.most, true)),
+            // Another server may have held it for longer meanwhile.
+            Err(error) => held()?.map(|until| (until, true)).ok_or(error),
+        }
+    }
+
+    /// Whether a lock of this mode holds as well as the pool's.
+    fn is_strong(&self, mode: &str) -> bool {
+        mode == LockMode::Compliance.word() || self.url.lock_mode() == Some(LockMode::Governance)
+    }
+
+    fn put_retention(&self, key: &Key, version: &KeyVersion, until: ServerTime) -> io::Result<()> {
         let mode = self.url.lock_mode().map_or(LockMode::Governance.word(), LockMode::word);
         let until = moment(until)?;
         let body = format!(
@@ -182,35 +197,42 @@ impl Bucket {
         );
         let request = Request::new(Method::PUT, Some(key))
             .query("retention", "")
+            .query("versionId", version.version_id.as_str())
             // Stores ask for it where a lock is set.
             .header("content-md5", BASE64.encode(&Md5::digest(&body)))
             .body(body);
         self.ask(request)?.map(drop).map_err(io::Error::from)
     }
 
-    fn retention(&self, key: &Key) -> io::Result<Option<ServerTime>> {
-        let request = Request::new(Method::GET, Some(key)).query("retention", "");
+    fn retention(
+        &self,
+        key: &Key,
+        version: &KeyVersion,
+    ) -> io::Result<Option<(String, ServerTime)>> {
+        let request = Request::new(Method::GET, Some(key))
+            .query("retention", "")
+            .query("versionId", version.version_id.as_str());
         match self.ask(request)? {
             Ok(body) => {
-                let found: Retention = understood(&body)?;
-                server_time(&found.retain_until_date).map(Some)
+                let Retention { mode, retain_until_date } = understood(&body)?;
+                server_time(&retain_until_date).map(|until| Some((mode, until)))
             }
             Err(refusal) if has_none(&refusal) => Ok(None),
             Err(refusal) => Err(refusal.into()),
         }
     }
 
-    /// Until when the store keeps the pack; the store is asked once.
+    /// Until when the store keeps anything that lies under the pack's key, by any lock.
     pub(crate) fn locked_until(&self, pack: PackNumber) -> io::Result<Option<ServerTime>> {
-        if let Some(known) = self.locks().get(&pack) {
-            return Ok(*known);
+        let key = self.pack_key(pack);
+        let mut latest = None;
+        for version in self.versions(&key)?.objects {
+            latest = latest.max(self.retention(&key, &version)?.map(|(_, until)| until));
         }
-        let found = self.retention(&self.pack_key(pack))?;
-        self.locks().insert(pack, found);
-        Ok(found)
+        Ok(latest)
     }
 
-    pub(super) fn forget_lock(&self, pack: PackNumber) {
+    pub(crate) fn forget_lock(&self, pack: PackNumber) {
         self.locks().remove(&pack);
     }
 
@@ -271,49 +293,97 @@ impl Bucket {
         }
     }
 
-    /// Brings back what somebody has deleted of what lies under the key, and under those that begin
-    /// with it.
+    /// Brings back what somebody has deleted of what lies under the key.
     pub(super) fn uncover_below(&self, key: &Key) -> io::Result<()> {
-        let mut count = 0;
-        for (name, versions) in self.versions_below(key)? {
-            let key = Key::parse(name).map_err(io::Error::other)?;
+        let covered: Vec<(Key, Versions)> = self
+            .versions_below(key)?
+            .into_iter()
+            .filter(|(_, versions)| versions.is_covered())
+            .filter_map(|(name, versions)| Some((Key::parse(name).ok()?, versions)))
             // The store goes by the letters of a prefix, not by its parts.
-            let is_ours = key.prefix_matches(self.url.prefix());
-            if let Uncovering::Unmark(markers) = uncovering(&versions)
-                && is_ours
-            {
-                markers.iter().try_for_each(|marker| self.delete_version(&key, marker))?;
-                count += 1;
-            }
+            .filter(|(found, _)| found.prefix_matches(key))
+            .collect();
+        if covered.is_empty() {
+            return Ok(());
         }
-        if count > 0 {
-            let bucket = &self.url;
-            tracing::warn!(count, %bucket, "objects that somebody had deleted are back");
-        }
-        Ok(())
+        let (count, bucket) = (covered.len(), &self.url);
+        tracing::warn!(count, %bucket, "objects that somebody had deleted are brought back");
+        each_of(&covered, |(key, versions)| {
+            versions.markers.iter().try_for_each(|marker| self.delete_version(key, marker))
+        })
     }
 
-    /// Brings the pack back as it was first put, where somebody has deleted it or put another one
-    /// above it. Takes nothing away but the marks of deletion. Returns whether there was anything.
-    pub(crate) fn uncover(&self, pack: PackNumber) -> io::Result<bool> {
-        let key = self.pack_key(pack);
-        let versions = self.versions(&key)?;
-        match uncovering(&versions) {
-            Uncovering::Nothing => return Ok(false),
-            Uncovering::Unmark(markers) => {
-                markers.iter().try_for_each(|marker| self.delete_version(&key, marker))?;
-            }
-            Uncovering::PutAgain(first) => {
-                let source = Requests::source(self.url.bucket(), &key, &first.version_id);
-                let request =
-                    Request::new(Method::PUT, Some(&key)).header("x-amz-copy-source", source);
-                self.ask(request)??;
+    /// Has one of the versions of the pack be what is read that `is_whole`, where somebody has
+    /// deleted it or put something above it. Returns whether there is one.
+    pub(crate) fn bring_back(
+        &self,
+        pack: PackNumber,
+        is_whole: &mut dyn FnMut() -> bool,
+    ) -> io::Result<bool> {
+        self.bring_back_key(&self.pack_key(pack), &mut || {
+            self.forget(pack);
+            self.forget_lock(pack);
+            is_whole()
+        })
+    }
+
+    /// The same of a small file beside the packs, or of what says whose pool it is.
+    pub(crate) fn bring_back_beside(
+        &self,
+        name: &str,
+        is_whole: &mut dyn FnMut() -> bool,
+    ) -> io::Result<bool> {
+        self.bring_back_key(&self.file_key(name), is_whole)
+    }
+
+    /// Takes nothing away but marks of deletion: older versions are put again above the others, the
+    /// newest first.
+    fn bring_back_key(&self, key: &Key, is_whole: &mut dyn FnMut() -> bool) -> io::Result<bool> {
+        let versions = self.versions(key)?;
+        if versions.is_covered() {
+            versions
+                .markers
+                .iter()
+                .try_for_each(|marker| self.delete_version(key, marker))?;
+            if is_whole() {
+                return Ok(true);
             }
         }
-        self.forget(pack);
-        self.forget_lock(pack);
-        Ok(true)
+        for older in versions.objects.iter().rev().skip(1) {
+            let source = Requests::source(self.url.bucket(), key, &older.version_id);
+            let request = Request::new(Method::PUT, Some(key)).header("x-amz-copy-source", source);
+            self.ask(request)??;
+            if is_whole() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
+}
+
+/// Does `work` for each, several at once; fails with the first error, and goes on no further.
+pub(super) fn each_of<T: Sync>(
+    all: &[T],
+    work: impl Fn(&T) -> io::Result<()> + Sync,
+) -> io::Result<()> {
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    let failed = || failure.lock().unwrap_or_else(PoisonError::into_inner);
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE.min(all.len()) {
+            scope.spawn(|| {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if failed().is_some() {
+                        return;
+                    }
+                    if let Err(error) = work(one) {
+                        failed().get_or_insert(error);
+                    }
+                }
+            });
+        }
+    });
+    failed().take().map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
@@ -340,22 +410,37 @@ mod tests {
         assert!(listed.delete_marker[0].is_latest && !listed.is_truncated);
     }
 
-    fn version(id: u8, is_latest: bool) -> KeyVersion {
-        let last_modified = format!("2026-11-22T14:00:0{id}.000Z");
-        KeyVersion { key: "a".to_owned(), version_id: id.to_string(), is_latest, last_modified }
+    #[test]
+    fn what_was_deleted_is_told_from_what_is_gone() {
+        let version = |id: u8, is_latest: bool| {
+            let last_modified = format!("2026-11-22T14:00:0{id}.000Z");
+            let (key, version_id) = ("a".to_owned(), id.to_string());
+            KeyVersion { key, version_id, is_latest, last_modified }
+        };
+        let of = |objects: &[KeyVersion], markers: &[KeyVersion]| {
+            Versions { objects: objects.to_vec(), markers: markers.to_vec() }.is_covered()
+        };
+        assert!(!of(&[version(1, true)], &[]));
+        assert!(of(&[version(1, false)], &[version(2, true)]));
+        assert!(!of(&[version(3, true)], &[version(2, false)]), "it was put again");
+        assert!(!of(&[], &[version(2, true)]), "nothing is left to bring back");
     }
 
     #[test]
-    fn what_was_covered_is_found_beneath() {
-        let mut versions = Versions { objects: vec![version(1, true)], markers: Vec::new() };
-        assert_eq!(uncovering(&versions), Uncovering::Nothing);
-        versions.objects = vec![version(1, false), version(2, true)];
-        assert_eq!(uncovering(&versions), Uncovering::PutAgain(&version(1, false)));
-        versions.objects = vec![version(1, false)];
-        versions.markers = vec![version(2, true)];
-        assert_eq!(uncovering(&versions), Uncovering::Unmark(&[version(2, true)]));
-        versions.objects.clear();
-        assert_eq!(uncovering(&versions), Uncovering::Nothing, "nothing is left to bring back");
+    fn each_is_done_once_and_the_first_failure_is_told() {
+        let all: Vec<usize> = (0..100).collect();
+        let sum = AtomicUsize::new(0);
+        each_of(&all, |one| {
+            sum.fetch_add(*one, Ordering::Relaxed);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(sum.into_inner(), 4950);
+        assert!(
+            each_of(&all, |one| if *one == 50 { Err(io::Error::other("no")) } else { Ok(()) })
+                .is_err()
+        );
+        each_of(&[], |_: &u8| Err(io::Error::other("no"))).unwrap();
     }
 
     #[test]

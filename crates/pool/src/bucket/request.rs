@@ -120,7 +120,8 @@ impl Requests {
             let may_help = match &answer {
                 Ok(Err(refusal)) => {
                     let status = refusal.status;
-                    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
+                    let is_ill = status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED;
+                    is_ill || status == StatusCode::TOO_MANY_REQUESTS
                 }
                 Ok(Ok(_)) => false,
                 Err(_) => true,

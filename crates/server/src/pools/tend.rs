@@ -292,7 +292,7 @@ fn forget_removed(core: &Core, pool: PoolId) -> Result<(), Status> {
     let known: BTreeSet<PackNumber> =
         core.catalog.packs().map_err(failed)?.iter().map(|row| row.number).collect();
     for pack in there.keys().filter(|pack| !known.contains(pack)) {
-        if stays(core, pool, *pack)?.is_some() {
+        if locked_until(core, pool, *pack)?.is_some() {
             continue;
         }
         let removed = core.pools.remove_from(pool, *pack);
@@ -302,7 +302,7 @@ fn forget_removed(core: &Core, pool: PoolId) -> Result<(), Status> {
 }
 
 /// Until when an object store does not let the pack go.
-fn stays(core: &Core, pool: PoolId, pack: PackNumber) -> Result<Option<ServerTime>, Status> {
+fn locked_until(core: &Core, pool: PoolId, pack: PackNumber) -> Result<Option<ServerTime>, Status> {
     let until = core.pools.locked_until(pack, Some(pool));
     until.map_err(|error| Status::unavailable(format!("pack {pack}: {error}")))
 }
@@ -344,7 +344,7 @@ fn move_on(
     if core.pools.has_locks() {
         let mut may_go = Vec::with_capacity(leaving.len());
         for (pack, bytes) in leaving {
-            match stays(core, row.id, pack)? {
+            match locked_until(core, row.id, pack)? {
                 None => may_go.push((pack, bytes)),
                 Some(until) if all => run.outcome.failures.push((pack, object_lock::told(until))),
                 Some(_) => {}
@@ -457,20 +457,13 @@ fn mend(core: &Core, pack: PackNumber) -> Result<(), PutError> {
     let homes = core.pools.homes(pack);
     // What lies on volumes is read as a whole when somebody wants that: see `volumes::audit`.
     let homes = homes.iter().filter(|pool| !core.pools.is_shelf(**pool));
-    for pool in homes.filter(|pool| !is_whole(core, **pool, pack)) {
+    for pool in homes.filter(|pool| !core.pools.is_whole(**pool, pack)) {
         core.pools.put(pack, *pool)?;
     }
     if !core.pools.has_primary(pack) && core.pools.usage(FIRST).is_there {
         core.pools.put(pack, FIRST)?;
     }
     Ok(())
-}
-
-/// Whether the pool has all of the pack as it was written.
-fn is_whole(core: &Core, pool: PoolId, pack: PackNumber) -> bool {
-    let Ok(table) = core.pools.table_at(pool, pack) else { return false };
-    let is_good = |quantum| core.pools.read_at(pool, pack, quantum).is_ok();
-    table.quanta().iter().all(is_good)
 }
 
 /// Sees which pools have come or gone.
