@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use data_encoding::BASE64;
-use http::Method;
+use http::{Method, StatusCode};
 use jiff::Timestamp;
 use md5::{Digest as _, Md5};
 use model::{PackNumber, ServerTime};
@@ -35,6 +35,9 @@ struct Retention {
     mode: String,
     retain_until_date: String,
 }
+
+/// What stores answer, beside that it is forbidden, to who removes what is locked.
+const LOCKED: [&str; 2] = ["InvalidRequest", "ObjectLocked"];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -97,6 +100,14 @@ fn understood<T: for<'de> Deserialize<'de>>(body: &[u8]) -> io::Result<T> {
 
 fn has_none(refusal: &Refusal) -> bool {
     NO_LOCK.contains(&refusal.code.as_str())
+}
+
+/// Why a version of an object is not removed. MinIO does not call it forbidden that one is locked.
+fn not_removed(refusal: Refusal) -> io::Error {
+    if refusal.status == StatusCode::BAD_REQUEST && LOCKED.contains(&refusal.code.as_str()) {
+        return io::Error::new(io::ErrorKind::PermissionDenied, refusal);
+    }
+    refusal.into()
 }
 
 impl Bucket {
@@ -272,7 +283,7 @@ impl Bucket {
     fn delete_version(&self, key: &Key, version: &KeyVersion) -> io::Result<()> {
         let request =
             Request::new(Method::DELETE, Some(key)).query("versionId", version.version_id.as_str());
-        self.ask(request)?.map(drop).map_err(io::Error::from)
+        self.ask(request)?.map(drop).map_err(not_removed)
     }
 
     /// Removes all that lies under the key. One that is locked stays as it is.
@@ -441,6 +452,19 @@ mod tests {
                 .is_err()
         );
         each_of(&[], |_: &u8| Err(io::Error::other("no"))).unwrap();
+    }
+
+    #[test]
+    fn what_is_locked_may_not_be_removed_whatever_the_store_calls_that() {
+        let kind = |status, code: &str| {
+            let (code, message) = (code.to_owned(), "no".to_owned());
+            not_removed(Refusal { status, code, message }).kind()
+        };
+        let forbidden = io::ErrorKind::PermissionDenied;
+        assert_eq!(kind(StatusCode::FORBIDDEN, "AccessDenied"), forbidden);
+        assert_eq!(kind(StatusCode::BAD_REQUEST, "InvalidRequest"), forbidden);
+        assert_eq!(kind(StatusCode::BAD_REQUEST, "MalformedXML"), io::ErrorKind::Other);
+        assert_eq!(kind(StatusCode::NOT_FOUND, "NoSuchVersion"), io::ErrorKind::NotFound);
     }
 
     #[test]
