@@ -83,9 +83,11 @@ pub struct Bucket {
     kept: Mutex<Kept>,
     segments: Mutex<Segments>,
     locks: Mutex<Locks>,
+    /// Until when the store keeps packs that were to go.
+    stuck: Mutex<Locks>,
 }
 
-/// Until when packs are held at least, of those that were held by this process.
+/// Until when packs stay at least, as far as this process knows.
 type Locks = BTreeMap<PackNumber, ServerTime>;
 
 /// The bucket of a pool; the same one is equal.
@@ -179,6 +181,7 @@ impl Bucket {
             kept: Mutex::new(kept),
             segments: Mutex::default(),
             locks: Mutex::default(),
+            stuck: Mutex::default(),
         })
     }
 

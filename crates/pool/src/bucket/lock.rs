@@ -233,18 +233,30 @@ impl Bucket {
         }
     }
 
-    /// Until when the store keeps anything that lies under the pack's key, by any lock.
+    /// Until when the store keeps anything that lies under the pack's key, by any lock. It is asked
+    /// again only when that is over: who lifts a lock before its day has the pack stay for longer.
     pub(crate) fn locked_until(&self, pack: PackNumber) -> io::Result<Option<ServerTime>> {
+        let stuck = || self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = stuck().get(&pack).copied();
+        // Stores go by their own clocks, whatever this server's was put ahead by.
+        if known.is_some_and(|until| until > sys::clock::system()) {
+            return Ok(known);
+        }
         let key = self.pack_key(pack);
         let mut latest = None;
         for version in self.versions(&key)?.objects {
             latest = latest.max(self.retention(&key, &version)?.map(|(_, until)| until));
+        }
+        match latest {
+            Some(until) => drop(stuck().insert(pack, until)),
+            None => drop(stuck().remove(&pack)),
         }
         Ok(latest)
     }
 
     pub(crate) fn forget_lock(&self, pack: PackNumber) {
         self.locks().remove(&pack);
+        self.stuck.lock().unwrap_or_else(PoisonError::into_inner).remove(&pack);
     }
 
     fn versions(&self, key: &Key) -> io::Result<Versions> {
