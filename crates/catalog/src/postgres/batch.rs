@@ -171,12 +171,11 @@ fn copy_pages(
     let (number, bytes) = (Type::INT8, Type::BYTEA);
     let types = [number.clone(), bytes.clone(), bytes.clone(), number.clone(), number.clone()];
     session.copy("directory", &types, pages, &mut |row| {
-        let Numbered { page: _, number, .. } = row;
         vec![
             Box::new(of_filespace),
             Box::new(row.path()),
             Box::new(row.first()),
-            Box::new(*number),
+            Box::new(row.number),
             Box::new(row.objects()),
         ]
     })?;

@@ -14,6 +14,7 @@
 
 use super::Session;
 use crate::CatalogError;
+use crate::sql::write::PAGE_COUNT_BITS;
 use crate::sql::{Sql, params};
 
 /// Filespaces of the first block: 2^26, with numbers below that.
@@ -24,8 +25,6 @@ const BITS: u32 = 16;
 const LAST: i64 = (1 << (FIRST_BITS - BITS)) - 1;
 /// The domain that the first block is of.
 const STANDARD: i64 = 1;
-/// A page's number is its filespace shifted left by so much, plus a count.
-const PAGE_BITS: u32 = 36;
 
 /// The partitioned tables; whether by the number of a page, else by that of a filespace.
 const TABLES: [(&str, bool); 5] =
@@ -83,7 +82,7 @@ fn put(sql: &dyn Sql, block: i64, domain: i64, next: i64) -> Result<(), CatalogE
 /// Makes the partitions of a block. Waits for nobody who reads or writes the tables.
 fn make(session: &Session, block: i64) -> Result<(), CatalogError> {
     for (table, by_page) in TABLES {
-        let shift = if by_page { PAGE_BITS } else { 0 };
+        let shift = if by_page { PAGE_COUNT_BITS } else { 0 };
         let (from, to) = (begin(block) << shift, begin(block + 1) << shift);
         session.command(&format!(
             "CREATE TABLE {table}_block{block}(LIKE {table} INCLUDING ALL);
@@ -134,6 +133,6 @@ mod tests {
             assert_eq!(block_of(begin(block)), block);
             assert_eq!(block_of(begin(block + 1) - 1), block);
         }
-        assert!(begin(LAST + 1).checked_mul(1 << PAGE_BITS).is_some());
+        assert!(begin(LAST + 1).checked_mul(1 << PAGE_COUNT_BITS).is_some());
     }
 }

@@ -10,7 +10,7 @@ use format::path_hash;
 use model::FilespaceId;
 
 /// Bits of a page's number that count within its filespace.
-const PAGE_COUNT_BITS: u32 = 36;
+pub(crate) const PAGE_COUNT_BITS: u32 = 36;
 
 /// The page numbers of a filespace: from, and up to but not including. There are none for
 /// filespaces numbered beyond what leaves room for the count.
