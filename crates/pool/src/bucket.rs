@@ -55,6 +55,7 @@ use segments::Segments;
 
 pub use credentials::use_variables;
 pub use location::{BucketUrl, BucketUrlError};
+pub(crate) use lock::each_of;
 pub(crate) use upload::{Finishing, Upload};
 
 /// Parts of packs that are on their way to the store at once at most, each in memory.

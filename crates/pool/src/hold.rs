@@ -5,7 +5,7 @@ use std::io;
 use model::{PackNumber, PoolId, ServerTime};
 
 use crate::Pools;
-use crate::bucket::{Bucketed, MARK};
+use crate::bucket::{Bucketed, MARK, each_of};
 use crate::member::Member;
 use crate::side::in_bucket;
 
@@ -58,6 +58,12 @@ impl Pools {
             was_told |= bucket.0.hold(pack, hold)?;
         }
         Ok(was_told)
+    }
+
+    /// The same for several packs at once; returns those that could not be held, and why.
+    pub fn hold_all(&self, packs: &[(PackNumber, Hold)]) -> Vec<(PackNumber, io::Error)> {
+        let failures = each_of(packs, |(pack, hold)| self.hold(*pack, *hold).map(drop));
+        failures.into_iter().map(|((pack, _), error)| (*pack, error)).collect()
     }
 
     /// The same for a small file beside the packs, in the pools that have it, and for what says

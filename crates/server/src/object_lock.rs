@@ -11,8 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use catalog::ArchiveRow;
 use model::{FilespaceId, NodeId, Object, PackNumber, ServerTime, archive_number};
@@ -31,8 +31,8 @@ use crate::restore::places;
 const AHEAD_DAYS: i64 = 30;
 /// A copy of the catalogue is held for so long.
 const COPY_DAYS: i64 = 30;
-/// Stores are told of so many packs at once.
-const TELLING: usize = 8;
+/// Packs that stores are told of before it is seen how that goes.
+const BATCH: usize = 64;
 const DAY_MICROS: i64 = 86_400_000_000;
 
 type Holds = BTreeMap<PackNumber, Hold>;
@@ -115,33 +115,15 @@ pub(crate) fn apply(core: &Core, holds: &Holds) -> Result<(), Status> {
     }
     core.pools.sync().map_err(|error| refusal::append(&error))?;
     let all: Vec<(PackNumber, Hold)> = holds.iter().map(|(pack, hold)| (*pack, *hold)).collect();
-    match hold_all(core, &all).first() {
+    // A store that does not answer is not asked for each.
+    all.chunks(BATCH).try_for_each(|some| match core.pools.hold_all(some).first() {
         None => Ok(()),
         Some((pack, error)) => {
             let message =
                 format!("pack {pack} cannot be locked, which its policy asks for: {error}");
             Err(Status::unavailable(message))
         }
-    }
-}
-
-/// Holds packs, several at once; returns those that could not be, and why.
-fn hold_all(core: &Core, all: &[(PackNumber, Hold)]) -> Vec<(PackNumber, io::Error)> {
-    let next = AtomicUsize::new(0);
-    let failures = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..TELLING.min(all.len()) {
-            scope.spawn(|| {
-                while let Some((pack, hold)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = core.pools.hold(*pack, *hold) {
-                        let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-                        failures.push((*pack, error));
-                    }
-                }
-            });
-        }
-    });
-    failures.into_inner().unwrap_or_else(PoisonError::into_inner)
+    })
 }
 
 /// Why a pack stays.
@@ -253,13 +235,19 @@ fn tell(core: &Core, holds: &Holds, listener: pools::Listener<'_>) -> Result<Out
         bytes: holds.keys().map(bytes).sum(),
         ..Outcome::default()
     };
-    for some in all.chunks(TELLING * 16) {
+    for some in all.chunks(BATCH) {
         // One that has gone meanwhile needs no lock.
-        let failures = hold_all(core, some).into_iter();
+        let failures = core.pools.hold_all(some).into_iter();
         let failures: Vec<(PackNumber, String)> = failures
             .filter(|(_, error)| error.kind() != io::ErrorKind::NotFound)
             .map(|(pack, error)| (pack, error.to_string()))
             .collect();
+        if let Some((pack, error)) = failures.first()
+            && failures.len() == some.len()
+        {
+            // It is not the packs.
+            return Err(Status::unavailable(format!("pack {pack} cannot be locked: {error}")));
+        }
         let has_failed: BTreeSet<PackNumber> = failures.iter().map(|(pack, _)| *pack).collect();
         let done = some.iter().filter(|(pack, _)| !has_failed.contains(pack));
         outcome.packs_done += (some.len() - has_failed.len()) as u64;
@@ -283,7 +271,7 @@ fn hold_copy(core: &Core, outcome: &mut Outcome) -> Result<(), Status> {
     let hold = Hold { least: until, most: until };
     let packs: BTreeSet<PackNumber> = copy.places.iter().map(|place| place.pack()).collect();
     let packs: Vec<(PackNumber, Hold)> = packs.into_iter().map(|pack| (pack, hold)).collect();
-    let failures = hold_all(core, &packs).into_iter();
+    let failures = core.pools.hold_all(&packs).into_iter();
     outcome.failures.extend(failures.map(|(pack, error)| (pack, error.to_string())));
     let name = catalog_copy::name(copy.number);
     core.pools.hold_file(&name, hold).map(drop).map_err(|error| {

@@ -179,18 +179,21 @@ impl Bucket {
         version: &KeyVersion,
         hold: Hold,
     ) -> io::Result<(ServerTime, bool)> {
-        let held = || {
-            let found = self.retention(key, version)?;
-            let strong = found.filter(|(mode, _)| self.is_strong(mode)).map(|(_, until)| until);
-            Ok::<_, io::Error>(strong.filter(|until| *until >= hold.least))
-        };
-        if let Some(until) = held()? {
+        let is_enough =
+            |(mode, until): &(String, ServerTime)| self.is_strong(mode) && *until >= hold.least;
+        let found = self.retention(key, version)?;
+        // A weaker lock that is longer becomes no shorter.
+        let most = found.as_ref().map_or(hold.most, |(_, until)| hold.most.max(*until));
+        if let Some((_, until)) = found.filter(is_enough) {
             return Ok((until, false));
         }
-        match self.put_retention(key, version, hold.most) {
-            Ok(()) => Ok((hold.most, true)),
+        match self.put_retention(key, version, most) {
+            Ok(()) => Ok((most, true)),
             // Another server may have held it for longer meanwhile.
-            Err(error) => held()?.map(|until| (until, true)).ok_or(error),
+            Err(error) => {
+                let found = self.retention(key, version)?.filter(is_enough);
+                found.map(|(_, until)| (until, true)).ok_or(error)
+            }
         }
     }
 
@@ -331,8 +334,12 @@ impl Bucket {
         }
         let (count, bucket) = (covered.len(), &self.url);
         tracing::warn!(count, %bucket, "objects that somebody had deleted are brought back");
-        each_of(&covered, |(key, versions)| {
-            versions.markers.iter().try_for_each(|marker| self.delete_version(key, marker))
+        // A store that does not answer is not asked for each.
+        covered.chunks(AT_ONCE).try_for_each(|some| {
+            let failures = each_of(some, |(key, versions)| {
+                versions.markers.iter().try_for_each(|marker| self.delete_version(key, marker))
+            });
+            failures.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
         })
     }
 
@@ -384,29 +391,26 @@ impl Bucket {
     }
 }
 
-/// Does `work` for each, several at once; fails with the first error, and goes on no further.
-pub(super) fn each_of<T: Sync>(
+/// Does `work` for each, several at once; returns those with which it failed, and why.
+pub(crate) fn each_of<T: Sync>(
     all: &[T],
     work: impl Fn(&T) -> io::Result<()> + Sync,
-) -> io::Result<()> {
+) -> Vec<(&T, io::Error)> {
     let next = AtomicUsize::new(0);
-    let failure = Mutex::new(None);
-    let failed = || failure.lock().unwrap_or_else(PoisonError::into_inner);
+    let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE.min(all.len()) {
             scope.spawn(|| {
                 while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if failed().is_some() {
-                        return;
-                    }
                     if let Err(error) = work(one) {
-                        failed().get_or_insert(error);
+                        let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                        failures.push((one, error));
                     }
                 }
             });
         }
     });
-    failed().take().map_or(Ok(()), Err)
+    failures.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -450,20 +454,16 @@ mod tests {
     }
 
     #[test]
-    fn each_is_done_once_and_the_first_failure_is_told() {
+    fn each_is_done_once_and_failures_are_told() {
         let all: Vec<usize> = (0..100).collect();
         let sum = AtomicUsize::new(0);
-        each_of(&all, |one| {
+        let failures = each_of(&all, |one| {
             sum.fetch_add(*one, Ordering::Relaxed);
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(sum.into_inner(), 4950);
-        assert!(
-            each_of(&all, |one| if *one == 50 { Err(io::Error::other("no")) } else { Ok(()) })
-                .is_err()
-        );
-        each_of(&[], |_: &u8| Err(io::Error::other("no"))).unwrap();
+            if one.is_multiple_of(50) { Err(io::Error::other("no")) } else { Ok(()) }
+        });
+        let mut failed: Vec<usize> = failures.iter().map(|(one, _)| **one).collect();
+        failed.sort_unstable();
+        assert_eq!((sum.into_inner(), failed), (4950, vec![0, 50]));
     }
 
     #[test]
