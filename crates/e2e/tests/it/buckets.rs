@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use e2e::clock::pause;
-use e2e::harness::{Garage, Node, Proxy, Ring, Server};
+use e2e::harness::{Garage, Proxy, Ring, Server};
 use e2e::scratch::Scratch;
 
 use crate::recovery::recover;
@@ -29,22 +29,8 @@ impl Stored {
         let garage = Garage::start(&scratch.join("garage"))?;
         let proxy = Proxy::start(garage.port());
         let url = garage.url_at(proxy.port(), "site/one");
-        let server = Server::start_with(&scratch.join("server"), &["--pool", &url]);
-        let node = Node::enroll(&server, "anna");
-        let tree = scratch.folder("source/tree");
-        plant_files(&tree, files, bytes, 1);
-        let mut scene = Scene { server, node, scratch, tree };
-        scene.copy_no_catalog();
+        let scene = Scene::stored(scratch, &["--pool", &url], files, bytes);
         Some(Self { scene, proxy, garage })
-    }
-
-    /// Has the server begin anew with nothing but its keys, its configuration and its catalogue.
-    fn restart_bare(&mut self) {
-        self.scene.server.terminate().expect(&[0]);
-        for name in ["buckets", "index"] {
-            fs::remove_dir_all(self.scene.server.dir().join(name)).unwrap();
-        }
-        self.scene.server.restart();
     }
 
     #[track_caller]
@@ -75,7 +61,7 @@ fn what_was_sent_to_a_bucket_comes_back() {
     let sent = stored.scene.backup();
     assert!(sent.count("bytes_transferred") > 0);
     stored.scene.compare("kept");
-    stored.restart_bare();
+    stored.scene.restart_bare();
     assert!(!has_packs(stored.scene.server.dir()));
     stored.scene.compare("asked for");
     assert!(!has_packs(stored.scene.server.dir()), "what is read is not written down");
@@ -85,7 +71,7 @@ fn what_was_sent_to_a_bucket_comes_back() {
     plant_files(&stored.scene.tree.join("more"), 20, FILE_BYTES, 2);
     fs::copy(stored.scene.file(3), stored.scene.tree.join("copy")).unwrap();
     stored.scene.backup();
-    stored.restart_bare();
+    stored.scene.restart_bare();
     stored.scene.compare("more");
     stored.scene.node.verify().expect(&[0]);
     assert_eq!(stored.garage.unfinished_uploads(), 0);
@@ -98,7 +84,7 @@ fn large_packs_go_in_parts() {
     stored.scene.backup();
     let pool = stored.scene.pool("PRIMARY");
     assert!(pool["bytes"].as_u64().unwrap() > 90 << 20, "{pool}");
-    stored.restart_bare();
+    stored.scene.restart_bare();
     stored.scene.compare("parts");
     assert_eq!(stored.garage.unfinished_uploads(), 0);
 }
@@ -107,12 +93,7 @@ fn large_packs_go_in_parts() {
 fn a_store_of_three_nodes_goes_on_without_one() {
     let scratch = Scratch::new();
     let Some(mut ring) = Ring::start(&scratch.join("ring")) else { return };
-    let server = Server::start_with(&scratch.join("server"), &["--pool", &ring.url("site")]);
-    let node = Node::enroll(&server, "anna");
-    let tree = scratch.folder("source/tree");
-    plant_files(&tree, 10, 6 << 20, 1);
-    let mut scene = Scene { server, node, scratch, tree };
-    scene.copy_no_catalog();
+    let mut scene = Scene::stored(scratch, &["--pool", &ring.url("site")], 10, 6 << 20);
     let running = scene.node.spawn_backup(&scene.tree, &[]);
     pause(Duration::from_millis(300));
     ring.kill(2);
@@ -124,11 +105,7 @@ fn a_store_of_three_nodes_goes_on_without_one() {
     pause(Duration::from_millis(300));
     ring.begin(2);
     running.wait().expect(&[0]);
-    for name in ["buckets", "index"] {
-        scene.server.terminate().expect(&[0]);
-        fs::remove_dir_all(scene.server.dir().join(name)).unwrap();
-        scene.server.restart();
-    }
+    scene.restart_bare();
     scene.compare("with all");
     audit(&scene);
 }
@@ -149,7 +126,7 @@ fn a_server_that_is_killed_loses_nothing_it_has_acknowledged() {
         stored.scene.node.verify().expect(&[0]);
     }
     stored.scene.backup();
-    stored.restart_bare();
+    stored.scene.restart_bare();
     stored.scene.compare("killed");
     stored.audit();
 }
@@ -165,7 +142,7 @@ fn a_store_that_is_slow_and_fails_now_and_then_is_put_up_with() {
     plant_files(&stored.scene.tree.join("large"), 3, 12 << 20, 3);
     stored.scene.backup();
     assert!(stored.proxy.weather().requests() > 20);
-    stored.restart_bare();
+    stored.scene.restart_bare();
     stored.scene.compare("slow");
     stored.audit();
 }
@@ -196,7 +173,7 @@ fn a_store_that_is_gone_fails_backups_that_go_on_once_it_is_back() {
     pause(Duration::from_secs(1));
     stored.garage.begin();
     running.wait().expect(&[0]);
-    stored.restart_bare();
+    stored.scene.restart_bare();
     stored.scene.compare("back");
     stored.audit();
 }
@@ -216,7 +193,7 @@ fn packs_go_from_a_folder_to_a_bucket_and_back() {
     stored.scene.compare("local");
     stored.scene.server.admin(&["pool", "drain", "LOCAL", "--all"]);
     assert!(!has_packs(&local) && stored.scene.pool("FAR")["packs"] != 0);
-    stored.restart_bare();
+    stored.scene.restart_bare();
     stored.scene.compare("far");
     stored.scene.server.admin(&["pool", "set", "LOCAL", "--next", ""]);
     stored.scene.server.admin(&["pool", "set", "FAR", "--next", "LOCAL"]);
@@ -275,7 +252,7 @@ fn many_small_packs_become_few() {
     stored.scene.server.admin(&["reclaim"]);
     let few = stored.scene.pool("PRIMARY")["packs"].as_u64().unwrap();
     assert!(few < many / 2, "{few} of {many}");
-    stored.restart_bare();
+    stored.scene.restart_bare();
     stored.scene.compare("few");
     stored.audit();
 }

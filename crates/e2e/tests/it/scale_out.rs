@@ -39,12 +39,7 @@ impl<'a> Site<'a> {
         let database = cluster.add_database();
         let (pool, catalog) = (garage.url("site"), cluster.url(&database));
         let options = ["--pool", &pool, "--catalog", &catalog];
-        let server = Server::start_with(&scratch.join("server"), &options);
-        let node = Node::enroll(&server, "anna");
-        let tree = scratch.folder("source/tree");
-        plant_files(&tree, FILES, FILE_BYTES, 1);
-        let mut scene = Scene { server, node, scratch, tree };
-        scene.copy_no_catalog();
+        let scene = Scene::stored(scratch, &options, FILES, FILE_BYTES);
         Some(Self { scene, cluster, database, garage })
     }
 

@@ -34,6 +34,27 @@ impl Scene {
         scene
     }
 
+    /// As [`Self::with_files`], of a server made with these options, which copies no catalogue by
+    /// itself.
+    pub(crate) fn stored(scratch: Scratch, options: &[&str], files: usize, bytes: usize) -> Self {
+        let server = Server::start_with(&scratch.join("server"), options);
+        let node = Node::enroll(&server, "anna");
+        let tree = scratch.folder("source/tree");
+        plant_files(&tree, files, bytes, 1);
+        let mut scene = Self { server, node, scratch, tree };
+        scene.copy_no_catalog();
+        scene
+    }
+
+    /// Has the server begin anew with nothing but its keys, its configuration and its catalogue.
+    pub(crate) fn restart_bare(&mut self) {
+        self.server.terminate().expect(&[0]);
+        for name in ["buckets", "index"] {
+            fs::remove_dir_all(self.server.dir().join(name)).unwrap();
+        }
+        self.server.restart();
+    }
+
     /// Backs the tree up; nothing may go wrong.
     #[track_caller]
     pub(crate) fn backup(&self) -> Outcome {
