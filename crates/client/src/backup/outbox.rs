@@ -7,7 +7,7 @@
 //!    ends keep for them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,8 @@ pub(super) struct Change {
 #[derive(Default)]
 pub(super) struct Answered {
     state: Mutex<State>,
+    /// Whether there is a failure: asked once for each directory.
+    has_failed: AtomicBool,
     changed: Condvar,
 }
 
@@ -77,11 +79,12 @@ impl Answered {
     /// Ends the session with `error`, unless it has failed before.
     pub(super) fn fail(&self, error: ClientError) {
         self.state().failure.get_or_insert(error);
+        self.has_failed.store(true, Relaxed);
         self.changed.notify_all();
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.state().failure.is_some()
+        self.has_failed.load(Relaxed)
     }
 
     /// Why the session failed, if it did.

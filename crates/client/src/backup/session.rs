@@ -311,6 +311,7 @@ impl Session<'_> {
             digester: self.context.digester,
             inventory: &inventory,
             tally: self.tally(),
+            answered,
             ignores_digests: self.context.sends_all,
             expires: !self.is_selective(),
             crosses_filesystems: self.options.cross_filesystems,
@@ -474,7 +475,6 @@ impl Session<'_> {
         );
         if let Err(error) = fetched {
             answered.fail(error);
-            self.tally().progress.stop();
             changed.iter().for_each(drop);
         }
     }
@@ -725,7 +725,7 @@ impl Reading<'_> {
             match inlets.work.recv_timeout(QUANTUM_WAIT) {
                 Ok(Work { segment, old }) => {
                     let _filling = self.press.filling();
-                    if !self.session.tally().progress.is_stopped() {
+                    if self.session.check_session(self.answered).is_ok() {
                         examiner.examine(segment, &old);
                     }
                 }

@@ -11,6 +11,7 @@ use super::absolute;
 use super::crew::{Crew, Next};
 use super::digest::Digester;
 use super::inventory::{Inventory, Known};
+use super::outbox::Answered;
 use super::tally::Tally;
 use crate::report::Failure;
 use crate::rules::Rules;
@@ -102,6 +103,7 @@ pub(super) struct Walk<'a> {
     pub(super) digester: &'a Digester,
     pub(super) inventory: &'a Inventory,
     pub(super) tally: &'a Tally,
+    pub(super) answered: &'a Answered,
     /// Look at every object, whatever the digests say.
     pub(super) ignores_digests: bool,
     /// Whether what is missing is gone; not so for a selective backup.
@@ -125,7 +127,7 @@ impl Walk<'_> {
         let mut listing = Listing::default();
         let mut buffer = Vec::new();
         while let Some(task) = self.queue.take() {
-            if !self.tally.progress.is_stopped() {
+            if !self.tally.progress.is_stopped() && !self.answered.has_failed() {
                 self.visit(&task, &mut listing, &mut buffer, outlets);
             }
             self.queue.done();
