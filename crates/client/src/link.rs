@@ -1,6 +1,7 @@
 //! The connection to the server: TLS 1.3 pinned to its CA, greeting, renewal of the certificate.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -155,22 +156,22 @@ pub(crate) fn runtime() -> Result<Runtime, ClientError> {
 impl Link {
     pub(crate) fn open(home: &Home) -> Result<Self, ClientError> {
         let runtime = runtime()?;
-        let identity = home.identity()?;
-        let expires = expiry(&identity.leaf);
-        let address = home.config.server.clone();
         let greeted = runtime.block_on(async {
-            let buffers = home.config.tuning.socket_buffer_bytes;
-            let channel = connect(&address, Trust::Pinned(identity), buffers).await?;
-            let mut client = NodeClient::new(channel)
-                .max_decoding_message_size(MESSAGE_BYTES_MAX)
-                .max_encoding_message_size(MESSAGE_BYTES_MAX);
-            let version = env!("CARGO_PKG_VERSION").to_owned();
-            let hello = proto::HelloRequest { client_version: version };
-            let reply = client.hello(hello).await?.into_inner();
-            if expires - sys::clock::now().secs() < RENEW_SECS {
-                renew(home, &mut client).await?;
+            let began = sys::clock::monotonic();
+            let is_one_of_several = home.config.server.contains(',');
+            loop {
+                match greet(home).await {
+                    // It died between taking the connection and answering.
+                    Err(error)
+                        if error.kind == ErrorKind::Retry
+                            && is_one_of_several
+                            && began.elapsed() < TAKEOVER =>
+                    {
+                        tokio::time::sleep(TAKEOVER_PAUSE).await;
+                    }
+                    other => return other,
+                }
             }
-            Ok::<_, ClientError>((client, reply))
         });
         let (client, reply) = greeted.map_err(|error| about_node(home, error))?;
         let seal_keys = crate::keys::load(home)?;
@@ -249,6 +250,23 @@ impl Link {
     }
 }
 
+/// Connects and says hello; renews the certificate when that is due.
+async fn greet(home: &Home) -> Result<(NodeClient<Channel>, proto::HelloReply), ClientError> {
+    let identity = home.identity()?;
+    let expires = expiry(&identity.leaf);
+    let buffers = home.config.tuning.socket_buffer_bytes;
+    let channel = connect(&home.config.server, Trust::Pinned(identity), buffers).await?;
+    let mut client = NodeClient::new(channel)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    let client_version = env!("CARGO_PKG_VERSION").to_owned();
+    let reply = client.hello(proto::HelloRequest { client_version }).await?.into_inner();
+    if expires - sys::clock::now().secs() < RENEW_SECS {
+        renew(home, &mut client).await?;
+    }
+    Ok((client, reply))
+}
+
 /// A refusal says whom it is about.
 fn about_node(home: &Home, error: ClientError) -> ClientError {
     let ClientError { kind, message } = error;
@@ -305,10 +323,7 @@ async fn connect_to(
     buffer_bytes: Option<u32>,
 ) -> Result<Channel, ClientError> {
     let limit = Duration::from_secs(CONNECT_SECS);
-    let unreachable = |error: &dyn std::fmt::Display| {
-        let message = format!("cannot reach the server at {address}: {error}");
-        ClientError::new(ErrorKind::Retry, message)
-    };
+    let unreachable = |error: &dyn std::fmt::Display| unreachable(address, error);
     let stream = tokio::time::timeout(limit, TcpStream::connect(address))
         .await
         .map_err(|_| unreachable(&"it does not answer"))?
@@ -324,12 +339,12 @@ async fn connect_to(
     let stream = tokio::time::timeout(limit, handshake)
         .await
         .map_err(|_| unreachable(&"it does not speak TLS"))?
-        .map_err(|error| refused(address, &error))?;
+        .map_err(|error| judged(address, &error))?;
     // The channel gets this one stream: a connection that is lost is lost.
     let stream = Mutex::new(Some(TokioIo::new(stream)));
     let connector = tower::service_fn(move |_| {
         let stream = stream.lock().ok().and_then(|mut slot| slot.take());
-        let lost = || std::io::Error::from(std::io::ErrorKind::ConnectionAborted);
+        let lost = || io::Error::from(io::ErrorKind::ConnectionAborted);
         async move { stream.ok_or_else(lost) }
     });
     let keepalive = Duration::from_secs(KEEPALIVE_SECS);
@@ -340,17 +355,24 @@ async fn connect_to(
         .keep_alive_timeout(keepalive)
         .connect_with_connector(connector)
         .await
-        .map_err(|error| refused(address, &error))
+        .map_err(|error| judged(address, &error))
 }
 
-fn refused(address: &str, error: &dyn std::error::Error) -> ClientError {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = inner.to_string();
-        source = inner.source();
+fn unreachable(address: &str, error: &dyn std::fmt::Display) -> ClientError {
+    ClientError::new(ErrorKind::Retry, format!("cannot reach the server at {address}: {error}"))
+}
+
+/// What a handshake that ended with `error` means.
+fn judged(address: &str, error: &(dyn std::error::Error + 'static)) -> ClientError {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    let innermost = chain.clone().last().unwrap_or(error);
+    // What TLS thinks of what it has read is invalid data; all else is a connection that was lost.
+    let is_lost = |error: &io::Error| error.kind() != io::ErrorKind::InvalidData;
+    if chain.filter_map(|error| error.downcast_ref()).any(is_lost) {
+        return unreachable(address, innermost);
     }
-    let message = format!("the server at {address} is not trusted, or refuses this node: {text}");
+    let message =
+        format!("the server at {address} is not trusted, or refuses this node: {innermost}");
     ClientError::new(ErrorKind::Refused, message)
 }
 

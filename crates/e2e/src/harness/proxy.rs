@@ -1,4 +1,4 @@
-//! A proxy before an object store: slow, failing, or gone, as a test says.
+//! A proxy before an object store or a server: slow, failing, or gone, as a test says.
 //!
 //! It knows of HTTP only that a request begins where a client speaks after it was answered.
 
@@ -21,6 +21,9 @@ pub struct Weather {
     cuts_each: AtomicU32,
     /// Nothing goes through, and nobody is told.
     is_down: AtomicBool,
+    /// It goes down once so many bytes of answers have come through; 0: never.
+    goes_down_behind: AtomicU64,
+    answered_bytes: AtomicU64,
     requests: AtomicU32,
 }
 
@@ -39,6 +42,34 @@ impl Weather {
 
     pub fn be_down(&self, is_down: bool) {
         self.is_down.store(is_down, SeqCst);
+    }
+
+    pub fn is_down(&self) -> bool {
+        self.is_down.load(SeqCst)
+    }
+
+    /// It goes down once so many bytes of answers, 1 at least, have come through from now on.
+    pub fn go_down_behind(&self, bytes: u64) {
+        self.answered_bytes.store(0, SeqCst);
+        self.goes_down_behind.store(bytes, SeqCst);
+    }
+
+    /// Bytes of answers that have come through.
+    pub fn answered_bytes(&self) -> u64 {
+        self.answered_bytes.load(SeqCst)
+    }
+
+    /// How many of `count` bytes of an answer may come through. It goes down where not all may.
+    fn let_through(&self, count: usize) -> usize {
+        let before = self.answered_bytes.fetch_add(count as u64, SeqCst);
+        let end = match self.goes_down_behind.load(SeqCst) {
+            0 => u64::MAX,
+            end => end,
+        };
+        if before + count as u64 > end {
+            self.be_down(true);
+        }
+        usize::try_from(end.saturating_sub(before)).unwrap_or(usize::MAX).min(count)
     }
 
     /// How many there were.
@@ -90,18 +121,20 @@ fn carry(client: &TcpStream, to: u16, weather: &Arc<Weather>) -> std::io::Result
     server.set_nodelay(true)?;
     let was_answered = Arc::new(AtomicBool::new(true));
     let (mut answers, mut back) = (server.try_clone()?, client.try_clone()?);
-    let answered = Arc::clone(&was_answered);
+    let (answered, above) = (Arc::clone(&was_answered), Arc::clone(weather));
     let answering = std::thread::spawn(move || {
         let mut buffer = vec![0; 64 << 10];
         while let Ok(count) = answers.read(&mut buffer)
             && count > 0
         {
             answered.store(true, SeqCst);
-            if back.write_all(&buffer[..count]).is_err() {
+            let end = above.let_through(count);
+            if back.write_all(&buffer[..end]).is_err() || end < count {
                 break;
             }
         }
         drop(back.shutdown(Shutdown::Both));
+        drop(answers.shutdown(Shutdown::Both));
     });
     let asked = ask(client, &server, (weather, &was_answered));
     drop(server.shutdown(Shutdown::Both));

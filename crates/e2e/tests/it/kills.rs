@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use e2e::clock::timed;
+use e2e::harness::Proxy;
 use e2e::manifest::assert_same;
 use e2e::nasty::Random;
 use rustix::process::Signal;
@@ -188,4 +189,32 @@ fn server_stops_in_order_during_a_backup() {
     running.wait().expect(&[0, 4, 8, 12]);
     scene.node.backup(&tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
     assert_restorable(&scene, &tree, 1);
+}
+
+/// Cuts of connections at least, and the bytes that a greeting takes.
+const CUTS: u64 = 12;
+const GREETING_BYTES: u64 = 4096;
+
+#[test]
+fn a_connection_that_is_cut_anywhere_is_made_to_another_address() {
+    let scene = Scene::with_files(0, 0);
+    let proxy = Proxy::start(scene.server.port());
+    // The proxy is tried first; the server behind it has another address.
+    let addresses = format!("127.0.0.1:{},{}", proxy.port(), scene.server.address());
+    let again = scene.server.admin(&["node", "add", "anna", "--again"]);
+    scene.node.enroll_at(&addresses, again["token"].as_str().unwrap());
+    let before = proxy.weather().answered_bytes();
+    scene.node.backup(&plant_tree(&scene, 2000), &[]).expect(&[0]);
+    let whole = proxy.weather().answered_bytes() - before;
+    assert!(whole > GREETING_BYTES, "{whole}");
+    for cut in 0..CUTS {
+        // Half of them within the greeting, half over all that is said.
+        let span = if cut % 2 == 0 { GREETING_BYTES } else { whole };
+        let tree = plant_tree(&scene, u32::try_from(cut).unwrap());
+        proxy.weather().be_down(false);
+        proxy.weather().go_down_behind(1 + span * cut / CUTS);
+        scene.node.backup(&tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
+        assert!(proxy.weather().is_down(), "all was said before the cut at {cut}");
+        assert_restorable(&scene, &tree, u32::try_from(cut).unwrap());
+    }
 }
