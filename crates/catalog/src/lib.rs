@@ -22,8 +22,8 @@ pub use relocate::{Location, relocate};
 pub use rows::{
     ArchiveChange, ArchiveRow, Certificate, Collocation, Day, DeletionRow, EventRow, ExpiryState,
     Filespace, LibraryRow, Node, NodeChange, OptionSet, PackRow, PackState, PageDigest, PageKey,
-    PageRow, PageSpan, PartRow, PoolRow, SessionRow, StoredPack, TokenRow, VersionKey, VersionRow,
-    VolumeAccess, VolumeRow, VolumeState, Write,
+    PageRow, PageSpan, PartRow, PoolRow, SessionRow, StoredPack, TaskEnd, TaskRun, TokenRow,
+    VersionKey, VersionRow, VolumeAccess, VolumeRow, VolumeState, Write,
 };
 
 use std::collections::BTreeMap;
@@ -290,6 +290,9 @@ pub trait Catalog: Send + Sync {
         before: Option<i64>,
         limit: usize,
     ) -> Result<Vec<(i64, EventRow)>, CatalogError>;
+
+    /// What servers have done by themselves, what began last first, at most `limit`.
+    fn task_runs(&self, limit: usize) -> Result<Vec<TaskRun>, CatalogError>;
 
     /// Makes an archive of a node, with nothing in it.
     fn add_archive(

@@ -55,6 +55,34 @@ pub struct EventRow {
     pub details: String,
 }
 
+/// What a server has done by itself when it was due.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskRun {
+    /// Which task, in a few words.
+    pub task: String,
+    /// When it was to begin.
+    pub due: ServerTime,
+    pub started: ServerTime,
+    /// `None`: it runs.
+    pub ended: Option<TaskEnd>,
+}
+
+/// How a run has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskEnd {
+    pub at: ServerTime,
+    /// As TSM counts: 0 is well, [`Self::WARNED`], [`Self::FAILED`].
+    pub code: u8,
+    /// Empty where all is well.
+    pub reason: String,
+}
+
+impl TaskEnd {
+    /// It has done what it could, and not all.
+    pub const WARNED: u8 = 4;
+    pub const FAILED: u8 = 12;
+}
+
 /// An archive: what one command archived, kept by time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArchiveRow {
@@ -439,6 +467,17 @@ pub enum Write {
         state: ExpiryState,
     },
     AddEvent(EventRow),
+    /// A task begins to run. Of each task one run is open at most: what was, is lost.
+    BeginTask {
+        task: String,
+        due: ServerTime,
+        started: ServerTime,
+    },
+    /// The open run of the task, if there is one, has ended.
+    EndTask {
+        task: String,
+        end: TaskEnd,
+    },
     SetArchive {
         number: u64,
         change: ArchiveChange,
@@ -517,6 +556,8 @@ impl Write {
             | Self::PutParts { .. }
             | Self::RemoveParts { .. }
             | Self::AddEvent(_)
+            | Self::BeginTask { .. }
+            | Self::EndTask { .. }
             | Self::SetArchive { .. }
             | Self::EmptyTrash { .. } => None,
         }

@@ -10,8 +10,12 @@ use crate::sql::Sql;
 /// So long it is known which transaction of a connection was the last: two days.
 const SETTLED_MICROS: i64 = 2 * 86_400_000_000;
 
-const MIGRATIONS: [&str; 3] =
-    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+const MIGRATIONS: [&str; 4] = [
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+];
 
 /// Brings the schema to the newest version that this program knows; a newer one is left as it is.
 pub(super) fn migrate(session: &Session) -> Result<(), CatalogError> {

@@ -8,11 +8,12 @@ use model::{
     ClassId, DirPath, DomainId, FilespaceId, NodeId, NodeName, PackNumber, PoolId, ServerTime,
 };
 
-use super::{Engine, archive, expiry, identity, policy, pools, read, tape, write};
+use super::{Engine, archive, expiry, identity, policy, pools, read, tape, tasks, write};
 use crate::{
     ArchiveRow, Catalog, CatalogError, Certificate, Day, DeletionRow, EventRow, ExpiryState,
     Filespace, LibraryRow, Node, NodeChange, OptionSet, PackRow, PageDigest, PageKey, PageRow,
-    PageSpan, PartRow, PoolRow, SessionRow, StoredPack, TokenRow, VersionRow, VolumeRow, Write,
+    PageSpan, PartRow, PoolRow, SessionRow, StoredPack, TaskRun, TokenRow, VersionRow, VolumeRow,
+    Write,
 };
 
 impl<E: Engine> Catalog for E {
@@ -297,6 +298,10 @@ impl<E: Engine> Catalog for E {
         limit: usize,
     ) -> Result<Vec<(i64, EventRow)>, CatalogError> {
         self.read(|sql| policy::events(sql, before, limit))
+    }
+
+    fn task_runs(&self, limit: usize) -> Result<Vec<TaskRun>, CatalogError> {
+        self.read(|sql| tasks::runs(sql, limit))
     }
 
     fn add_archive(

@@ -19,6 +19,7 @@ pub(crate) mod pools;
 pub(crate) mod read;
 pub(crate) mod tables;
 pub(crate) mod tape;
+pub(crate) mod tasks;
 pub(crate) mod write;
 
 use std::path::Path;

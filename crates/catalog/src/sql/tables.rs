@@ -25,7 +25,7 @@ const fn table(
 }
 
 /// Whatever names rows of another table comes behind it.
-pub(crate) const TABLES: [Table; 24] = [
+pub(crate) const TABLES: [Table; 25] = [
     table("counter", &["name", "value"], "name", false),
     table("domain", &["id", "name"], "id", false),
     table("policy_set", &["domain", "state", "changed", "body"], "domain, state", false),
@@ -62,6 +62,7 @@ pub(crate) const TABLES: [Table; 24] = [
         true,
     ),
     table("event", &["id", "time", "actor", "what", "details"], "id", true),
+    table("task_run", &["id", "task", "due", "started", "ended", "code", "reason"], "id", true),
     table(
         "directory",
         &["filespace", "path", "first", "page", "objects"],

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Sql, ToValue, archive, code, expiry, params, policy, tape};
+use super::{Sql, ToValue, archive, code, expiry, params, policy, tape, tasks};
 use crate::{
     CatalogError, Day, PackRow, PackState, PageKey, PageRow, SessionRow, VersionRow, Write,
 };
@@ -43,6 +43,8 @@ pub(crate) fn perform_one(sql: &dyn Sql, write: &Write) -> Result<(), CatalogErr
             expiry::unmark(sql, *filespace, directory, *day)
         }
         Write::SetExpiry { filespace, state } => expiry::set(sql, *filespace, *state),
+        Write::BeginTask { task, due, started } => tasks::begin(sql, task, *due, *started),
+        Write::EndTask { task, end } => tasks::end(sql, task, end),
         Write::AddEvent(event) => policy::add_event(sql, event),
         Write::SetArchive { number, change } => archive::set(sql, *number, change),
         Write::Trash { deletion, filespace, version } => {

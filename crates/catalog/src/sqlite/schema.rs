@@ -5,8 +5,8 @@ use rusqlite::Connection;
 use super::{CatalogError, database};
 
 /// What makes each version of the schema from the one before.
-const MIGRATIONS: [&str; 7] =
-    [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7];
+const MIGRATIONS: [&str; 8] =
+    [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8];
 
 const VERSION_1: &str = "
 CREATE TABLE domain(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
@@ -202,6 +202,21 @@ CREATE VIEW occupancy AS SELECT
     FROM filespace JOIN node ON node.id = filespace.node;
 ";
 
+/// What the server has done by itself.
+const VERSION_8: &str = "
+CREATE TABLE task_run(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, task TEXT NOT NULL, due INTEGER NOT NULL,
+    started INTEGER NOT NULL, ended INTEGER, code INTEGER, reason TEXT) STRICT;
+CREATE VIEW events AS SELECT
+    datetime(due / 1000000, 'unixepoch') AS scheduled_start,
+    datetime(started / 1000000, 'unixepoch') AS actual_start,
+    datetime(ended / 1000000, 'unixepoch') AS completed, NULL AS domain_name,
+    task AS schedule_name, NULL AS node_name,
+    CASE WHEN ended IS NULL THEN 'Started' WHEN code < 12 THEN 'Completed' ELSE 'Failed' END
+        AS status,
+    code AS result, reason AS reason FROM task_run;
+";
+
 /// Brings the schema to the newest version, each step as a whole.
 pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
     let version: usize = connection
@@ -306,6 +321,41 @@ mod tests {
         assert_eq!(tape::libraries(&connection).expect("are listed"), []);
         assert_eq!(tape::volumes(&connection).expect("are listed"), []);
         assert_eq!(tape::stored_packs(&connection, PoolId(3)).expect("are listed"), []);
+    }
+
+    #[test]
+    fn the_views_say_what_the_tables_hold() {
+        let connection = first_version();
+        migrate(&connection).expect("is brought up to date");
+        let rows = "INSERT INTO session VALUES(NULL, 1, 1, 0, 1000000, 1, '{}');
+                    INSERT INTO event VALUES(NULL, 1000000, 'server', 'expired', '');
+                    INSERT INTO task_run VALUES(NULL, 'expire', 0, 1000000, 2000000, 0, '');
+                    INSERT INTO task_run VALUES(NULL, 'expire', 0, 1000000, 2000000, 12, 'no');
+                    INSERT INTO task_run VALUES(NULL, 'expire', 0, 1000000, NULL, NULL, NULL);";
+        connection.execute_batch(rows).expect("rows");
+        let ask = |select: &str| -> Vec<String> {
+            let mut statement = connection.prepare(select).expect("a statement");
+            let rows = statement.query_map([], |row| row.get(0)).expect("runs");
+            rows.collect::<Result<_, _>>().expect("text")
+        };
+        assert_eq!(ask("SELECT node_name || domain_name FROM nodes"), ["aSTANDARD"]);
+        assert_eq!(ask("SELECT node_name || hex(filespace_name) FROM filespaces"), ["a2F"]);
+        let occupancy = "SELECT type || num_files || ',' || num_inactive FROM occupancy";
+        assert_eq!(ask(occupancy), ["Bkup0,2"]);
+        assert_eq!(ask("SELECT entity || end_time FROM summary"), ["a1970-01-01 00:00:01"]);
+        assert_eq!(
+            ask("SELECT originator || date_time FROM actlog"),
+            ["server1970-01-01 00:00:01"]
+        );
+        let events = "SELECT status || ',' || coalesce(result, '') || ',' || actual_start || ','
+                      || coalesce(reason, '') FROM events";
+        let started = "1970-01-01 00:00:01";
+        let expected = [
+            format!("Completed,0,{started},"),
+            format!("Failed,12,{started},no"),
+            format!("Started,,{started},"),
+        ];
+        assert_eq!(ask(events), expected);
     }
 
     #[test]

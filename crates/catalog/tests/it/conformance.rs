@@ -100,6 +100,7 @@ macro_rules! conformance {
                 option_sets_are_stored_by_name,
                 a_node_is_changed_as_far_as_is_said,
                 events_are_newest_first,
+                a_task_runs_once_at_a_time,
             );
             conformance!(@theme archives, $new,
                 archives_are_newest_first_and_change_as_is_said,

@@ -2,7 +2,7 @@
 
 use catalog::{
     Catalog, CatalogError, Filespace, Node, PackRow, PageDigest, PageRow, PageSpan, SessionRow,
-    VersionRow,
+    TaskRun, VersionRow,
 };
 use model::{DirPath, FilespaceId, NodeId, PackNumber};
 
@@ -30,6 +30,7 @@ pub(crate) struct Contents {
     pub(crate) nodes: Vec<(Node, Belongings)>,
     pub(crate) packs: Vec<PackRow>,
     pub(crate) next_pack: PackNumber,
+    pub(crate) task_runs: Vec<TaskRun>,
 }
 
 pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError> {
@@ -38,6 +39,7 @@ pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError
         nodes: catalog.nodes()?.into_iter().map(belongings).collect::<Result<_, _>>()?,
         packs: catalog.packs()?,
         next_pack: catalog.next_pack()?,
+        task_runs: catalog.task_runs(usize::MAX)?,
     })
 }
 

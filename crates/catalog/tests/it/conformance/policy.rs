@@ -1,7 +1,7 @@
 //! Domains with their policy sets, option sets, and events.
 
 use ::policy::{Limit, ManagementClass, PolicySet};
-use catalog::{Catalog, EventRow, Node, NodeChange, OptionSet};
+use catalog::{Catalog, EventRow, Node, NodeChange, OptionSet, TaskEnd, TaskRun};
 use model::{ClassId, DomainId};
 
 use super::Engine;
@@ -161,4 +161,45 @@ pub(crate) fn events_are_newest_first(engine: &dyn Engine) {
     assert_eq!(events.iter().map(|(_, event)| event.time).collect::<Vec<_>>(), [at(3), at(2)]);
     let before = events.last().map(|(number, _)| *number);
     assert_eq!(catalog.events(before, 9).expect("are listed"), [(1, event(1))]);
+}
+
+pub(crate) fn a_task_runs_once_at_a_time(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let begin = |task: &str, day: i64| {
+        let (task, due, started) = (task.to_owned(), at(day * 86_400), at(day * 86_400 + 5));
+        catalog::Write::BeginTask { task, due, started }
+    };
+    let ended = |day: i64, code, reason: &str| TaskEnd {
+        at: at(day * 86_400 + 60),
+        code,
+        reason: reason.to_owned(),
+    };
+    let end = |task: &str, end: &TaskEnd| catalog::Write::EndTask {
+        task: task.to_owned(),
+        end: end.clone(),
+    };
+    let run = |task: &str, day: i64, ended: Option<TaskEnd>| {
+        let (task, due, started) = (task.to_owned(), at(day * 86_400), at(day * 86_400 + 5));
+        TaskRun { task, due, started, ended }
+    };
+    let warned = ended(1, TaskEnd::WARNED, "not all");
+    let writes = vec![begin("one", 1), begin("other", 1), end("one", &warned)];
+    catalog.commit(writes).expect("the batch is performed");
+    let catalog = engine.reopen(catalog);
+    let first = run("one", 1, Some(warned));
+    let other = run("other", 1, None);
+    assert_eq!(catalog.task_runs(9).expect("are listed"), [other, first.clone()]);
+    assert_eq!(catalog.task_runs(1).expect("are listed").len(), 1);
+    // A run that says nothing any more is over when the next one begins.
+    let done = ended(2, 0, "");
+    catalog
+        .commit(vec![begin("other", 2), end("other", &done)])
+        .expect("the batch is performed");
+    let runs = catalog.task_runs(9).expect("are listed");
+    let lost = runs[1].ended.as_ref().expect("it is over");
+    assert_eq!((lost.at, lost.code), (at(2 * 86_400 + 5), TaskEnd::FAILED));
+    assert_eq!((&runs[0], &runs[2]), (&run("other", 2, Some(done)), &first));
+    // What was long ago is forgotten.
+    catalog.commit(vec![begin("one", 200)]).expect("the batch is performed");
+    assert_eq!(catalog.task_runs(9).expect("are listed"), [run("one", 200, None)]);
 }
