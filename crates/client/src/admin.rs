@@ -20,8 +20,8 @@ pub use wire::proto::{
     LabelVolumesRequest, Library, LibraryDrive, LibraryElement, ManagementClass, NodeInfo,
     OptionSet, PolicyDifference, PolicyReview, PolicySet, PoolInfo, PutLibraryRequest,
     PutPoolRequest, ReclaimReply, ReclaimRequest, RemoveGroup, Server, SetNodeRequest,
-    SetVolumeRequest, TapeWait, TendPoolReply, TendPoolRequest, TendVolumesRequest, VolumeInfo,
-    VolumesRequest,
+    SetVolumeRequest, TapeWait, TaskEnd, TaskRun, TendPoolReply, TendPoolRequest,
+    TendVolumesRequest, VolumeInfo, VolumesRequest,
 };
 
 use crate::{ClientError, ErrorKind};
@@ -322,6 +322,12 @@ impl Admin {
     pub fn events(&mut self, limit: u32) -> Result<Vec<Event>, ClientError> {
         let request = proto::EventsRequest { limit };
         Ok(self.runtime.block_on(self.client.events(request))?.into_inner().events)
+    }
+
+    /// What servers have done by themselves, what began last first.
+    pub fn task_runs(&mut self, limit: u32) -> Result<Vec<TaskRun>, ClientError> {
+        let request = proto::TaskRunsRequest { limit };
+        Ok(self.runtime.block_on(self.client.task_runs(request))?.into_inner().runs)
     }
 
     /// The servers of the catalogue, as the one that is asked hears of them.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{CatalogError, EventRow, Node, NodeChange, OptionSet, TokenRow};
+use catalog::{CatalogError, EventRow, Node, NodeChange, OptionSet, TaskRun, TokenRow};
 use model::{NodeName, ServerTime};
 use tonic::{Request, Response, Status};
 use wire::proto;
@@ -489,6 +489,28 @@ impl Admin for AdminApi {
             };
             let events = events.map_err(|error| refusal::catalog(&error))?;
             Ok(proto::EventsReply { events: events.into_iter().map(event).collect() })
+        })
+        .await
+    }
+
+    async fn task_runs(
+        &self,
+        request: Request<proto::TaskRunsRequest>,
+    ) -> Result<Response<proto::TaskRunsReply>, Status> {
+        let limit = request.into_inner().limit as usize;
+        self.blocking(move |core| {
+            let run = |run: TaskRun| proto::TaskRun {
+                task: run.task,
+                due: run.due.0,
+                started: run.started.0,
+                ended: run.ended.map(|end| {
+                    let (at, code) = (end.at.0, end.code.into());
+                    proto::TaskEnd { at, code, reason: end.reason }
+                }),
+            };
+            let runs = core.catalog.task_runs(limit);
+            let runs = runs.map_err(|error| refusal::catalog(&error))?;
+            Ok(proto::TaskRunsReply { runs: runs.into_iter().map(run).collect() })
         })
         .await
     }

@@ -33,6 +33,7 @@ use crate::config::CATALOG_FILE;
 use crate::core::{CATALOG_DOMAIN, Core};
 use crate::recovery;
 use crate::refusal;
+use crate::tasks::{self, Task};
 
 /// The catalogue as it was at one moment, for as long as it is being read.
 const TEMPORARY: &str = "catalog.copying";
@@ -260,11 +261,13 @@ fn is_due(newest: Option<ServerTime>, now: ServerTime, hours: u32) -> bool {
 /// Makes a copy if one is due.
 pub(crate) fn run_due(core: &Arc<Core>) -> Result<Option<Outcome>, Status> {
     let newest = all(core).last().map(|copy| copy.taken);
-    if !is_due(newest, sys::clock::now(), core.config.catalog_copy_hours) {
+    let (now, hours) = (sys::clock::now(), core.config.catalog_copy_hours);
+    if !is_due(newest, now, hours) {
         return Ok(None);
     }
-    let stopping = Arc::clone(core);
-    run(core, &mut |_| !stopping.stopping.load(std::sync::atomic::Ordering::Relaxed)).map(Some)
+    let due = newest.map_or(now, |newest| ServerTime(newest.0 + i64::from(hours) * HOUR_MICROS));
+    let work = || run(core, &mut |_| !core.stopping.load(std::sync::atomic::Ordering::Relaxed));
+    tasks::run(&*core.catalog, (Task::CopyCatalog, due), work, |_| None).map(Some)
 }
 
 /// For reclamation: whether there is a copy, which must be renewed before a pack goes.

@@ -31,6 +31,7 @@ use crate::archive;
 use crate::backup::decode_page;
 use crate::core::Core;
 use crate::refusal;
+use crate::tasks::{self, Task};
 
 /// Directories looked at before what they came to is written.
 const DIRECTORIES_BATCH: usize = 256;
@@ -562,6 +563,7 @@ pub(crate) fn run_due(core: &Core, every_hours: u32) -> Result<Option<Outcome>, 
     let now = sys::clock::now();
     let every_micros = i64::from(every_hours) * 3_600_000_000;
     let mut due = Vec::new();
+    let mut due_since = now;
     for node in core.catalog.nodes().map_err(failed)? {
         let mut is_due = false;
         for filespace in core.catalog.filespaces(node.id).map_err(failed)? {
@@ -580,7 +582,10 @@ pub(crate) fn run_due(core: &Core, every_hours: u32) -> Result<Option<Outcome>, 
                      it is right, run 'holdfast admin expire'"
                 )));
             }
-            is_due |= since >= every_micros;
+            if since >= every_micros {
+                is_due = true;
+                due_since = due_since.min(ServerTime(done_to.0 + every_micros));
+            }
         }
         let archives = core.catalog.archives(node.id).map_err(failed)?;
         is_due |= archives.iter().any(|row| !row.held && row.due.is_none_or(|due| due <= now));
@@ -592,7 +597,8 @@ pub(crate) fn run_due(core: &Core, every_hours: u32) -> Result<Option<Outcome>, 
         return Ok(None);
     }
     let stopping = &core.stopping;
-    run(core, &due, Order::due(), &mut |_| !stopping.load(Ordering::Relaxed)).map(Some)
+    let work = || run(core, &due, Order::due(), &mut |_| !stopping.load(Ordering::Relaxed));
+    tasks::run(&*core.catalog, (Task::Expire, due_since), work, |_| None).map(Some)
 }
 
 #[cfg(test)]

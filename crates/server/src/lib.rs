@@ -36,6 +36,7 @@ mod samples;
 mod secrets;
 mod select;
 mod store;
+mod tasks;
 mod tls;
 mod victims;
 mod volumes;

@@ -26,6 +26,7 @@ use crate::pools::{self, Outcome};
 use crate::records::{self, Record, Seen};
 use crate::refusal;
 use crate::restore::places;
+use crate::tasks::{self, Task};
 
 /// What is active is held for so much longer than it must: it is held anew when that is used up.
 const AHEAD_DAYS: i64 = 30;
@@ -156,7 +157,12 @@ pub(crate) fn run_due(core: &Arc<Core>) -> Result<Outcome, Status> {
     if !core.pools.has_locks() || !has_locked_classes(core, sys::clock::now())? {
         return Ok(Outcome::default());
     }
-    run(core, &mut |_| !core.stopping.load(Ordering::Relaxed))
+    let work = || run(core, &mut |_| !core.stopping.load(Ordering::Relaxed));
+    let trouble = |outcome: &Outcome| {
+        let failed = outcome.failures.len();
+        (failed > 0).then(|| format!("{failed} packs could not be locked"))
+    };
+    tasks::run(&*core.catalog, (Task::LockPacks, sys::clock::now()), work, trouble)
 }
 
 fn has_locked_classes(core: &Core, now: ServerTime) -> Result<bool, Status> {

@@ -44,6 +44,7 @@ use crate::recovery;
 use crate::refusal;
 use crate::resolve::push_chunk;
 use crate::restore::places;
+use crate::tasks::{self, Task};
 use crate::volumes;
 
 /// Rows rewritten in one batch.
@@ -643,10 +644,11 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Reclaims as the server does by itself.
+/// Reclaims as the server does by itself, behind each expiration.
 pub(crate) fn run_due(core: &Arc<Core>, dead_percent: u8) -> Result<Outcome, Status> {
     let order = Order { is_dry: false, dead_percent };
-    run(core, order, &mut |_| !core.stopping.load(Ordering::Relaxed))
+    let work = || run(core, order, &mut |_| !core.stopping.load(Ordering::Relaxed));
+    tasks::run(&*core.catalog, (Task::Reclaim, sys::clock::now()), work, |_| None)
 }
 
 #[cfg(test)]

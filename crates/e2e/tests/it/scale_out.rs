@@ -150,7 +150,7 @@ fn a_server_over_a_database_and_a_store_does_what_every_server_does() {
     site.scene.compare("restored");
     site.scene.server.admin(&["expire"]);
     site.scene.server.admin(&["reclaim"]);
-    site.scene.server.restart();
+    site.scene.configure("catalog_copy_hours", 24);
     site.scene.compare("again");
     site.scene.node.verify().expect(&[0]);
     site.audit();
@@ -165,6 +165,11 @@ fn a_server_over_a_database_and_a_store_does_what_every_server_does() {
     assert!(ask("SELECT count(*) FROM summary WHERE successful").parse::<u32>().unwrap() >= 3);
     let told = ask("SELECT message FROM actlog");
     assert!(told.contains("reclaim") || told.contains("expir"), "{told}");
+    // It copies its catalogue by itself, soon after it has begun.
+    let copied = "SELECT status, result FROM events WHERE schedule_name = 'copy the catalogue'";
+    assert!(eventually(|| ask(copied) == "Completed|0"), "{}", ask(copied));
+    let tasks = site.scene.server.try_admin(&["tasks"]).expect(&[0]).json_lines();
+    assert_eq!((&tasks[0]["task"], &tasks[0]["code"]), (&"copy the catalogue".into(), &0.into()));
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod pool;
 mod queue;
 mod reclaim;
 mod servers;
+mod tasks;
 mod tend;
 mod volume;
 
@@ -52,6 +53,7 @@ enum AdminCommand {
     Reclaim(reclaim::Args),
     Audit(audit::Args),
     Events(events::Args),
+    Tasks(tasks::Args),
     Servers(servers::Args),
 }
 
@@ -81,6 +83,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         AdminCommand::Audit(args) => audit::run(&args, &mut admin, context),
         AdminCommand::Reclaim(args) => reclaim::run(&args, &mut admin, context),
         AdminCommand::Events(args) => events::run(&args, &mut admin, context),
+        AdminCommand::Tasks(args) => tasks::run(&args, &mut admin, context),
         AdminCommand::Servers(servers::Args {}) => servers::run(&mut admin, context),
     }
 }
