@@ -41,12 +41,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chunk::SealKey;
+use format::stub::{HIDDEN_FILES, HIDDEN_FOLDER};
 
 use model::{DirPath, archive_filespace, mount_point};
 pub use space::{BATCH_FILES_MAX, Copied, Migrant};
 pub(crate) use space::{backed_up, content, migrate, path_of, release};
 
 use policy::Operation;
+use sys::Dir;
 
 use crate::home::Home;
 use crate::link::Link;
@@ -116,6 +118,12 @@ pub(crate) fn run(
                 };
                 let held = snapshot::hold(mount_point, choice, &tally)?;
                 let (root, reflinks) = (held.root(mount_point), held.reflinks);
+                if is_hidden_at(root) {
+                    let error = "its files are hidden; start 'holdfast hsm run'".to_owned();
+                    tally.fail(Failure { path: mount_point.clone(), error });
+                    held.end(mount_point, &tally);
+                    continue;
+                }
                 let scope = session::Scope { filespace: &filespace, root, reflinks, targets };
                 let done = session::back_up(site, scope);
                 held.end(mount_point, &tally);
@@ -137,6 +145,17 @@ pub(crate) fn run(
 }
 
 /// The key that encrypts what the rules say, if they say that anything is encrypted.
+/// Whether `root` is the root directory of a file system whose files space management hides: what
+/// is seen there is not what is backed up else. What cannot be looked at is not.
+fn is_hidden_at(root: &[u8]) -> bool {
+    Dir::open(root).is_ok_and(|root| is_hidden(&root).unwrap_or(false))
+}
+
+/// Whether the files that `root` had are hidden in it, and not seen unless space management runs.
+pub fn is_hidden(root: &Dir) -> std::io::Result<bool> {
+    Ok(root.has(HIDDEN_FOLDER)? && root.open_dir(HIDDEN_FOLDER)?.has(HIDDEN_FILES)?)
+}
+
 fn seal_key<'a>(link: &'a Link, rules: &Rules) -> Result<Option<&'a SealKey>, ClientError> {
     let Some(source) = rules.encrypts() else { return Ok(None) };
     let missing = || {
@@ -235,7 +254,7 @@ fn scopes(paths: &[Vec<u8>], tally: &Tally) -> Result<BTreeMap<Vec<u8>, Vec<Targ
 
 /// Refuses what the kernel makes up.
 fn real((filespace, target): (Vec<u8>, Target)) -> std::io::Result<(Vec<u8>, Target)> {
-    if sys::Dir::open(&filespace)?.is_pseudo()? {
+    if Dir::open(&filespace)?.is_pseudo()? {
         return Err(std::io::Error::other("a pseudo file system is not backed up"));
     }
     Ok((filespace, target))

@@ -30,7 +30,7 @@ use model::{BatchId, CopyId, DirPath, Kind, Name, ServerTime, Stat};
 use sys::{Dir, Found};
 
 pub use archive::{ArchiveSummary, DeletionSummary};
-pub use backup::{BATCH_FILES_MAX, Copied, Migrant, Targets};
+pub use backup::{BATCH_FILES_MAX, Copied, Migrant, Targets, is_hidden};
 pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
 pub use home::{Commands, Enrolled, commands, enroll};

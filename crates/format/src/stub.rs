@@ -31,6 +31,12 @@ use crate::{Damaged, Reader};
 /// file of up to 8 grains has room in an ext4 inode of 256 bytes, and takes no block.
 pub const STUB_ATTRIBUTE: &str = "trusted.hf";
 
+/// In the root directory of a file system whose files are hidden: a folder of root's alone,
+pub const HIDDEN_FOLDER: &[u8] = b".holdfast-hidden";
+/// and in it the directory that is shown in its place while somebody stands between readers and
+/// stubs.
+pub const HIDDEN_FILES: &[u8] = b"files";
+
 const MAGIC: [u8; 4] = *b"HFS1";
 const FIXED_BYTES: usize = 52;
 const CHECK_BYTES: usize = 8;

@@ -20,10 +20,12 @@
 //! 3. Content is written to a stub only where nothing has been written since, and only after its
 //!    digest was checked; who waits for it goes on only after that, or fails.
 //! 4. No file that is a stub has a mark that keeps the kernel from asking.
-//! 5. Times do not show that a file was migrated or recalled; its change time does.
+//! 5. Where files are hidden (`hidden.rs`), nobody finds them before the kernel asks about them.
+//! 6. Times do not show that a file was migrated or recalled; its change time does.
 
 mod control;
 mod fill;
+mod hidden;
 mod keeper;
 mod migrate;
 mod monitor;
@@ -39,6 +41,7 @@ mod worker;
 pub use control::{
     FileOutcome, PathText, PlanState, PlannedVolume, Reply, Request, RequestState, ask,
 };
+pub use hidden::{conceal, give_up, show};
 pub use keeper::{Adopted, Keeping, keep};
 pub use record::{FileState, state_of};
 pub use settings::{FilesystemSettings, Settings, SettingsError};

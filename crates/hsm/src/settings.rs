@@ -43,6 +43,9 @@ pub struct FilesystemSettings {
     pub program_recalls_max: u32,
     /// Nobody's reading recalls; only requests do (HSMOPTIMIZEDRECALLONLY).
     pub requests_only: bool,
+    /// Its files are shown only while a keeper stands before them.
+    #[serde(default)]
+    pub hidden: bool,
 }
 
 impl FilesystemSettings {
@@ -60,6 +63,7 @@ impl FilesystemSettings {
             user_recalls_max: 10_000,
             program_recalls_max: 10_000,
             requests_only: false,
+            hidden: true,
         }
     }
 

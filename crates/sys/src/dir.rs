@@ -54,6 +54,20 @@ impl Dir {
         Ok(Self::from_fd(open_quietly(at(base.as_ref()), rest, OFlags::DIRECTORY)?))
     }
 
+    /// The directory that `handle` is a handle on.
+    pub(crate) fn at(handle: &impl AsFd) -> io::Result<Self> {
+        Ok(Self::from_fd(open_quietly(handle.as_fd(), b".", OFlags::DIRECTORY)?))
+    }
+
+    /// Whether there is a `name`, whatever it is.
+    pub fn has(&self, name: &[u8]) -> io::Result<bool> {
+        match self.open_handle(name) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Opens the directory `name` in this one. A symbolic link is refused with `NotADirectory`.
     pub fn open_dir(&self, name: &[u8]) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;

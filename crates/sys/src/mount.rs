@@ -4,8 +4,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, StatVfsMountFlags};
 use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+    fsconfig_create, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
+};
+
+use crate::dir::Dir;
 
 /// Symbolic links followed in one path at most, as in the kernel.
 const LINKS_MAX: usize = 40;
@@ -89,6 +95,86 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// Whether anything is mounted below `path`, and where.
+pub fn mounted_below(path: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    let points = mounts.split(|&byte| byte == b'\n').filter_map(mount_point);
+    let is_below = |point: &Vec<u8>| {
+        point
+            .strip_prefix(path)
+            .is_some_and(|rest| rest.starts_with(b"/") && rest.len() > 1)
+    };
+    Ok(points.into_iter().find(is_below))
+}
+
+fn mount_point(line: &[u8]) -> Option<Vec<u8>> {
+    line.split(|&byte| byte == b' ').nth(4).map(unescaped)
+}
+
+/// A part of a file system that nobody can reach by a path yet.
+#[derive(Debug)]
+pub struct Detached(OwnedFd);
+
+impl Detached {
+    /// What `directory` is with all below it, with the options of the mount that it was reached by.
+    /// What is mounted below it is left out.
+    pub fn of(directory: &Dir) -> io::Result<Self> {
+        let empty_path = OpenTreeFlags::from_bits_retain(AtFlags::EMPTY_PATH.bits());
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | empty_path;
+        Ok(Self(open_tree(directory, c"", flags)?))
+    }
+
+    /// The whole file system of which a part is mounted at `path`, with the options of that mount.
+    pub fn whole(path: &[u8]) -> io::Result<Self> {
+        let Some(Mounted { kind, source, .. }) = mounted(path)? else {
+            return Err(io::Error::other("nothing is mounted there"));
+        };
+        let context = fsopen(&kind[..], FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_set_string(&context, c"source", &source[..])?;
+        if kind == "btrfs" {
+            // The top, and not the subvolume that is mounted where nobody says which.
+            fsconfig_set_string(&context, c"subvolid", c"5")?;
+        }
+        fsconfig_create(&context)?;
+        let options = attributes(rustix::fs::statvfs(path)?.f_flag);
+        Ok(Self(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, options)?))
+    }
+
+    /// Its topmost directory.
+    pub fn root(&self) -> io::Result<Dir> {
+        Dir::at(&self.0)
+    }
+
+    /// Puts it in the place of what is mounted at `path`; who has something open there keeps that.
+    /// From Linux 6.5 on there is no moment without a mount.
+    pub fn replace(self, path: &[u8]) -> io::Result<()> {
+        let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        let beneath = whole | MoveMountFlags::MOVE_MOUNT_BENEATH;
+        match move_mount(&self.0, c"", CWD, path, beneath) {
+            Ok(()) => Ok(unmount(path, UnmountFlags::DETACH)?),
+            Err(Errno::INVAL) => {
+                unmount(path, UnmountFlags::DETACH)?;
+                Ok(move_mount(&self.0, c"", CWD, path, whole)?)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What `statvfs` says of a mount, as it is said of a new one.
+fn attributes(flags: StatVfsMountFlags) -> MountAttrFlags {
+    let pairs = [
+        (StatVfsMountFlags::RDONLY, MountAttrFlags::MOUNT_ATTR_RDONLY),
+        (StatVfsMountFlags::NOSUID, MountAttrFlags::MOUNT_ATTR_NOSUID),
+        (StatVfsMountFlags::NODEV, MountAttrFlags::MOUNT_ATTR_NODEV),
+        (StatVfsMountFlags::NOEXEC, MountAttrFlags::MOUNT_ATTR_NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountAttrFlags::MOUNT_ATTR_NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountAttrFlags::MOUNT_ATTR_NODIRATIME),
+    ];
+    let said = pairs.into_iter().filter(|(told, _)| flags.contains(*told));
+    said.fold(MountAttrFlags::empty(), |all, (_, one)| all | one)
 }
 
 /// A walk from `/` to the object, one component at a time.

@@ -207,6 +207,13 @@ impl Dir {
         Ok(rustix::fs::linkat(self, name, target, target_name, AtFlags::empty())?)
     }
 
+    /// Moves the object `name` to `target`, where it is `target_name`, which must be free.
+    pub fn move_to(&self, name: &[u8], target: &Self, target_name: &[u8]) -> io::Result<()> {
+        let (name, target_name) = (single(name)?, single(target_name)?);
+        let flags = RenameFlags::NOREPLACE;
+        Ok(rustix::fs::renameat_with(self, name, target, target_name, flags)?)
+    }
+
     /// Another handle on the same directory.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.open_again()

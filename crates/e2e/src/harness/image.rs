@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 #[derive(Debug)]
 pub struct Image {
+    file: PathBuf,
     path: PathBuf,
 }
 
@@ -19,9 +20,18 @@ impl Image {
         std::fs::create_dir(path).expect("a new folder");
         let (program, options) = mkfs.split_first().expect("a command");
         let made = succeeds(Command::new(program).args(options).arg(image));
-        let mounted =
-            made && succeeds(Command::new("mount").args(["-o", "loop"]).arg(image).arg(path));
-        mounted.then(|| Self { path: path.to_owned() })
+        let image = Self { file: image.to_owned(), path: path.to_owned() };
+        (made && image.mount_again()).then_some(image)
+    }
+
+    /// Mounts what was unmounted; whether that went.
+    pub fn mount_again(&self) -> bool {
+        succeeds(Command::new("mount").args(["-o", "loop"]).arg(&self.file).arg(&self.path))
+    }
+
+    /// Unmounts it; whether that went.
+    pub fn unmount(&self) -> bool {
+        succeeds(Command::new("umount").arg(&self.path))
     }
 
     pub fn path(&self) -> &Path {

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod deaths;
 #[cfg(test)]
+mod hidden;
+#[cfg(test)]
 mod lost;
 #[cfg(test)]
 mod many;

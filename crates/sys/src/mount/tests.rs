@@ -6,7 +6,6 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::Dir;
 
 #[track_caller]
 fn check(path: &Path, expected_object: &Path) {

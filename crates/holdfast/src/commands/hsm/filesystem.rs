@@ -62,6 +62,10 @@ struct SettingsArgs {
     /// Whether only 'holdfast hsm recall' recalls, and reading a stub fails [default: no]
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
     requests_only: Option<bool>,
+    /// Whether its files are seen only while 'holdfast hsm run' stands before them, so that no stub
+    /// reads as zeros where it does not [default: yes]
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
+    hidden: Option<bool>,
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -93,6 +97,7 @@ impl SettingsArgs {
         set(&mut to.user_recalls_max, self.user_recalls);
         set(&mut to.program_recalls_max, self.program_recalls);
         set(&mut to.requests_only, self.requests_only);
+        set(&mut to.hidden, self.hidden);
     }
 }
 
@@ -190,6 +195,10 @@ pub(super) fn remove(args: &RemoveArgs, context: &Context) -> Result<u8, Command
         );
         return Err(CommandError::new(message));
     }
+    ::hsm::give_up(&mount_point).map_err(|error| {
+        let message = format!("the files of {} stay hidden: {error}", escaped(&mount_point));
+        CommandError::new(message)
+    })?;
     settings.store(&home).map_err(|error| wrong(&error))?;
     context.output.note("It holds once 'holdfast hsm run' is started again.");
     Ok(DONE)
@@ -226,6 +235,7 @@ struct FilesystemDocument<'a> {
     user_recalls: u32,
     program_recalls: u32,
     requests_only: bool,
+    hidden: bool,
 }
 
 fn tell(filesystems: &[FilesystemSettings], context: &mut Context) {
@@ -243,6 +253,7 @@ fn tell(filesystems: &[FilesystemSettings], context: &mut Context) {
                 user_recalls: known.user_recalls_max,
                 program_recalls: known.program_recalls_max,
                 requests_only: known.requests_only,
+                hidden: known.hidden,
             });
         }
         return;
@@ -255,6 +266,7 @@ fn tell(filesystems: &[FilesystemSettings], context: &mut Context) {
         ("Min size", Align::Right),
         ("Unused days", Align::Right),
         ("Backup first", Align::Left),
+        ("Hidden", Align::Left),
     ];
     let row = |known: &FilesystemSettings| {
         [
@@ -265,6 +277,7 @@ fn tell(filesystems: &[FilesystemSettings], context: &mut Context) {
             quantity::bytes_with_unit(known.file_bytes_min),
             known.unused_days_min.to_string(),
             if known.backup_first { "yes" } else { "no" }.to_owned(),
+            if known.hidden { "yes" } else { "no" }.to_owned(),
         ]
     };
     let rows: Vec<_> = filesystems.iter().map(row).collect();

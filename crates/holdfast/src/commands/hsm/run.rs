@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::output;
 /// Stand between readers and stubs, until the managed file systems are unmounted
 ///
 /// Told to end (SIGTERM, SIGINT), it stops recalling and stays while a managed file system is
-/// mounted: without it, stubs would read as zeros. Told again it ends at once.
+/// mounted: without it, stubs would read as zeros. Told again it hides the files and ends at once.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -119,9 +119,41 @@ fn watch(settings: &Settings, group: &Group, home: &Path) -> Result<Roots, Comma
             return Err(CommandError::new(message));
         }
         group.mark_filesystem(&root).map_err(failed(&what))?;
+        drop(root);
+        if filesystem.hidden {
+            show(mount_point)?;
+        } else {
+            ::hsm::give_up(mount_point).map_err(failed(&what))?;
+        }
         roots.push((mount_point.clone(), device_id));
     }
     Ok(roots)
+}
+
+/// Shows the files of a file system, now that the kernel asks about them.
+fn show(mount_point: &[u8]) -> Result<(), CommandError> {
+    let shown = escaped(mount_point);
+    let left = ::hsm::show(mount_point)
+        .map_err(failed(&format!("cannot hide the files of {shown} from others")))?;
+    for name in left {
+        output::say(&format!(
+            "{} was made in {shown} while its files were hidden, which have another of that name: \
+             it stays hidden",
+            escaped(&name)
+        ));
+    }
+    Ok(())
+}
+
+/// Has nobody find what is not watched from now on; what is not mounted nobody finds.
+fn conceal(home: &Path) {
+    let settings = Settings::load(home).unwrap_or_default();
+    for filesystem in settings.filesystems.iter().filter(|filesystem| filesystem.hidden) {
+        if let Err(error) = ::hsm::conceal(&filesystem.mount_point) {
+            let mount_point = escaped(&filesystem.mount_point);
+            output::say(&format!("the files of {mount_point} are still to be seen: {error}"));
+        }
+    }
 }
 
 /// Keeps the questions until it is time to end.
@@ -133,6 +165,8 @@ fn stay(
     adopted: Option<Adopted>,
 ) {
     let asks = group.asks();
+    // Nobody sees zeros before the files are hidden again.
+    let held = group.as_fd().try_clone_to_owned();
     let mut start = |group, relay| start_worker(home, asks, group, relay);
     let is_there = |(path, device_id): &(Vec<u8>, u64)| is_mounted(path, *device_id);
     // Where it is not known what is watched, something may be.
@@ -146,6 +180,12 @@ fn stay(
         guards: &|| guard.iter().for_each(Guard::unlock),
         say: &|text| output::say(text),
     });
+    drop(guard);
+    // Unless another one stands here by now.
+    if let Ok(_alone) = Guard::lock(home) {
+        conceal(home);
+    }
+    drop(held);
 }
 
 /// Takes the place of a keeper that has died. Whatever is wrong, it goes on as far as it can: if it

@@ -1,0 +1,165 @@
+//! Who mounts a managed file system without standing before its stubs finds no files there.
+
+use super::*;
+
+/// What the root directory shows of hidden files, but for what the file system itself has there.
+const SHOWN: [&str; 2] = [".holdfast-hidden", "FILES-ARE-HIDDEN"];
+
+impl Space {
+    /// Keeper and worker die at once.
+    fn kill_all(&mut self) {
+        let pids = [Some(self.keeper_pid()), self.worker_pid()];
+        // One that finds the other dead takes its place.
+        pids.iter().flatten().for_each(|pid| kill(*pid, Signal::STOP));
+        pids.iter().flatten().for_each(|pid| kill(*pid, Signal::KILL));
+        drop(self.keeper.take().unwrap().wait());
+    }
+
+    fn names(&self) -> Vec<String> {
+        let all = crate::scene::names(&self.fs()).into_iter();
+        let mut names: Vec<String> = all.map(|name| String::from_utf8(name).unwrap()).collect();
+        names.retain(|name| name != "lost+found");
+        names.sort();
+        names
+    }
+
+    /// Mounted anew by somebody who knows nothing of stubs.
+    fn mount_plainly(&mut self) {
+        self.kill_all();
+        assert!(self.image.unmount() && self.image.mount_again());
+    }
+}
+
+#[test]
+fn mounted_by_others_there_are_no_stubs() {
+    for kind in KINDS {
+        let Some(mut space) = Space::new(kind, &[]) else { continue };
+        let (top, deep) = (noise(1, MIB + 3), noise(2, 2 * MIB));
+        let top_path = space.stub("top", &top);
+        let deep_path = space.stub("2024/deep", &deep);
+        fs::set_permissions(space.fs(), fs::Permissions::from_mode(0o751)).unwrap();
+        space.node().backup(&space.fs(), &[]).expect(&[0]);
+        space.mount_plainly();
+        assert_eq!(space.names(), SHOWN);
+        for path in [&top_path, &deep_path] {
+            assert_eq!(fs::read(path).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+        }
+        let folder = fs::metadata(space.fs().join(SHOWN[0])).unwrap();
+        assert_eq!((folder.uid(), folder.permissions().mode() & 0o7777), (0, 0o700));
+        // A backup does not take it for all that there is.
+        let refused = space.node().backup(&space.fs(), &[]).expect(&[4]);
+        assert!(refused.failures()[0].1.contains("hidden"), "{refused:?}");
+        // What somebody makes meanwhile is there afterwards, unless it is there already.
+        fs::create_dir(space.fs().join("2024")).unwrap();
+        fs::write(space.fs().join("2024/late"), "late").unwrap();
+        fs::write(space.fs().join("new"), "new").unwrap();
+        space.start(&[]);
+        assert_eq!(space.names(), ["2024", "new", "top"]);
+        assert!(fs::read(&top_path).unwrap() == top && fs::read(&deep_path).unwrap() == deep);
+        assert_eq!(fs::read(space.fs().join("new")).unwrap(), b"new");
+        assert!(!space.fs().join("2024/late").try_exists().unwrap());
+        assert_eq!(fs::metadata(space.fs()).unwrap().permissions().mode() & 0o7777, 0o751);
+        space.node().backup(&space.fs(), &[]).expect(&[0]).counts(&[("expired", 0)]);
+        space.migrate(&deep_path);
+        space.mount_plainly();
+        assert_eq!(space.names(), [SHOWN[0], "2024", SHOWN[1]]);
+        // Given up, it has two of that name.
+        fs::rename(space.fs().join("2024"), space.fs().join("late")).unwrap();
+        space.start(&[]);
+        assert_eq!(fs::read(space.fs().join("late/late")).unwrap(), b"late");
+        assert!(fs::read(&deep_path).unwrap() == deep);
+    }
+}
+
+#[test]
+fn who_is_told_twice_to_end_hides_the_files() {
+    let Some(mut space) = Space::new(KINDS[1], &[]) else { return };
+    let content = noise(3, MIB);
+    let path = space.stub("file", &content);
+    let keeper = space.keeper.take().unwrap();
+    keeper.signal(Signal::TERM);
+    space.wait_for("the guard", || fs::read(&path).is_err());
+    assert_eq!(fs::read(&path).unwrap_err().raw_os_error(), Some(libc::EAGAIN));
+    let open = File::open(space.fs()).unwrap();
+    keeper.signal(Signal::TERM);
+    assert!(keeper.ends_within(Duration::from_secs(10)), "it stays");
+    assert_eq!(fs::read(&path).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    assert_eq!(space.names(), SHOWN);
+    drop(open);
+    space.start(&[]);
+    assert!(fs::read(&path).unwrap() == content);
+}
+
+#[test]
+fn what_is_given_up_is_as_it_was() {
+    for kind in KINDS {
+        let Some(mut space) = Space::new(kind, &["--hidden", "no"]) else { continue };
+        assert!(space.names().is_empty());
+        // It stays where it is, and would be missed.
+        drop(fs::remove_dir(space.fs().join("lost+found")));
+        let small = space.write("a/small", b"small");
+        let large = space.write("large", &noise(4, MIB));
+        assert!(shell("setfattr -n user.note -v kept \"$1\"", &space.fs(), &space.fs()));
+        fs::set_permissions(space.fs(), fs::Permissions::from_mode(0o1775)).unwrap();
+        let before = crate::scene::manifest(&space.fs());
+        // Hidden from the next start on, and not hidden again.
+        let fs_path = space.fs();
+        let fs_name = fs_path.to_str().unwrap();
+        for (word, hides) in [("yes", true), ("no", false), ("yes", true)] {
+            space.node().run(&["hsm", "add", fs_name, "--hidden", word]).expect(&[0]);
+            space.kill_all();
+            space.start(&[]);
+            let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+            let from_folder = format!("/.holdfast-hidden/files {fs_name} ");
+            assert_eq!(mounts.contains(&from_folder), hides, "{word}");
+            e2e::manifest::assert_same(&before, &crate::scene::manifest(&fs_path));
+        }
+        space.migrate(&large);
+        space
+            .node()
+            .run(&["hsm", "remove", fs_name])
+            .expect(&[12])
+            .says("recall them first");
+        space.hsm(&["recall", "--resident"], &fs_path).expect(&[0]);
+        space.node().run(&["hsm", "remove", fs_name]).expect(&[0]);
+        e2e::manifest::assert_same(&before, &crate::scene::manifest(&fs_path));
+        space.kill_all();
+        assert!(space.image.unmount() && space.image.mount_again());
+        assert_eq!(space.names(), ["a", "large"]);
+        e2e::manifest::assert_same(&before, &crate::scene::manifest(&fs_path));
+        assert_eq!(fs::read(small).unwrap(), b"small");
+    }
+}
+
+#[test]
+fn hiding_that_was_cut_off_goes_on_and_what_cannot_be_hidden_is_said() {
+    let Some(mut space) = Space::new(KINDS[0], &[]) else { return };
+    let content = noise(5, MIB);
+    let path = space.stub("file", &content);
+    space.write("other", b"other");
+    space.mount_plainly();
+    // The power went while files were moved, one way or the other.
+    let hidden = space.fs().join(SHOWN[0]).join("files");
+    fs::rename(hidden.join("other"), space.fs().join("other")).unwrap();
+    space.start(&[]);
+    assert_eq!(space.names(), ["file", "other"]);
+    assert!(fs::read(&path).unwrap() == content);
+    space.mount_plainly();
+    // It went before the directory had its name.
+    fs::rename(&hidden, space.fs().join(SHOWN[0]).join("new")).unwrap();
+    fs::rename(space.fs().join(SHOWN[0]).join("new/file"), &path).unwrap();
+    fs::rename(space.fs().join(SHOWN[0]).join("new/other"), space.fs().join("other")).unwrap();
+    space.start(&[]);
+    assert_eq!(space.names(), ["file", "other"]);
+    assert!(fs::read(&path).unwrap() == content);
+    space.mount_plainly();
+    let below = space.fs().join("below");
+    fs::create_dir(&below).unwrap();
+    assert!(succeeds(Command::new("mount").args(["-t", "tmpfs", "none"]).arg(&below)));
+    let refused = space.node().run(&["hsm", "run"]).expect(&[12]);
+    drop(refused.says("is mounted below it"));
+    assert_eq!(space.names(), [SHOWN[0], SHOWN[1], "below"]);
+    assert!(succeeds(Command::new("umount").arg(&below)));
+    space.start(&[]);
+    assert!(fs::read(&path).unwrap() == content);
+}

@@ -1,0 +1,204 @@
+//! Hiding a file system's files from whoever mounts it while nobody stands between readers and
+//! stubs: there they would read as zeros.
+//!
+//! ```text
+//!   mounted by anybody                         shown by the keeper, once the kernel asks it
+//!   /data                                      /data = .holdfast-hidden/files
+//!     FILES-ARE-HIDDEN                           2024/...
+//!     .holdfast-hidden/    (root's alone)
+//!       files/2024/...
+//! ```
+//!
+//! All files lie in a folder that only root may enter. The keeper puts that folder's directory in
+//! the place of the mount, after the kernel has been told to ask: so nobody has a file open from
+//! before, and whoever looks for a path without a keeper finds nothing there, which is an error.
+
+use std::io;
+
+use format::stub::{HIDDEN_FILES, HIDDEN_FOLDER};
+use model::{Attributes, Stat, escaped};
+use sys::mount::{Detached, mounted, mounted_below};
+use sys::{Dir, Listing, Refusal};
+
+/// What becomes [`HIDDEN_FILES`] once it looks like the root directory.
+const NEW_FILES: &[u8] = b"new";
+/// A symbolic link to nothing, for whoever wonders where everything is: making one opens no file,
+/// which the kernel would ask about.
+const NOTE: &[u8] = b"FILES-ARE-HIDDEN";
+const NOTE_TEXT: &[u8] = b"until 'holdfast hsm run' shows them here";
+/// What stays in the root directory: also what fsck looks for there.
+const STAYS: [&[u8]; 3] = [HIDDEN_FOLDER, NOTE, b"lost+found"];
+
+/// What is seen at a mount point.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum View {
+    /// Files that were never hidden.
+    Plain,
+    /// The root directory of a file system whose files are hidden.
+    Hidden,
+    /// Files that are hidden from others; with where the root directory is in the file system.
+    Shown { root: Vec<u8> },
+}
+
+fn view(mount_point: &[u8]) -> io::Result<View> {
+    let end = [b"/", HIDDEN_FOLDER, b"/", HIDDEN_FILES].concat();
+    let Some(mounted) = mounted(mount_point)? else {
+        return Err(io::Error::other("nothing is mounted there"));
+    };
+    if let Some(root) = mounted.root.strip_suffix(&end[..]) {
+        return Ok(View::Shown { root: root.to_vec() });
+    }
+    Ok(if client::is_hidden(&Dir::open(mount_point)?)? { View::Hidden } else { View::Plain })
+}
+
+/// Hides the files of what is mounted at `mount_point`, unless they are, and shows them there. The
+/// kernel must ask about them already. Returns the names in the root directory that stay hidden,
+/// because the files have others of these names.
+pub fn show(mount_point: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let view = view(mount_point)?;
+    if matches!(view, View::Shown { .. }) {
+        return Ok(Vec::new());
+    }
+    if let Some(below) = mounted_below(mount_point)? {
+        let text = format!("{} is mounted below it; unmount that first", escaped(&below));
+        return Err(io::Error::other(text));
+    }
+    let root = Dir::open(mount_point)?;
+    let looks = Looks::of(&root)?;
+    let files = folder_of_files(&root, &looks)?;
+    if !root.has(NOTE)? {
+        root.make_symlink(NOTE, NOTE_TEXT)?;
+    }
+    if let Err(error) = move_all(&root, &files, &STAYS) {
+        if view == View::Plain {
+            // It is as it was, or the disk has more to say than this error.
+            bring_back(&root, &files, &looks)?;
+        }
+        return Err(error);
+    }
+    if view == View::Plain {
+        // Moving has changed its times.
+        looks.apply(&files)?;
+    }
+    sys::space::sync_filesystem(&root)?;
+    Detached::of(&files)?.replace(mount_point)?;
+    // What somebody has made there meanwhile comes too.
+    move_all(&root, &files, &STAYS)
+}
+
+/// The directory that the files go to, made with the `looks` of the root directory.
+fn folder_of_files(root: &Dir, looks: &Looks) -> io::Result<Dir> {
+    let folder = root.make_dir(HIDDEN_FOLDER)?;
+    if !folder.has(HIDDEN_FILES)? {
+        looks.apply(&folder.make_dir(NEW_FILES)?)?;
+        folder.move_to(NEW_FILES, &folder, HIDDEN_FILES)?;
+    }
+    folder.open_dir(HIDDEN_FILES)
+}
+
+/// Takes the files back to where everybody sees them, and shows that. Nothing that reads as zeros
+/// may be among them.
+pub fn give_up(mount_point: &[u8]) -> io::Result<()> {
+    match view(mount_point)? {
+        View::Plain => Ok(()),
+        View::Hidden => bring_all_back(&Dir::open(mount_point)?),
+        View::Shown { root } => {
+            let (whole, root) = root_directory(mount_point, &root)?;
+            bring_all_back(&root)?;
+            put(whole, &root, mount_point)
+        }
+    }
+}
+
+/// Shows the root directory in the place of the files, so that nobody finds them there; they stay
+/// where they are. What is open stays open.
+pub fn conceal(mount_point: &[u8]) -> io::Result<()> {
+    if mounted(mount_point)?.is_none() {
+        return Ok(());
+    }
+    let View::Shown { root } = view(mount_point)? else { return Ok(()) };
+    let (whole, root) = root_directory(mount_point, &root)?;
+    put(whole, &root, mount_point)
+}
+
+/// The root directory whose files are shown at `mount_point`, and what it belongs to.
+fn root_directory(mount_point: &[u8], within: &[u8]) -> io::Result<(Detached, Dir)> {
+    let whole = Detached::whole(mount_point)?;
+    let mut root = whole.root()?;
+    for part in within.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+        root = root.open_dir(part)?;
+    }
+    Ok((whole, root))
+}
+
+/// Puts `root`, which lies in `whole`, in the place of what is mounted.
+fn put(whole: Detached, root: &Dir, mount_point: &[u8]) -> io::Result<()> {
+    let is_top = whole.root()?.stat_self()?.stat.inode == root.stat_self()?.stat.inode;
+    let shown = if is_top { whole } else { Detached::of(root)? };
+    shown.replace(mount_point)
+}
+
+fn bring_all_back(root: &Dir) -> io::Result<()> {
+    let files = root.open_dir(HIDDEN_FOLDER)?.open_dir(HIDDEN_FILES)?;
+    bring_back(root, &files, &Looks::of(&files)?)
+}
+
+/// Moves everything in `files` to `root`, which gets `looks`.
+fn bring_back(root: &Dir, files: &Dir, looks: &Looks) -> io::Result<()> {
+    let left = move_all(files, root, &[])?;
+    if let Some(name) = left.first() {
+        let text = format!("there are two of the name {}; give one another", escaped(name));
+        return Err(io::Error::other(text));
+    }
+    root.open_dir(HIDDEN_FOLDER)?.remove(HIDDEN_FILES, true)?;
+    root.remove(HIDDEN_FOLDER, true)?;
+    if root.has(NOTE)? {
+        root.remove(NOTE, false)?;
+    }
+    looks.apply(root)?;
+    sys::space::sync_filesystem(root)
+}
+
+/// Moves what is in `from`, but for `stays`; returns what cannot go because the name is taken.
+fn move_all(from: &Dir, to: &Dir, stays: &[&[u8]]) -> io::Result<Vec<Vec<u8>>> {
+    let mut listing = Listing::default();
+    from.list(&mut listing)?;
+    let mut left = Vec::new();
+    for entry in listing.entries() {
+        let name = listing.name(entry);
+        if stays.contains(&name) {
+            continue;
+        }
+        match from.move_to(name, to, name) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => left.push(name.to_vec()),
+            Err(error) => {
+                return Err(io::Error::new(error.kind(), format!("{}: {error}", escaped(name))));
+            }
+        }
+    }
+    Ok(left)
+}
+
+/// Owner, mode, attributes and times of a directory.
+struct Looks {
+    stat: Stat,
+    attributes: Attributes,
+}
+
+impl Looks {
+    fn of(directory: &Dir) -> io::Result<Self> {
+        let stat = directory.stat_self()?.stat;
+        Ok(Self { stat, attributes: directory.own_attributes()? })
+    }
+
+    fn apply(&self, to: &Dir) -> io::Result<()> {
+        match to.apply(&self.stat, &self.attributes, true).refused.into_iter().next() {
+            None => Ok(()),
+            Some(Refusal { part, error }) => {
+                let text = format!("the {part:?} of its root directory: {error}");
+                Err(io::Error::new(error.kind(), text))
+            }
+        }
+    }
+}
