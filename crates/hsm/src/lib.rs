@@ -10,7 +10,8 @@
 //! The *keeper* is a process that does nothing but pass questions on: while it, or the worker, has
 //! the group of questions open, nobody reads a stub unasked. The *worker* does everything else.
 //! When the worker dies the keeper starts another and gives it the questions that wait; when the
-//! keeper dies the worker becomes the keeper. Told to end, the keeper stays while a managed file
+//! keeper dies the worker becomes the keeper; when both die at once a service manager may have the
+//! group of questions for the next one. Told to end, the keeper stays while a managed file
 //! system is mounted, and refuses whoever uses a stub.
 //!
 //! Invariants:

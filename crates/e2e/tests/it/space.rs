@@ -10,6 +10,8 @@ mod lost;
 #[cfg(test)]
 mod many;
 #[cfg(test)]
+mod supervisor;
+#[cfg(test)]
 mod tape;
 
 use std::fs::{self, File};
@@ -115,6 +117,12 @@ impl Space {
         processes().into_iter().find(is_worker)
     }
 
+    /// Keeper and worker die at once.
+    fn kill_all(&mut self) {
+        kill_at_once(&[Some(self.keeper_pid()), self.worker_pid()]);
+        drop(self.keeper.take().unwrap().wait());
+    }
+
     fn write(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.fs().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -171,6 +179,12 @@ fn kill(pid: u32, signal: Signal) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     // It may have ended by itself.
     let _killed = rustix::process::kill_process(pid, signal);
+}
+
+/// So that none has the time to take another's place.
+fn kill_at_once(pids: &[Option<u32>]) {
+    pids.iter().flatten().for_each(|pid| kill(*pid, Signal::STOP));
+    pids.iter().flatten().for_each(|pid| kill(*pid, Signal::KILL));
 }
 
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {

@@ -6,6 +6,7 @@ mod plan;
 mod policy;
 mod run;
 mod show;
+mod supervisor;
 
 use ::hsm::{Reply, Request, Settings};
 use model::escaped;

@@ -6,15 +6,6 @@ use super::*;
 const SHOWN: [&str; 2] = [".holdfast-hidden", "FILES-ARE-HIDDEN"];
 
 impl Space {
-    /// Keeper and worker die at once.
-    fn kill_all(&mut self) {
-        let pids = [Some(self.keeper_pid()), self.worker_pid()];
-        // One that finds the other dead takes its place.
-        pids.iter().flatten().for_each(|pid| kill(*pid, Signal::STOP));
-        pids.iter().flatten().for_each(|pid| kill(*pid, Signal::KILL));
-        drop(self.keeper.take().unwrap().wait());
-    }
-
     fn names(&self) -> Vec<String> {
         let all = crate::scene::names(&self.fs()).into_iter();
         let mut names: Vec<String> = all.map(|name| String::from_utf8(name).unwrap()).collect();

@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use sys::Dir;
 use sys::fanotify::{Asks, Group};
 
+use super::supervisor::Supervisor;
 use crate::commands::{Context, DONE};
 use crate::error::CommandError;
 use crate::interrupt::Signals;
@@ -81,10 +82,18 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
         return Err(CommandError::new("no file system is managed; 'holdfast hsm add' adds one"));
     }
     count_signals(&told_to_end)?;
-    let guard = Guard::lock(&home)?;
-    let group =
-        Group::open(args.asks()).map_err(failed("cannot have the kernel ask about files"))?;
+    let supervisor = Supervisor::of_environment();
+    let guard =
+        if supervisor.is_there() { Guard::lock_managed(&home) } else { Guard::lock(&home) }?;
+    let opened = Group::open(args.asks());
+    let opened = opened.map_err(failed("cannot have the kernel ask about files"))?;
+    // What was asked of a keeper that is gone is refused; what nobody has read is answered.
+    let (group, adopted) = match Supervisor::held().map_err(failed("cannot take over"))? {
+        Some(held) => (Group::inherited(held, opened.asks()), Some(Adopted::default())),
+        None => (opened, None),
+    };
     let roots = watch(&settings, &group, &home)?;
+    supervisor.ready(&group);
     guard.take_over().map_err(failed("cannot end what has run before"))?;
     if group.asks() == Asks::Opening {
         output::say(
@@ -92,7 +101,7 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
              and truncate(2) by path loses the rest of the last page of a stub",
         );
     }
-    stay(group, &home, &told_to_end, (roots, Some(guard)), None);
+    stay(group, &home, &told_to_end, (roots, Some(guard)), adopted);
     Ok(DONE)
 }
 
@@ -184,6 +193,7 @@ fn stay(
     // Unless another one stands here by now.
     if let Ok(_alone) = Guard::lock(home) {
         conceal(home);
+        Supervisor::of_environment().forget();
     }
     drop(held);
 }
@@ -213,13 +223,10 @@ fn adopt(
             roots.push((mount_point.clone(), found.device_id));
         }
     }
-    let guard = (0..LOCK_TRIES).find_map(|_| match Guard::lock(home) {
-        Ok(guard) => Some(guard),
-        Err(_) => {
-            sys::clock::sleep(LOCK_PAUSE);
-            None
-        }
-    });
+    let guard = locked_soon(home);
+    if let Some(Err(error)) = guard.as_ref().map(Guard::sign) {
+        output::say(&format!("cannot say which process keeps the questions: {error}"));
+    }
     let adopted = Adopted::parse(questions(args)).unwrap_or_default();
     stay(group, home, told_to_end, (roots, guard), Some(adopted));
     Ok(DONE)
@@ -241,18 +248,22 @@ impl Args {
     }
 }
 
-/// The file by which a keeper knows that another one works, and which process has only stayed to
-/// refuse whoever uses stubs.
+/// The file by which a keeper knows that another one works, and which one was the last: that may
+/// have stayed to refuse whoever uses stubs.
 struct Guard {
     file: File,
 }
 
 impl Guard {
     fn lock(home: &Path) -> Result<Self, CommandError> {
-        let path = home.join("hsm.lock");
-        let what = format!("cannot lock {}", path.display());
+        let what = format!("cannot lock {}", Self::path(home).display());
         let mut options = File::options();
-        let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
+        let opened = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(Self::path(home));
         let file = opened.map_err(failed(&what))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { file }),
@@ -261,26 +272,66 @@ impl Guard {
         }
     }
 
-    /// Ends the process that has only stayed: this one stands in its place by now.
+    /// The same, where one holds it who has taken the place of a keeper that died, and of whom the
+    /// service manager knows nothing: that one is told to end.
+    fn lock_managed(home: &Path) -> Result<Self, CommandError> {
+        let refused = match Self::lock(home) {
+            Ok(guard) => return Ok(guard),
+            Err(refused) => refused,
+        };
+        let path = Self::path(home);
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        match keeper(&text).filter(|(_, line)| line.contains("\0--adopt\0")) {
+            Some((pid, _)) => {
+                sys::process::terminate(pid).map_err(failed("cannot end what has run before"))?;
+                locked_soon(home).ok_or(refused)
+            }
+            None => Err(refused),
+        }
+    }
+
+    fn path(home: &Path) -> PathBuf {
+        home.join("hsm.lock")
+    }
+
+    /// Ends the process that has only stayed, if one has, and stands in its place.
     fn take_over(&self) -> io::Result<()> {
         let mut text = String::new();
         (&self.file).read_to_string(&mut text)?;
-        if let Ok(pid) = text.trim().parse::<u32>()
-            && std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
-                .is_ok_and(|line| line.contains("\0hsm\0") && line.contains("\0run\0"))
-        {
+        if let Some((pid, _)) = keeper(&text) {
             sys::process::terminate(pid)?;
         }
-        self.file.set_len(0)
+        self.sign()
+    }
+
+    /// Says that this process is the keeper.
+    fn sign(&self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.write_all_at(std::process::id().to_string().as_bytes(), 0)
     }
 
     /// Lets another one take over.
     fn unlock(&self) {
-        let pid = std::process::id().to_string();
-        // Without it the other one refuses stubs until this process is told to end again.
-        drop(self.file.write_all_at(pid.as_bytes(), 0));
         let _unlocked = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
+}
+
+/// The keeper that `text` names and its command line, if that is another process and runs still.
+fn keeper(text: &str) -> Option<(u32, String)> {
+    let pid = text.trim().parse::<u32>().ok().filter(|pid| *pid != std::process::id())?;
+    let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+    (line.contains("\0hsm\0") && line.contains("\0run\0")).then_some((pid, line))
+}
+
+/// Waits for who lets go of the lock in a moment.
+fn locked_soon(home: &Path) -> Option<Guard> {
+    (0..LOCK_TRIES).find_map(|_| match Guard::lock(home) {
+        Ok(guard) => Some(guard),
+        Err(_) => {
+            sys::clock::sleep(LOCK_PAUSE);
+            None
+        }
+    })
 }
 
 /// Whether what was there at first is there still, under this name.
