@@ -165,6 +165,9 @@ fn a_server_over_a_database_and_a_store_does_what_every_server_does() {
     assert!(ask("SELECT count(*) FROM summary WHERE successful").parse::<u32>().unwrap() >= 3);
     let told = ask("SELECT message FROM actlog");
     assert!(told.contains("reclaim") || told.contains("expir"), "{told}");
+    let writable = "SELECT count(*) FROM information_schema.views WHERE table_schema = 'public'
+                    AND (is_updatable = 'YES' OR is_insertable_into = 'YES')";
+    assert_eq!(ask(writable), "0");
     // It copies its catalogue by itself, soon after it has begun.
     let copied = "SELECT status, result FROM events WHERE schedule_name = 'copy the catalogue'";
     assert!(eventually(|| ask(copied) == "Completed|0"), "{}", ask(copied));

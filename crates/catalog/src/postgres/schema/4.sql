@@ -10,4 +10,9 @@ CREATE VIEW events AS SELECT
     task AS schedule_name, CAST(NULL AS TEXT) AS node_name,
     CASE WHEN ended IS NULL THEN 'Started' WHEN code < 12 THEN 'Completed' ELSE 'Failed' END
         AS status,
-    code AS result, reason AS reason FROM task_run;
+    code AS result, reason AS reason FROM task_run OFFSET 0;
+
+-- What is a view of one table could be written through it, but not with an offset.
+CREATE OR REPLACE VIEW actlog AS SELECT
+    to_timestamp(time / 1000000.0) AS date_time, id AS msgno, actor AS originator,
+    what AS message, details AS details FROM event OFFSET 0;
