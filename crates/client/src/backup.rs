@@ -43,12 +43,12 @@ use std::sync::Arc;
 use chunk::SealKey;
 use format::stub::{HIDDEN_FILES, HIDDEN_FOLDER};
 
-use model::{DirPath, archive_filespace, mount_point};
+use model::{DirPath, Kind, archive_filespace, mount_point};
 pub use space::{BATCH_FILES_MAX, Copied, Migrant};
 pub(crate) use space::{backed_up, content, migrate, path_of, release};
 
 use policy::Operation;
-use sys::Dir;
+use sys::{Dir, Found};
 
 use crate::home::Home;
 use crate::link::Link;
@@ -144,7 +144,6 @@ pub(crate) fn run(
     Ok(report)
 }
 
-/// The key that encrypts what the rules say, if they say that anything is encrypted.
 /// Whether `root` is the root directory of a file system whose files space management hides: what
 /// is seen there is not what is backed up else. What cannot be looked at is not.
 fn is_hidden_at(root: &[u8]) -> bool {
@@ -153,9 +152,16 @@ fn is_hidden_at(root: &[u8]) -> bool {
 
 /// Whether the files that `root` had are hidden in it, and not seen unless space management runs.
 pub fn is_hidden(root: &Dir) -> std::io::Result<bool> {
-    Ok(root.has(HIDDEN_FOLDER)? && root.open_dir(HIDDEN_FOLDER)?.has(HIDDEN_FILES)?)
+    if !root.has(HIDDEN_FOLDER)? {
+        return Ok(false);
+    }
+    let Some(Found { stat, .. }) = root.stat(HIDDEN_FOLDER)? else { return Ok(false) };
+    // Anybody may make a folder of that name.
+    let is_ours = stat.kind == Kind::Directory && stat.uid == 0 && stat.mode & 0o7777 == 0o700;
+    Ok(is_ours && root.open_dir(HIDDEN_FOLDER)?.has(HIDDEN_FILES)?)
 }
 
+/// The key that encrypts what the rules say, if they say that anything is encrypted.
 fn seal_key<'a>(link: &'a Link, rules: &Rules) -> Result<Option<&'a SealKey>, ClientError> {
     let Some(source) = rules.encrypts() else { return Ok(None) };
     let missing = || {

@@ -26,8 +26,8 @@ const NEW_FILES: &[u8] = b"new";
 /// which the kernel would ask about.
 const NOTE: &[u8] = b"FILES-ARE-HIDDEN";
 const NOTE_TEXT: &[u8] = b"until 'holdfast hsm run' shows them here";
-/// What stays in the root directory: also what fsck looks for there.
-const STAYS: [&[u8]; 3] = [HIDDEN_FOLDER, NOTE, b"lost+found"];
+/// What stays in the root directory: also what fsck and quotas look for there.
+const STAYS: [&[u8]; 5] = [HIDDEN_FOLDER, NOTE, b"lost+found", b"aquota.user", b"aquota.group"];
 
 /// What is seen at a mount point.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,8 +56,10 @@ fn view(mount_point: &[u8]) -> io::Result<View> {
 /// because the files have others of these names.
 pub fn show(mount_point: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     let view = view(mount_point)?;
-    if matches!(view, View::Shown { .. }) {
-        return Ok(Vec::new());
+    if let View::Shown { root } = &view {
+        // Giving it up may have been cut off.
+        let (_whole, root) = root_directory(mount_point, root)?;
+        return move_all(&root, &files_of(&root)?, &STAYS);
     }
     if let Some(below) = mounted_below(mount_point)? {
         let text = format!("{} is mounted below it; unmount that first", escaped(&below));
@@ -89,6 +91,11 @@ pub fn show(mount_point: &[u8]) -> io::Result<Vec<Vec<u8>>> {
 /// The directory that the files go to, made with the `looks` of the root directory.
 fn folder_of_files(root: &Dir, looks: &Looks) -> io::Result<Dir> {
     let folder = root.make_dir(HIDDEN_FOLDER)?;
+    let told = folder.stat_self()?.stat;
+    if told.uid != 0 || told.mode & 0o7777 != 0o700 {
+        let text = format!("{} is not of root alone", escaped(HIDDEN_FOLDER));
+        return Err(io::Error::other(text));
+    }
     if !folder.has(HIDDEN_FILES)? {
         looks.apply(&folder.make_dir(NEW_FILES)?)?;
         folder.move_to(NEW_FILES, &folder, HIDDEN_FILES)?;
@@ -104,8 +111,13 @@ pub fn give_up(mount_point: &[u8]) -> io::Result<()> {
         View::Hidden => bring_all_back(&Dir::open(mount_point)?),
         View::Shown { root } => {
             let (whole, root) = root_directory(mount_point, &root)?;
-            bring_all_back(&root)?;
-            put(whole, &root, mount_point)
+            let shown = shown_from(whole, &root)?;
+            if let Err(error) = bring_all_back(&root) {
+                // What is seen is what is left; the error says more than another one.
+                drop(files_of(&root).and_then(|files| move_all(&root, &files, &STAYS)));
+                return Err(error);
+            }
+            shown.replace(mount_point)
         }
     }
 }
@@ -118,37 +130,53 @@ pub fn conceal(mount_point: &[u8]) -> io::Result<()> {
     }
     let View::Shown { root } = view(mount_point)? else { return Ok(()) };
     let (whole, root) = root_directory(mount_point, &root)?;
-    put(whole, &root, mount_point)
+    shown_from(whole, &root)?.replace(mount_point)
 }
 
 /// The root directory whose files are shown at `mount_point`, and what it belongs to.
 fn root_directory(mount_point: &[u8], within: &[u8]) -> io::Result<(Detached, Dir)> {
-    let whole = Detached::whole(mount_point)?;
-    let mut root = whole.root()?;
-    for part in within.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
-        root = root.open_dir(part)?;
+    let whole = Detached::whole(mount_point, within)?;
+    let top = whole.root()?;
+    if top.has(HIDDEN_FOLDER)? {
+        return Ok((whole, top));
     }
+    let mut parts = within.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
+    let root = parts.try_fold(top, |above, part| above.open_dir(part))?;
     Ok((whole, root))
 }
 
-/// Puts `root`, which lies in `whole`, in the place of what is mounted.
-fn put(whole: Detached, root: &Dir, mount_point: &[u8]) -> io::Result<()> {
+/// `root`, which lies in `whole`, as something that can be mounted.
+fn shown_from(whole: Detached, root: &Dir) -> io::Result<Detached> {
     let is_top = whole.root()?.stat_self()?.stat.inode == root.stat_self()?.stat.inode;
-    let shown = if is_top { whole } else { Detached::of(root)? };
-    shown.replace(mount_point)
+    if is_top { Ok(whole) } else { Detached::of(root) }
+}
+
+fn files_of(root: &Dir) -> io::Result<Dir> {
+    root.open_dir(HIDDEN_FOLDER)?.open_dir(HIDDEN_FILES)
 }
 
 fn bring_all_back(root: &Dir) -> io::Result<()> {
-    let files = root.open_dir(HIDDEN_FOLDER)?.open_dir(HIDDEN_FILES)?;
+    let files = files_of(root)?;
     bring_back(root, &files, &Looks::of(&files)?)
 }
 
 /// Moves everything in `files` to `root`, which gets `looks`.
 fn bring_back(root: &Dir, files: &Dir, looks: &Looks) -> io::Result<()> {
-    let left = move_all(files, root, &[])?;
-    if let Some(name) = left.first() {
+    let two = |name: &[u8]| {
         let text = format!("there are two of the name {}; give one another", escaped(name));
-        return Err(io::Error::other(text));
+        io::Error::other(text)
+    };
+    // Looked for first: a part of the files alone would be all that is seen.
+    let mut listing = Listing::default();
+    files.list(&mut listing)?;
+    for entry in listing.entries() {
+        let name = listing.name(entry);
+        if root.has(name)? {
+            return Err(two(name));
+        }
+    }
+    if let Some(name) = move_all(files, root, &[])?.first() {
+        return Err(two(name));
     }
     root.open_dir(HIDDEN_FOLDER)?.remove(HIDDEN_FILES, true)?;
     root.remove(HIDDEN_FOLDER, true)?;

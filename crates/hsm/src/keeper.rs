@@ -37,8 +37,6 @@ pub struct Keeping<'a> {
     pub start: &'a mut dyn FnMut(RawFd, RawFd) -> io::Result<Child>,
     /// Raised each time the process is told to end.
     pub told_to_end: &'a AtomicU32,
-    /// Whether any managed file system is mounted still.
-    pub is_mounted: &'a dyn Fn() -> bool,
     /// Lets another keeper take this one's place: from now on it only refuses.
     pub guards: &'a dyn Fn(),
     /// Tells the user.
@@ -57,6 +55,13 @@ impl Adopted {
     pub fn parse(words: Vec<(String, OwnedFd)>) -> Option<Self> {
         let parse = |(word, file): (String, OwnedFd)| Some((Asked::parse(&word)?, file));
         Some(Self { questions: words.into_iter().map(parse).collect::<Option<_>>()? })
+    }
+
+    /// Has whoever waits fail, for another keeper stands in this one's place.
+    pub fn refuse(self, group: &Group) {
+        for (asked, _) in self.questions {
+            drop(group.answer(asked.number, Answer::Fail(Errno::AGAIN)));
+        }
     }
 }
 
@@ -142,10 +147,15 @@ impl Keeper<'_> {
                 if !self.is_guard {
                     self.begin_to_guard();
                 }
-                (self.keeping.is_mounted)()
+                self.watches()
             }
             _ => false,
         }
+    }
+
+    /// Whether anybody may use a managed file system still.
+    fn watches(&self) -> bool {
+        self.keeping.group.watches().unwrap_or(true)
     }
 
     /// Ends the worker; from now on stubs cannot be used.
@@ -154,10 +164,10 @@ impl Keeper<'_> {
         self.end_worker();
         self.refuse_all();
         (self.keeping.guards)();
-        if (self.keeping.is_mounted)() {
+        if self.watches() {
             (self.keeping.say)(
-                "stubs cannot be used from now on; this process stays until their file systems \
-                 are unmounted, because without it they would read as zeros",
+                "stubs cannot be used from now on; this process stays until nobody uses their \
+                 file systems, because without it they would read as zeros",
             );
         }
     }

@@ -10,9 +10,9 @@
 //! The *keeper* is a process that does nothing but pass questions on: while it, or the worker, has
 //! the group of questions open, nobody reads a stub unasked. The *worker* does everything else.
 //! When the worker dies the keeper starts another and gives it the questions that wait; when the
-//! keeper dies the worker becomes the keeper; when both die at once a service manager may have the
-//! group of questions for the next one. Told to end, the keeper stays while a managed file
-//! system is mounted, and refuses whoever uses a stub.
+//! keeper dies the worker becomes the keeper; when both die at once the holder, which does nothing
+//! but hold the group, becomes the keeper, or a service manager has it for the next one. Told to
+//! end, the keeper stays while anybody uses a managed file system, and refuses whoever uses a stub.
 //!
 //! Invariants:
 //! 1. A file loses its content only while nobody has it open, after the server has durably

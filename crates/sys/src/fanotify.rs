@@ -9,7 +9,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io;
+use std::io::{self, BufRead as _, BufReader};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
@@ -128,6 +128,20 @@ impl Group {
     /// Asks about every file of the file system that `root` lies in, whatever mount it is used by.
     pub fn mark_filesystem(&self, root: &impl AsFd) -> io::Result<()> {
         self.change(libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, self.mask(), root)
+    }
+
+    /// Whether a file system is still there that is marked: it is as long as anybody uses it, also
+    /// where its last mount is gone from every folder.
+    ///
+    /// Source: proc(5), `/proc/pid/fdinfo/`, "Since Linux 3.8".
+    pub fn watches(&self) -> io::Result<bool> {
+        let told = File::open(format!("/proc/self/fdinfo/{}", self.file.as_raw_fd()))?;
+        for line in BufReader::new(told).lines() {
+            if line?.starts_with("fanotify sdev:") {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Asks no more about `file`, until [`Self::watch_again`]. An `evictable` mark is forgotten

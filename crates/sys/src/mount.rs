@@ -61,19 +61,25 @@ pub fn mounted(path: &[u8]) -> io::Result<Option<Mounted>> {
     Ok(mounted_at(&mounts, path))
 }
 
-/// Source: proc(5), `/proc/pid/mountinfo`. What is mounted last at a path hides the others.
+/// Source: proc(5), `/proc/pid/mountinfo`. Of several mounts at a path the one is seen that no
+/// other of them lies on.
 fn mounted_at(mountinfo: &[u8], path: &[u8]) -> Option<Mounted> {
     let of_line = |line: &[u8]| {
         let mut fields = line.split(|&byte| byte == b' ');
-        let root = unescaped(fields.nth(3)?);
+        let number = |field: Option<&[u8]>| str::from_utf8(field?).ok()?.parse::<u32>().ok();
+        let (id, parent) = (number(fields.next())?, number(fields.next())?);
+        let root = unescaped(fields.nth(1)?);
         if unescaped(fields.next()?) != path {
             return None;
         }
         fields.find(|field| *field == b"-")?;
         let kind = String::from_utf8_lossy(fields.next()?).into_owned();
-        Some(Mounted { root, kind, source: unescaped(fields.next()?) })
+        Some((id, parent, Mounted { root, kind, source: unescaped(fields.next()?) }))
     };
-    mountinfo.split(|&byte| byte == b'\n').rev().find_map(of_line)
+    let found: Vec<_> = mountinfo.split(|&byte| byte == b'\n').filter_map(of_line).collect();
+    let lower: Vec<u32> = found.iter().map(|(_, parent, _)| *parent).collect();
+    let mut upper = found.into_iter().rev();
+    upper.find_map(|(id, _, mounted)| (!lower.contains(&id)).then_some(mounted))
 }
 
 /// Undoes the kernel's octal escapes, such as `\040`.
@@ -126,16 +132,18 @@ impl Detached {
         Ok(Self(open_tree(directory, c"", flags)?))
     }
 
-    /// The whole file system of which a part is mounted at `path`, with the options of that mount.
-    pub fn whole(path: &[u8]) -> io::Result<Self> {
+    /// The file system of which a part is mounted at `path`, with the options of that mount: all of
+    /// it, or of btrfs the subvolume `root`.
+    pub fn whole(path: &[u8], root: &[u8]) -> io::Result<Self> {
         let Some(Mounted { kind, source, .. }) = mounted(path)? else {
             return Err(io::Error::other("nothing is mounted there"));
         };
         let context = fsopen(&kind[..], FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_set_string(&context, c"source", &source[..])?;
         if kind == "btrfs" {
-            // The top, and not the subvolume that is mounted where nobody says which.
-            fsconfig_set_string(&context, c"subvolid", c"5")?;
+            // Where nobody says which, another one may be mounted.
+            let root = if root.is_empty() { b"/" } else { root };
+            fsconfig_set_string(&context, c"subvol", root)?;
         }
         fsconfig_create(&context)?;
         let options = attributes(rustix::fs::statvfs(path)?.f_flag);
@@ -148,16 +156,13 @@ impl Detached {
     }
 
     /// Puts it in the place of what is mounted at `path`; who has something open there keeps that.
-    /// From Linux 6.5 on there is no moment without a mount.
+    /// There is no moment without a mount. Before Linux 6.5 it lies on what was mounted.
     pub fn replace(self, path: &[u8]) -> io::Result<()> {
         let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         let beneath = whole | MoveMountFlags::MOVE_MOUNT_BENEATH;
         match move_mount(&self.0, c"", CWD, path, beneath) {
             Ok(()) => Ok(unmount(path, UnmountFlags::DETACH)?),
-            Err(Errno::INVAL) => {
-                unmount(path, UnmountFlags::DETACH)?;
-                Ok(move_mount(&self.0, c"", CWD, path, whole)?)
-            }
+            Err(Errno::INVAL) => Ok(move_mount(&self.0, c"", CWD, path, whole)?),
             Err(error) => Err(error.into()),
         }
     }

@@ -10,6 +10,8 @@ mod lost;
 #[cfg(test)]
 mod many;
 #[cfg(test)]
+mod processes;
+#[cfg(test)]
 mod supervisor;
 #[cfg(test)]
 mod tape;
@@ -27,6 +29,7 @@ use e2e::nasty::Random;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use self::processes::{kill, kill_at_once};
 use crate::scene::{Scene, root_or_skip};
 
 const IMAGE_BYTES: u64 = 700 << 20;
@@ -93,36 +96,6 @@ impl Space {
         panic!("{what} did not come");
     }
 
-    /// The process that keeps, whichever it is by now.
-    fn keeper_now(&self) -> Option<u32> {
-        let home = self.node().home().to_str().unwrap();
-        let is_keeper = |pid: &u32| {
-            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            line.contains("\0run\0") && line.contains("\0hsm\0") && line.contains(home)
-        };
-        processes().into_iter().find(is_keeper)
-    }
-
-    fn keeper_pid(&self) -> u32 {
-        self.keeper.as_ref().unwrap().id()
-    }
-
-    /// The worker, which is the keeper's child or, once that has died, what has become of it.
-    fn worker_pid(&self) -> Option<u32> {
-        let home = self.node().home().to_str().unwrap();
-        let is_worker = |pid: &u32| {
-            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            line.contains("\0worker\0") && line.contains(home)
-        };
-        processes().into_iter().find(is_worker)
-    }
-
-    /// Keeper and worker die at once.
-    fn kill_all(&mut self) {
-        kill_at_once(&[Some(self.keeper_pid()), self.worker_pid()]);
-        drop(self.keeper.take().unwrap().wait());
-    }
-
     fn write(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.fs().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -154,37 +127,6 @@ impl Space {
         assert!(fs::metadata(&path).unwrap().blocks() * 512 < 64 << 10, "it takes space");
         path
     }
-}
-
-impl Drop for Space {
-    fn drop(&mut self) {
-        // Unmounted first, so that nobody meets a stub that is not kept.
-        let _unmounted = succeeds(Command::new("umount").arg("--lazy").arg(self.image.path()));
-        let home = self.node().home().to_str().unwrap().to_owned();
-        for pid in processes() {
-            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            if line.contains("\0hsm\0") && line.contains(&home) {
-                kill(pid, Signal::KILL);
-            }
-        }
-    }
-}
-
-fn processes() -> Vec<u32> {
-    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
-    names.filter_map(|name| name.to_str()?.parse().ok()).collect()
-}
-
-fn kill(pid: u32, signal: Signal) {
-    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    // It may have ended by itself.
-    let _killed = rustix::process::kill_process(pid, signal);
-}
-
-/// So that none has the time to take another's place.
-fn kill_at_once(pids: &[Option<u32>]) {
-    pids.iter().flatten().for_each(|pid| kill(*pid, Signal::STOP));
-    pids.iter().flatten().for_each(|pid| kill(*pid, Signal::KILL));
 }
 
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
@@ -390,6 +332,21 @@ fn a_loop_device_over_a_stub_reads_its_content() {
                   losetup -d $l";
     assert!(shell(script, &path, &copy));
     assert!(fs::read(copy).unwrap() == content);
+}
+
+#[test]
+fn a_stub_in_a_snapshot_is_an_error_and_stays_as_it_is() {
+    let Some(space) = Space::new(KINDS[2], &["--hidden", "no"]) else { return };
+    let content = noise(6, 2 * MIB);
+    let path = space.stub("file", &content);
+    for (script, name) in [("snapshot -r", "fixed"), ("snapshot", "changing")] {
+        let snapshot = space.fs().join(name);
+        assert!(shell(&format!("btrfs subvolume {script} \"$1\" \"$2\""), &space.fs(), &snapshot));
+        let stub = snapshot.join("file");
+        assert_eq!(fs::read(&stub).unwrap_err().raw_os_error(), Some(libc::EIO), "{name}");
+        assert!(fs::metadata(&stub).unwrap().blocks() * 512 < 64 << 10, "{name}");
+    }
+    assert!(fs::read(&path).unwrap() == content);
 }
 
 #[test]

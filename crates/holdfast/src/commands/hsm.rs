@@ -2,6 +2,8 @@
 
 mod files;
 mod filesystem;
+mod guard;
+mod holder;
 mod plan;
 mod policy;
 mod run;
@@ -40,6 +42,8 @@ enum HsmCommand {
     Run(run::Args),
     #[command(hide = true)]
     Worker(run::WorkerArgs),
+    #[command(hide = true)]
+    Hold(holder::Args),
     Migrate(files::MigrateArgs),
     Premigrate(files::MigrateArgs),
     Recall(files::RecallArgs),
@@ -61,6 +65,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         HsmCommand::List(args) => filesystem::list(&args, context),
         HsmCommand::Run(args) => run::run(&args, context),
         HsmCommand::Worker(args) => run::work(&args, context),
+        HsmCommand::Hold(args) => holder::hold(&args, context),
         HsmCommand::Migrate(args) => files::migrate(&args, false, context),
         HsmCommand::Premigrate(args) => files::migrate(&args, true, context),
         HsmCommand::Recall(args) => files::recall(&args, context),

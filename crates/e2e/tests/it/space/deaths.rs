@@ -8,7 +8,7 @@ use e2e::clock::pause;
 use e2e::harness::Running;
 use rustix::process::Signal;
 
-use super::{KINDS, MIB, Space, kill, noise, shell};
+use super::{KINDS, MIB, Space, kill, kill_at_once, noise, shell};
 
 #[test]
 fn a_worker_that_is_killed_is_started_again_and_readers_get_their_content() {
@@ -86,6 +86,37 @@ fn keepers_and_workers_that_are_killed_again_and_again_leave_no_zeros() {
         }
         space.wait_for("the next worker", || space.try_status().code() == 0);
         assert!(fs::read(&paths[3]).unwrap() == content, "round {round}");
+    }
+}
+
+#[test]
+fn keeper_and_worker_that_are_killed_at_once_are_replaced() {
+    for kind in KINDS {
+        let Some(mut space) = Space::new(kind, &[]) else { continue };
+        let content = noise(24, MIB);
+        space.keeper.take().into_iter().for_each(Running::detach);
+        for round in 0..3 {
+            let paths: Vec<PathBuf> = (0..4)
+                .map(|number| space.stub(&format!("file-{round}-{number}"), &content))
+                .collect();
+            let (keeper, holder) = (space.keeper_now(), space.holder_pid());
+            kill_at_once(&[keeper, space.worker_pid()]);
+            // Nobody has asked before, so nobody is refused.
+            for path in &paths {
+                assert!(fs::read(path).unwrap() == content, "{} round {round}", kind[0]);
+            }
+            assert_eq!(space.keeper_now(), holder, "the holder has become the keeper");
+            space.wait_for("the next worker", || space.try_status().code() == 0);
+            space.wait_for("the next holder", || space.holder_pid().is_some());
+        }
+        // Without its keeper's leave it does not end, with that it does.
+        let (keeper, holder) = (space.keeper_now().unwrap(), space.holder_pid());
+        assert!(space.image.unmount() || shell("umount --lazy \"$1\"", &space.fs(), &space.fs()));
+        kill(keeper, Signal::TERM);
+        space.wait_for("the end of all", || {
+            space.keeper_now().is_none() && space.holder_pid().is_none()
+        });
+        assert!(holder.is_some());
     }
 }
 

@@ -19,12 +19,12 @@ while True:
         if held is not None:
             os.dup2(held, 3)
             os.set_inheritable(3, True)
-            env.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1', LISTEN_FDNAMES='questions')
+            env.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1', LISTEN_FDNAMES=name)
         os.execve(sys.argv[2], [sys.argv[2], 'hsm', 'run', '--home', sys.argv[3]], env)
     while True:
         text, descriptors, _, _ = socket.recv_fds(notices, 4096, 1)
-        if text == b'FDSTORE=1\\nFDNAME=questions':
-            held = descriptors[0]
+        if text.startswith(b'FDSTORE=1\\nFDNAME='):
+            held, name = descriptors[0], text.decode().split('=')[2]
         if text == b'READY=1':
             break
     print(pid, flush=True)

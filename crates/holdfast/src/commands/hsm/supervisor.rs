@@ -11,10 +11,13 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+use sys::fanotify::{Asks, Group};
+
 use crate::output;
 
-/// What the supervisor knows the group by.
-const NAME: &str = "questions";
+/// What the supervisor knows a group by, as it asks.
+const NAMES: [(Asks, &str); 2] =
+    [(Asks::Ranges, "questions-of-ranges"), (Asks::Opening, "questions-of-opening")];
 /// The first descriptor that a supervisor hands over.
 const FIRST: RawFd = 3;
 
@@ -50,20 +53,26 @@ impl Supervisor {
     }
 
     /// The group that it has held for a keeper that is gone.
-    pub(super) fn held() -> io::Result<Option<OwnedFd>> {
-        let number = held_number(std::process::id(), |name| std::env::var(name).ok());
-        number.map(sys::process::inherited).transpose()
+    pub(super) fn held() -> io::Result<Option<(OwnedFd, Asks)>> {
+        let held = held_number(std::process::id(), |name| std::env::var(name).ok());
+        let take = |(number, asks)| Ok((sys::process::inherited(number)?, asks));
+        held.map(take).transpose()
     }
 
     /// All that is mounted is watched. It holds the group from now on.
-    pub(super) fn ready(&self, group: &impl AsFd) {
-        self.tell(&format!("FDSTORE=1\nFDNAME={NAME}"), Some(group));
+    pub(super) fn ready(&self, group: &Group) {
+        let name = NAMES.iter().find(|(asks, _)| *asks == group.asks());
+        if let Some((_, name)) = name {
+            self.tell(&format!("FDSTORE=1\nFDNAME={name}"), Some(group));
+        }
         self.tell("READY=1", None::<&OwnedFd>);
     }
 
     /// It need not hold the group any more.
     pub(super) fn forget(&self) {
-        self.tell(&format!("FDSTOREREMOVE=1\nFDNAME={NAME}"), None::<&OwnedFd>);
+        for (_, name) in NAMES {
+            self.tell(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None::<&OwnedFd>);
+        }
     }
 
     fn tell(&self, text: &str, descriptor: Option<&impl AsFd>) {
@@ -75,16 +84,20 @@ impl Supervisor {
     }
 }
 
-/// The number under which the group was handed to the process `pid`, whose environment this is.
-fn held_number(pid: u32, variable: impl Fn(&str) -> Option<String>) -> Option<RawFd> {
+/// The number under which the group was handed to the process `pid`, whose environment this is, and
+/// what it asks.
+fn held_number(pid: u32, variable: impl Fn(&str) -> Option<String>) -> Option<(RawFd, Asks)> {
     if variable("LISTEN_PID")?.parse() != Ok(pid) {
         return None;
     }
     let count: RawFd = variable("LISTEN_FDS")?.parse().ok()?;
     let names = variable("LISTEN_FDNAMES")?;
-    let at = names.split(':').position(|name| name == NAME)?;
+    let asks_of =
+        |name: &str| NAMES.iter().find(|(_, known)| *known == name).map(|(asks, _)| *asks);
+    let (at, asks) =
+        names.split(':').enumerate().find_map(|(at, name)| Some((at, asks_of(name)?)))?;
     let at = RawFd::try_from(at).ok().filter(|at| *at < count)?;
-    FIRST.checked_add(at)
+    Some((FIRST.checked_add(at)?, asks))
 }
 
 #[cfg(test)]
@@ -100,12 +113,12 @@ mod tests {
                 found.map(|(_, value)| (*value).to_owned())
             })
         };
-        assert_eq!(find("7", "1", "questions"), Some(3));
-        assert_eq!(find("7", "2", "http:questions"), Some(4));
-        assert_eq!(find("8", "1", "questions"), None);
-        assert_eq!(find("7", "1", "http:questions"), None);
+        assert_eq!(find("7", "1", "questions-of-ranges"), Some((3, Asks::Ranges)));
+        assert_eq!(find("7", "2", "http:questions-of-opening"), Some((4, Asks::Opening)));
+        assert_eq!(find("8", "1", "questions-of-ranges"), None);
+        assert_eq!(find("7", "1", "http:questions-of-ranges"), None);
         assert_eq!(find("7", "1", "stored"), None);
-        assert_eq!(find("7", "many", "questions"), None);
+        assert_eq!(find("7", "many", "questions-of-ranges"), None);
         assert_eq!(held_number(7, |_| None), None);
     }
 }

@@ -1,0 +1,87 @@
+//! The processes that stand before a file system of a test.
+
+use std::fs;
+use std::process::Command;
+
+use e2e::harness::succeeds;
+use rustix::process::Signal;
+
+use super::Space;
+
+impl Space {
+    /// The process that keeps, whichever it is by now.
+    pub(super) fn keeper_now(&self) -> Option<u32> {
+        let home = self.node().home().to_str().unwrap();
+        let is_keeper = |pid: &u32| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.contains("\0run\0") && line.contains("\0hsm\0") && line.contains(home)
+        };
+        processes().into_iter().find(is_keeper)
+    }
+
+    pub(super) fn keeper_pid(&self) -> u32 {
+        self.keeper.as_ref().unwrap().id()
+    }
+
+    /// The worker, which is the keeper's child or, once that has died, what has become of it.
+    pub(super) fn worker_pid(&self) -> Option<u32> {
+        let home = self.node().home().to_str().unwrap();
+        let is_worker = |pid: &u32| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.contains("\0worker\0") && line.contains(home)
+        };
+        processes().into_iter().find(is_worker)
+    }
+
+    /// The process that waits to take their place.
+    pub(super) fn holder_pid(&self) -> Option<u32> {
+        let home = self.node().home().to_str().unwrap();
+        let is_holder = |pid: &u32| {
+            let of = |what| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+            contains(&of("cmdline"), b"\0hold\0") && contains(&of("environ"), home.as_bytes())
+        };
+        processes().into_iter().find(is_holder)
+    }
+
+    /// Keeper, worker and holder die at once.
+    pub(super) fn kill_all(&mut self) {
+        kill_at_once(&[Some(self.keeper_pid()), self.worker_pid(), self.holder_pid()]);
+        drop(self.keeper.take().unwrap().wait());
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        // Unmounted first, so that nobody meets a stub that is not kept.
+        let _unmounted = succeeds(Command::new("umount").arg("--lazy").arg(self.image.path()));
+        let home = self.node().home().to_str().unwrap().to_owned();
+        self.holder_pid().into_iter().for_each(|pid| kill(pid, Signal::KILL));
+        for pid in processes() {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            if line.contains("\0hsm\0") && line.contains(&home) {
+                kill(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
+fn processes() -> Vec<u32> {
+    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter_map(|name| name.to_str()?.parse().ok()).collect()
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+pub(super) fn kill(pid: u32, signal: Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    // It may have ended by itself.
+    let _killed = rustix::process::kill_process(pid, signal);
+}
+
+/// So that none has the time to take another's place.
+pub(super) fn kill_at_once(pids: &[Option<u32>]) {
+    pids.iter().flatten().for_each(|pid| kill(*pid, Signal::STOP));
+    pids.iter().flatten().for_each(|pid| kill(*pid, Signal::KILL));
+}
