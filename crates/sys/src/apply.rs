@@ -1,9 +1,11 @@
 //! Giving an object its owner, mode, attributes, times and flags, in the one order that keeps all.
 //!
-//! The order: owner first, because `chown` clears setuid, setgid and capabilities; then mode; then
-//! extended attributes, whose ACL agrees with the mode's group bits; then the modification time,
-//! because nothing after it writes content; inode flags last, because an immutable object takes
-//! nothing more. Each part is tried whatever became of the others.
+//! The order: owner first, because `chown` clears setuid, setgid and capabilities; then extended
+//! attributes but ACLs; then the modification time, because nothing after it writes content; then
+//! mode; then ACLs, which agree with the mode's group bits; inode flags last, because an immutable
+//! object takes nothing more. Each part is tried whatever became of the others.
+//!
+//! A directory is unfinished ([`Dir::is_unfinished`]) until it has all but its flags.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,6 +16,7 @@ use rustix::io::Errno;
 
 use crate::attributes::{FLAGS_RESTORED, Inode};
 use crate::dir::{Dir, stat_open};
+use crate::target::{MODE_UNFINISHED, UNFINISHED};
 
 /// Setuid and setgid.
 const SET_ID_BITS: u16 = 0o6000;
@@ -101,17 +104,30 @@ pub(crate) fn apply(
     if !owner && stat.kind != Kind::Symlink {
         // User attributes want the right to write, which the final mode may take away. If this is
         // refused, so is what follows, and that is told.
-        let _refused = change_mode(inode, 0o700);
+        let is_directory = stat.kind == Kind::Directory;
+        let mode = if is_directory { MODE_UNFINISHED } else { Mode::RWXU };
+        let _refused = change_mode(inode, mode);
     }
     // What was given by making it: what is set from here on is meant.
-    let present = inode.xattr_names().unwrap_or_default();
+    let mut present = inode.xattr_names().unwrap_or_default();
+    let is_marked = present.iter().any(|name| name == UNFINISHED.as_bytes());
+    present.retain(|name| name != UNFINISHED.as_bytes());
+    // What cannot be taken off stays, and has the next run set all again.
+    let unmark = || drop(inode.remove_xattr(UNFINISHED.as_bytes()));
     set_xattrs(inode, &present, &attributes.xattrs, |name| !is_acl(name), &mut applied);
+    applied.note(Part::Times, set_times(inode, stat));
+    if is_marked && !owner {
+        // The mode says it too until it is changed, and may take away the right to.
+        unmark();
+    }
     if stat.kind != Kind::Symlink {
         applied.note(Part::Mode, set_mode(inode, stat, owned));
     }
     // A change of mode changes an ACL: hence the ACLs last.
     set_xattrs(inode, &present, &attributes.xattrs, is_acl, &mut applied);
-    applied.note(Part::Times, set_times(inode, stat));
+    if is_marked && owner {
+        unmark();
+    }
     applied
 }
 
@@ -134,7 +150,7 @@ fn set_mode(inode: &Inode<'_>, stat: &Stat, owned: bool) -> io::Result<()> {
     if mode & SET_ID_BITS != 0 && !owned && !has_owner(inode, stat)? {
         mode &= !SET_ID_BITS;
     }
-    change_mode(inode, mode)?;
+    change_mode(inode, Mode::from_raw_mode(mode.into()))?;
     if mode != stat.mode {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -144,8 +160,7 @@ fn set_mode(inode: &Inode<'_>, stat: &Stat, owned: bool) -> io::Result<()> {
     Ok(())
 }
 
-fn change_mode(inode: &Inode<'_>, mode: u16) -> io::Result<()> {
-    let bits = Mode::from_raw_mode(mode.into());
+fn change_mode(inode: &Inode<'_>, bits: Mode) -> io::Result<()> {
     match inode {
         Inode::Open(fd) => rustix::fs::fchmod(fd, bits)?,
         Inode::Handle(path) => rustix::fs::chmod(path, bits)?,

@@ -175,7 +175,16 @@ impl Dir {
     /// Makes the directory `name` for its maker alone, or opens the one that is there. Anything
     /// else of that name, a symbolic link to a directory included, is `NotADirectory`.
     pub fn make_dir(&self, name: &[u8]) -> io::Result<Self> {
-        match rustix::fs::mkdirat(self, single(name)?, Mode::RWXU) {
+        self.make_dir_of_mode(name, Mode::RWXU)
+    }
+
+    /// The same for a directory that gets its attributes later: until then [`Self::is_unfinished`].
+    pub fn make_unfinished_dir(&self, name: &[u8]) -> io::Result<Self> {
+        self.make_dir_of_mode(name, MODE_UNFINISHED)
+    }
+
+    fn make_dir_of_mode(&self, name: &[u8], mode: Mode) -> io::Result<Self> {
+        match rustix::fs::mkdirat(self, single(name)?, mode) {
             Ok(()) | Err(Errno::EXIST) => self.open_dir(name),
             Err(error) => Err(error.into()),
         }
@@ -225,17 +234,21 @@ impl Dir {
         Ok(rustix::fs::accessat(self, ".", access, AtFlags::EACCESS)?)
     }
 
-    /// Marks a directory that is being made, so that a later run knows it for unfinished. Applying
-    /// attributes takes the mark off. Without effect where there are no user attributes.
+    /// Marks a directory that is being made, so that a later run knows it for unfinished, also once
+    /// it has some of its attributes. Applying them takes the mark off as its last step. Without
+    /// effect where there are no user attributes.
     pub fn mark_unfinished(&self) {
         let flags = XattrFlags::empty();
         // A file system without attributes is no reason to fail: the mark only helps a rerun.
         let _unmarked = rustix::fs::fsetxattr(self, UNFINISHED, &[], flags);
     }
 
-    /// Whether [`Dir::mark_unfinished`] was the last word on this directory.
+    /// Whether [`Self::make_unfinished_dir`] or [`Self::mark_unfinished`] was the last word on this
+    /// directory.
     pub fn is_unfinished(&self) -> bool {
+        let is_new = |stat: rustix::fs::Stat| Mode::from_raw_mode(stat.st_mode) == MODE_UNFINISHED;
         rustix::fs::fgetxattr(self, UNFINISHED, &mut [0_u8; 1][..]).is_ok()
+            || rustix::fs::fstat(self).is_ok_and(is_new)
     }
 
     /// Removes `name`: an empty directory if `is_dir` is set, else anything but a directory.
@@ -246,7 +259,10 @@ impl Dir {
 }
 
 /// The attribute of a directory that is being made.
-const UNFINISHED: &str = "user.holdfast.unfinished";
+pub(crate) const UNFINISHED: &str = "user.holdfast.unfinished";
+/// The mode of a directory that is being made, from its first moment on: hardly anybody else makes
+/// one for its owner alone that is sticky.
+pub(crate) const MODE_UNFINISHED: Mode = Mode::RWXU.union(Mode::SVTX);
 
 fn create_exclusive(dir: &Dir, name: &[u8]) -> io::Result<OwnedFd> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;

@@ -169,9 +169,13 @@ impl<'a> Tree<'a> {
         state: Option<State>,
     ) -> std::io::Result<Site<'a>> {
         let existed = matches!(parent.dir.stat(name), Ok(Some(_)));
-        let made = match parent.dir.make_dir(name) {
+        let make = || match &state {
+            Some(_) => parent.dir.make_unfinished_dir(name),
+            None => parent.dir.make_dir(name),
+        };
+        let made = match make() {
             Err(_) if existed && self.replace == Replace::All && state.is_some() => {
-                parent.dir.remove(name, false).and_then(|()| parent.dir.make_dir(name))
+                parent.dir.remove(name, false).and_then(|()| make())
             }
             other => other,
         };
@@ -205,7 +209,7 @@ impl<'a> Tree<'a> {
             Replace::No => false,
         };
         if unfinished || replaces {
-            if !existed {
+            if unfinished {
                 dir.mark_unfinished();
             }
             self.tally.restored(0);

@@ -3,12 +3,14 @@
 //! Each point gets a tree of content of its own, or there would be nothing left to send. The points
 //! are spread over the time that an undisturbed run took; a kill that came too late does not count.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use e2e::clock::timed;
-use e2e::harness::Proxy;
+use e2e::harness::{Proxy, succeeds};
 use e2e::manifest::assert_same;
 use e2e::nasty::Random;
 use rustix::process::Signal;
@@ -161,6 +163,26 @@ fn killed_restore_goes_on_where_it_was() {
         scene.node.restore(&tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
         assert_same(&source, &manifest(&out.join("tree-1")));
     }
+}
+
+#[test]
+fn directories_that_a_killed_restore_left_are_finished() {
+    let scene = Scene::new();
+    let tree = plant_tree(&scene, 1);
+    scene.node.backup(&tree, &[]).expect(&[0]);
+    let out = scene.scratch.folder("out");
+    let filled = out.join("tree-1/folder-02");
+    for (name, mode) in
+        [("tree-1", 0o1700), ("tree-1/folder-01", 0o1700), ("tree-1/folder-02", 0o755)]
+    {
+        fs::create_dir(out.join(name)).unwrap();
+        fs::set_permissions(out.join(name), Permissions::from_mode(mode)).unwrap();
+    }
+    // This one has its mode and not its times.
+    let mark = ["-n", "user.holdfast.unfinished"];
+    assert!(succeeds(Command::new("setfattr").args(mark).arg(&filled)));
+    scene.node.restore(&tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    assert_same(&manifest(&tree), &manifest(&out.join("tree-1")));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
 use model::{Timestamp, Xattr};
@@ -304,6 +304,27 @@ fn directories_are_made_or_found_but_never_through_links() {
     assert_eq!(kind, ErrorKind::NotADirectory);
     fs::write(folder.path().join("file"), b"").unwrap();
     assert_eq!(dir.make_dir(b"file").unwrap_err().kind(), ErrorKind::NotADirectory);
+}
+
+#[test]
+fn a_directory_is_unfinished_until_it_has_its_attributes() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = open(folder.path());
+    let made = dir.make_unfinished_dir(b"dir").unwrap();
+    assert!(made.is_unfinished());
+    made.mark_unfinished();
+    fs::set_permissions(folder.path().join("dir"), fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(made.is_unfinished());
+    let stat = dir.stat(b"dir").unwrap().unwrap().stat;
+    for (owner, mode) in [(false, 0o755), (true, 0o755), (false, 0o500)] {
+        made.mark_unfinished();
+        let stat = Stat { mode, ..stat };
+        let applied = made.apply(&stat, &Attributes::default(), owner);
+        assert!(applied.refused.is_empty(), "{applied:?}");
+        assert!(!made.is_unfinished());
+        assert_eq!(made.stat_self().unwrap().stat.mode, mode);
+        assert_eq!(made.own_attributes().unwrap(), Attributes::default());
+    }
 }
 
 #[test]
