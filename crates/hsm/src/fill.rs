@@ -92,7 +92,8 @@ impl OneFile<'_> {
         let mut pieces = kept.remove(&unit).expect("just added to");
         drop(kept);
         pieces.sort_unstable();
-        let whole: Vec<u8> = pieces.into_iter().flat_map(|(_, piece)| piece).collect();
+        let pieces: Vec<Vec<u8>> = pieces.into_iter().map(|(_, piece)| piece).collect();
+        let whole = pieces.concat();
         self.write_holes(&whole, unit)
     }
 

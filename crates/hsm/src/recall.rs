@@ -311,7 +311,14 @@ impl Recaller {
         let found = file.stat()?;
         let id = (found.device_id, found.stat.inode);
         let Some(stub) = self.current(id, file, &found)? else { return Ok(Some(Answer::Go)) };
-        let State::Migrated(grains) = &stub.state else { return Ok(Some(Answer::Go)) };
+        let State::Migrated(grains) = &stub.state else {
+            self.spare(file);
+            return Ok(Some(Answer::Go));
+        };
+        if grains.is_whole() {
+            self.spare(file);
+            return Ok(Some(Answer::Go));
+        }
         let Some(mount) = self.mount_of(found.device_id) else {
             return Ok(Some(Answer::Fail(Errno::IO)));
         };
@@ -339,6 +346,13 @@ impl Recaller {
         let waiter = Waiter::Question { number, who: who.clone(), wants };
         self.want(id, file, found.stat.size, who, waiter);
         Ok(None)
+    }
+
+    /// Has the kernel not ask again about a file that is all here. Nobody takes its content away
+    /// while it is open, as it is here, and whoever does later has the kernel ask again.
+    fn spare(&self, file: &SpaceFile) {
+        // Where it goes on asking, it is told each time.
+        drop(self.group.ignore(file, true));
     }
 
     /// Whether opening the file recalls it: its reader may not see that holes are none.

@@ -350,6 +350,29 @@ fn a_stub_in_a_snapshot_is_an_error_and_stays_as_it_is() {
 }
 
 #[test]
+fn what_is_here_again_is_read_without_a_question() {
+    for kind in KINDS {
+        let Some(space) = Space::new(kind, &[]) else { continue };
+        let content = noise(9, MIB);
+        let path = space.stub("file", &content);
+        for _ in 0..2 {
+            assert!(fs::read(&path).unwrap() == content);
+            let worker = space.worker_pid().unwrap();
+            kill(worker, Signal::STOP);
+            let reading = path.clone();
+            let (got, has_come) = std::sync::mpsc::channel();
+            let reader = std::thread::spawn(move || got.send(fs::read(reading)));
+            let read = has_come.recv_timeout(Duration::from_secs(10));
+            kill(worker, Signal::CONT);
+            reader.join().unwrap().unwrap();
+            assert!(read.expect("nobody is asked").unwrap() == content, "{}", kind[0]);
+            // The next one finds a stub again.
+            space.migrate(&path);
+        }
+    }
+}
+
+#[test]
 fn two_migrations_at_once_take_each_file_once() {
     let Some(space) = Space::new(KINDS[0], &[]) else { return };
     for number in 0..300 {
