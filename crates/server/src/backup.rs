@@ -163,6 +163,7 @@ async fn open_session(
             quanta: Quanta::new(),
             kept: std::collections::VecDeque::new(),
             kept_chunks: 0,
+            lacking: BTreeSet::new(),
             _claim: claim,
             filling,
         };
@@ -237,6 +238,9 @@ struct Session {
     /// The quantum numbers of the last transactions, oldest first.
     kept: std::collections::VecDeque<Vec<u64>>,
     kept_chunks: usize,
+    /// Directories of which an object was refused: none of their pages gets a digest any more
+    /// (invariant 3), also with a change that comes behind.
+    lacking: BTreeSet<DirPath>,
     _claim: Having,
     filling: Use,
 }
@@ -248,6 +252,8 @@ struct Prepared {
     /// Pages as they will be, for later changes of the same transaction.
     pages: HashMap<PageKey, Option<PageRow>>,
     rejected: Vec<proto::Rejected>,
+    /// Their directories.
+    lacking: BTreeSet<DirPath>,
     expired_objects: u64,
     /// For how long stores must keep what is named.
     holds: BTreeMap<PackNumber, Hold>,
@@ -278,7 +284,7 @@ impl Session {
     fn commit(&mut self, transaction: Transaction) -> Result<proto::Committed, Status> {
         let Transaction { number, quanta, changes } = transaction;
         let numbers = self.take_quanta(quanta)?;
-        let Prepared { rejected, expired_objects, .. } = loop {
+        let Prepared { rejected, mut lacking, expired_objects, .. } = loop {
             match self.try_commit(&changes) {
                 Ok(prepared) => break prepared,
                 // Another server has condemned packs: what is named is looked at anew.
@@ -288,6 +294,7 @@ impl Session {
                 Err(Uncommitted::Failed(status)) => return Err(status),
             }
         };
+        self.lacking.append(&mut lacking);
         let grants = numbers.iter().map(|&number| self.grants(number)).collect();
         self.forget_old_quanta(numbers);
         Ok(proto::Committed { number, grants, rejected, expired_objects })
@@ -358,6 +365,15 @@ impl Session {
         prepared: &mut Prepared,
     ) -> Result<(), Uncommitted> {
         let Resolved { key, mut change, rejected } = resolved;
+        if !rejected.is_empty() {
+            prepared.lacking.insert(key.directory.clone());
+        }
+        if [&self.lacking, &prepared.lacking]
+            .iter()
+            .any(|all| all.contains(&key.directory))
+        {
+            change.pages.iter_mut().for_each(|(_, digest)| *digest = None);
+        }
         let current = self.current(&key, prepared)?;
         keep_locked(&self.locked, &current, &mut change.updated);
         let mut rebound = BTreeSet::new();

@@ -44,15 +44,15 @@ fn names(names: &[bytes::Bytes]) -> Result<Vec<Name>, Status> {
     names.iter().map(parse).collect()
 }
 
-/// The pages with their digests. A page that lacks an object must be examined next time.
-fn pages(keys: &[proto::PageKey], is_whole: bool) -> Result<Pages, Status> {
+/// The pages with their digests.
+fn pages(keys: &[proto::PageKey]) -> Result<Pages, Status> {
     let parse = |key: &proto::PageKey| {
         let digest = match &key.digest[..] {
             [] => None,
             bytes => {
                 let digest = <[u8; 16]>::try_from(bytes);
                 let digest = digest.map_err(|_| malformed("a digest has 16 bytes"))?;
-                is_whole.then_some(DirectoryDigest(digest))
+                Some(DirectoryDigest(digest))
             }
         };
         Ok((key.first.to_vec(), digest))
@@ -98,7 +98,7 @@ impl<'a> Resolver<'a> {
             backed_up,
             updated: updates(&message.updated)?,
             expired: names(&message.expired)?,
-            pages: pages(&message.pages, rejected.is_empty())?,
+            pages: pages(&message.pages)?,
         };
         Ok(Resolved { key, change, rejected })
     }

@@ -227,16 +227,20 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// Sends what comes until the stages above have ended; then commits the rest and waits for all
-    /// answers. After a failure it only empties the queue, so that nobody waits for it.
+    /// Sends what comes until the stages above have ended; what was not due stays uncommitted.
+    /// After a failure it only empties the queue, so that nobody waits for it.
     pub(super) fn run(&mut self, incoming: &Receiver<Outgoing>) {
         loop {
             match incoming.recv_timeout(TRANSACTION_TIME) {
                 Ok(outgoing) => self.attempt(|outbox| outbox.take(outgoing)),
                 Err(RecvTimeoutError::Timeout) => self.attempt(Self::commit_if_due),
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
+    }
+
+    /// Commits what is left and waits until everything has been answered.
+    pub(super) fn finish(&mut self) {
         self.attempt(Self::settle);
     }
 
@@ -313,8 +317,14 @@ impl<'a> Outbox<'a> {
         self.push(change.message)
     }
 
+    /// Sends a change that refers to no quantum.
+    pub(super) fn send_change(&mut self, change: proto::PageChange) -> Result<(), ClientError> {
+        self.push(change)?;
+        self.commit_if_due()
+    }
+
     /// Sends a change with the next batch. Nothing that it refers to may be unsent.
-    pub(super) fn push(&mut self, change: proto::PageChange) -> Result<(), ClientError> {
+    fn push(&mut self, change: proto::PageChange) -> Result<(), ClientError> {
         self.batch_bytes += change.backed_up.len() + change.updated.len() + change.grants.len();
         self.transaction.changes += 1;
         self.batch.push(change);
@@ -358,8 +368,7 @@ impl<'a> Outbox<'a> {
         self.answered.wait_until(|state| state.unanswered < UNANSWERED_MAX)
     }
 
-    /// Commits what is left and waits until everything has been answered.
-    pub(super) fn settle(&mut self) -> Result<(), ClientError> {
+    fn settle(&mut self) -> Result<(), ClientError> {
         if !self.waiting.is_empty() {
             return Err(ClientError::new(ErrorKind::Bug, "a quantum was not sent"));
         }
@@ -374,8 +383,9 @@ impl<'a> Outbox<'a> {
         std::mem::take(&mut self.answered.state().rejected)
     }
 
-    /// Ends the session in order.
-    pub(super) fn close(self, complete: bool, report_json: String) -> Result<(), ClientError> {
+    /// Ends the session in order, once all is committed.
+    pub(super) fn close(mut self, complete: bool, report_json: String) -> Result<(), ClientError> {
+        self.settle()?;
         let close = proto::CloseBackup { complete, report_json };
         self.send(proto::to_server::Message::Close(close))?;
         self.answered.wait_until(|state| state.closed)

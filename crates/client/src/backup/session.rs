@@ -234,17 +234,20 @@ impl Session<'_> {
     }
 
     fn perform(&self, mut outbox: Outbox<'_>, answered: &Answered) -> Result<(), ClientError> {
-        let mut expiries = self.run_threads(&mut outbox, answered)?;
+        let expiries = self.run_threads(&mut outbox, answered)?;
         self.check_session(answered)?;
-        self.send_rejected_again(&mut outbox, answered)?;
         let is_withheld = self.refuses_to_expire(&expiries)?;
         if self.options.dry_run {
             self.plan_expiries(&expiries)?;
             return Ok(());
         }
+        // In one transaction with the last changes: each costs the server a wait for its disk.
         if !is_withheld {
-            self.expire(&mut outbox, &mut expiries)?;
+            expire(&mut outbox, expiries)?;
         }
+        outbox.finish();
+        self.check_session(answered)?;
+        self.send_rejected_again(&mut outbox, answered)?;
         let report = self.tally().report();
         // Single objects that failed do not undo that everything was looked at.
         let complete = !is_withheld && !self.is_selective();
@@ -281,6 +284,7 @@ impl Session<'_> {
             drop(examiner);
             joined(sending);
         });
+        outbox.finish();
         Ok(())
     }
 
@@ -567,26 +571,21 @@ impl Session<'_> {
         }
         Ok(())
     }
+}
 
-    fn expire(
-        &self,
-        outbox: &mut Outbox<'_>,
-        expiries: &mut Vec<Expiry>,
-    ) -> Result<(), ClientError> {
-        for expiry in expiries.drain(..) {
-            let Expiry { path, first, names, digest } = expiry;
-            let names = names.iter().map(|(name, _)| Bytes::copy_from_slice(name.as_bytes()));
-            let digest = digest.map_or_else(Bytes::new, |d| Bytes::copy_from_slice(&d.0));
-            outbox.push(proto::PageChange {
-                directory: Bytes::copy_from_slice(path.as_bytes()),
-                first: first.clone().into(),
-                expired: names.collect(),
-                pages: vec![proto::PageKey { first: first.into(), digest }],
-                ..proto::PageChange::default()
-            })?;
-        }
-        outbox.settle()
+fn expire(outbox: &mut Outbox<'_>, expiries: Vec<Expiry>) -> Result<(), ClientError> {
+    for Expiry { path, first, names, digest } in expiries {
+        let names = names.iter().map(|(name, _)| Bytes::copy_from_slice(name.as_bytes()));
+        let digest = digest.map_or_else(Bytes::new, |d| Bytes::copy_from_slice(&d.0));
+        outbox.send_change(proto::PageChange {
+            directory: Bytes::copy_from_slice(path.as_bytes()),
+            first: first.clone().into(),
+            expired: names.collect(),
+            pages: vec![proto::PageKey { first: first.into(), digest }],
+            ..proto::PageChange::default()
+        })?;
     }
+    Ok(())
 }
 
 /// What the server keeps of the report.

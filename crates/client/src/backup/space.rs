@@ -197,7 +197,7 @@ pub(crate) fn release(
         for of_batch in copies.chunk_by(|a, b| a.batch == b.batch) {
             let directory = of_batch[0].batch.directory();
             let names = of_batch.iter().map(|copy| copy.name().as_bytes().to_vec().into());
-            outbox.push(proto::PageChange {
+            outbox.send_change(proto::PageChange {
                 directory: Bytes::copy_from_slice(directory.as_bytes()),
                 expired: names.collect(),
                 pages: vec![proto::PageKey::default()],

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use e2e::harness::{Node, Outcome};
+use e2e::manifest::assert_same;
 use e2e::nasty::Random;
 
 use crate::scene::{Scene, file_name, manifest, plant_files};
@@ -19,6 +20,31 @@ fn pool_bytes(folder: &Path) -> u64 {
             if kind.is_dir() { pool_bytes(&entry.path()) } else { entry.metadata().unwrap().len() };
     }
     bytes
+}
+
+#[test]
+fn what_is_refused_and_what_is_gone_may_be_of_one_directory() {
+    let mut scene = Scene::with_files(20, 100);
+    scene.keep_only_active();
+    let [again, gone] = ["again", "gone"].map(|name| scene.tree.join(name));
+    let content = Random::new(8, b"reclaim").bytes(2_000_001);
+    fs::write(&gone, b"gone").unwrap();
+    fs::write(&again, &content).unwrap();
+    scene.backup();
+    fs::remove_file(&again).unwrap();
+    scene.backup();
+    scene.server.admin(&["expire"]);
+    scene.server.restart();
+    assert!(scene.server.admin(&["reclaim"])["packs_removed"].as_u64().unwrap() > 0);
+    // The node holds grants for what the server has no more.
+    fs::write(&again, &content).unwrap();
+    fs::remove_file(&gone).unwrap();
+    let done = scene.backup().json();
+    let told = ["retries", "expired", "failed"].map(|name| done[name].as_u64().unwrap());
+    assert_eq!(told, [1, 1, 0], "{done}");
+    scene.backup().counts(&[("backed_up", 0), ("updated", 0)]);
+    let restored = scene.restore("out", &[]);
+    assert_same(&manifest(&scene.tree), &manifest(&restored));
 }
 
 #[test]

@@ -675,6 +675,8 @@ fn copies_that_no_file_names_are_let_go_of() {
     assert_eq!(dry["released"], 1);
     let done = space.hsm(&["reconcile"], &space.fs()).expect(&[0]).json();
     assert_eq!((&done["kept"], &done["released"]), (&1.into(), &1.into()));
+    let after = space.hsm(&["reconcile"], &space.fs()).expect(&[0]).json();
+    assert_eq!((&after["kept"], &after["released"]), (&1.into(), &0.into()), "it is let go of");
     assert!(fs::read(kept).unwrap() == noise(70, MIB));
 }
 
