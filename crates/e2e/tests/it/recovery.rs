@@ -137,6 +137,7 @@ fn a_copy_holds_what_has_changed_and_few_are_kept() {
         return;
     }
     let mut scene = Scene::with_files(40_000, 20);
+    scene.copy_no_catalog();
     scene.backup();
     let first = scene.copy_catalog();
     assert!(first > 500_000, "all of it is new: {first}");
