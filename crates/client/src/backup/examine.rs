@@ -51,6 +51,12 @@ pub(super) struct Expiry {
     pub(super) digest: Option<DirectoryDigest>,
 }
 
+impl Expiry {
+    pub(super) fn has_directory(&self) -> bool {
+        self.names.iter().any(|(_, kind)| *kind == Kind::Directory)
+    }
+}
+
 /// What all examiners of one filespace share.
 pub(super) struct Context<'a> {
     pub(super) link: &'a Link,

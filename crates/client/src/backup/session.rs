@@ -235,23 +235,35 @@ impl Session<'_> {
 
     fn perform(&self, mut outbox: Outbox<'_>, answered: &Answered) -> Result<(), ClientError> {
         let expiries = self.run_threads(&mut outbox, answered)?;
-        self.check_session(answered)?;
-        let is_withheld = self.refuses_to_expire(&expiries)?;
+        let is_withheld = self
+            .check_session(answered)
+            .and_then(|()| self.refuses_to_expire(&expiries))
+            // What has been done until now stays done.
+            .inspect_err(|_| outbox.finish())?;
         if self.options.dry_run {
             self.plan_expiries(&expiries)?;
             return Ok(());
         }
-        // In one transaction with the last changes: each costs the server a wait for its disk.
+        // The server lets a directory's content go at once: it may be what has come elsewhere.
+        if expiries.iter().any(Expiry::has_directory) {
+            self.settle(&mut outbox, answered)?;
+        }
+        // Else in one transaction with the last changes: each costs the server a wait for its disk.
         if !is_withheld {
             expire(&mut outbox, expiries)?;
         }
-        outbox.finish();
-        self.check_session(answered)?;
-        self.send_rejected_again(&mut outbox, answered)?;
+        self.settle(&mut outbox, answered)?;
         let report = self.tally().report();
         // Single objects that failed do not undo that everything was looked at.
         let complete = !is_withheld && !self.is_selective();
         outbox.close(complete, summary(&report))
+    }
+
+    /// Has the server take all that was sent, what it has refused once more.
+    fn settle(&self, outbox: &mut Outbox<'_>, answered: &Answered) -> Result<(), ClientError> {
+        outbox.finish();
+        self.check_session(answered)?;
+        self.send_rejected_again(outbox, answered)
     }
 
     /// Fails when somebody has stopped the backup or the session has ended.
