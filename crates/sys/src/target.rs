@@ -246,7 +246,10 @@ impl Dir {
     /// Whether [`Self::make_unfinished_dir`] or [`Self::mark_unfinished`] was the last word on this
     /// directory.
     pub fn is_unfinished(&self) -> bool {
-        let is_new = |stat: rustix::fs::Stat| Mode::from_raw_mode(stat.st_mode) == MODE_UNFINISHED;
+        // A parent may have given it its group.
+        let is_new = |stat: rustix::fs::Stat| {
+            Mode::from_raw_mode(stat.st_mode).difference(Mode::SGID) == MODE_UNFINISHED
+        };
         rustix::fs::fgetxattr(self, UNFINISHED, &mut [0_u8; 1][..]).is_ok()
             || rustix::fs::fstat(self).is_ok_and(is_new)
     }
