@@ -27,6 +27,7 @@ const RESTART_PAUSE: Duration = Duration::from_secs(2);
 /// Workers that may die sooner than that, one behind the other.
 const SHORT_LIVES_MAX: u32 = 5;
 const TICK_MILLIS: i64 = 250;
+const LOOK_PAUSE: Duration = Duration::from_millis(200);
 /// Numbers of questions that a keeper that died may have read and not handed over are at most this.
 const NUMBERS_MAX: RawFd = 1 << 20;
 
@@ -37,6 +38,8 @@ pub struct Keeping<'a> {
     pub start: &'a mut dyn FnMut(RawFd, RawFd) -> io::Result<Child>,
     /// Raised each time the process is told to end.
     pub told_to_end: &'a AtomicU32,
+    /// Sees to who takes this one's place where worker and keeper die together.
+    pub tend: &'a dyn Fn(),
     /// Lets another keeper take this one's place: from now on it only refuses.
     pub guards: &'a dyn Fn(),
     /// Tells the user.
@@ -61,6 +64,17 @@ impl Adopted {
     pub fn refuse(self, group: &Group) {
         for (asked, _) in self.questions {
             drop(group.answer(asked.number, Answer::Fail(Errno::AGAIN)));
+        }
+    }
+
+    /// The same for all who wait, as nobody else has this group: it is about to go.
+    pub fn refuse_all(group: &Group) {
+        if let Err(error) = group.forget_filesystems() {
+            tracing::error!(%error, "the kernel asks nobody from now on");
+        }
+        refuse_waiting(group);
+        for number in 0..NUMBERS_MAX {
+            drop(group.answer(number, Answer::Fail(Errno::AGAIN)));
         }
     }
 }
@@ -90,6 +104,8 @@ struct Keeper<'a> {
     /// Workers, one behind the other, that died soon.
     short_lives: u32,
     is_guard: bool,
+    /// When it was last looked whether anybody may use a file system still: that is a long list.
+    looked: Instant,
 }
 
 /// Keeps the questions of the group until the process is told to end and no managed file system is
@@ -106,11 +122,13 @@ pub fn keep(mut keeping: Keeping<'_>) {
         start_at: now,
         short_lives: 0,
         is_guard: false,
+        looked: now,
     };
     if let Some(adopted) = adopted {
         keeper.adopt(adopted);
     }
     while keeper.goes_on() {
+        (keeper.keeping.tend)();
         keeper.see_to_worker();
         if let Err(error) = keeper.wait_and_handle() {
             // To end is the one thing that it must not do.
@@ -119,6 +137,23 @@ pub fn keep(mut keeping: Keeping<'_>) {
         }
     }
     keeper.end_worker();
+    keeper.refuse_all();
+}
+
+/// Has whoever waits for a stub fail, of those whom nobody will answer, before `group` goes: the
+/// kernel lets all through then.
+pub fn refuse_waiting(group: &Group) {
+    while let Ok(questions) = group.read()
+        && !questions.is_empty()
+    {
+        for Question { file, number, .. } in questions {
+            let record = sys::space::attribute::<STUB_BYTES_MAX>(&file, STUB_ATTRIBUTE);
+            let is_stub = !matches!(record, Ok(None));
+            drop(file);
+            let answer = if is_stub { Answer::Fail(Errno::AGAIN) } else { Answer::Go };
+            drop(group.answer(number, answer));
+        }
+    }
 }
 
 impl Keeper<'_> {
@@ -146,7 +181,10 @@ impl Keeper<'_> {
             1 => {
                 if !self.is_guard {
                     self.begin_to_guard();
+                } else if self.looked.elapsed() < LOOK_PAUSE {
+                    return true;
                 }
+                self.looked = sys::clock::monotonic();
                 self.watches()
             }
             _ => false,
@@ -310,7 +348,9 @@ impl Keeper<'_> {
         }
         match sys::space::attribute::<STUB_BYTES_MAX>(&file, STUB_ATTRIBUTE) {
             Ok(None) => {
-                self.spare(&file);
+                if !self.is_guard {
+                    self.spare(&file);
+                }
                 self.answer(file, number, Answer::Go);
             }
             Ok(Some(_)) => {

@@ -43,7 +43,7 @@ pub use control::{
     FileOutcome, PathText, PlanState, PlannedVolume, Reply, Request, RequestState, ask,
 };
 pub use hidden::{conceal, give_up, show};
-pub use keeper::{Adopted, Keeping, keep};
+pub use keeper::{Adopted, Keeping, keep, refuse_waiting};
 pub use record::{FileState, state_of};
 pub use settings::{FilesystemSettings, Settings, SettingsError};
 pub use tree::{Counts, Listed, count, list};

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use client::{BATCH_FILES_MAX, Client, Copied, Migrant};
 use format::stub::{STUB_ATTRIBUTE, State, Stub};
 use model::{BatchId, CopyId, DirPath, Kind, Name, Stat};
+use sys::fanotify::Asks;
 use sys::space::SpaceFile;
 use sys::{Dir, Found};
 
@@ -275,8 +276,13 @@ impl Migrator<'_> {
             return Ok(Err("it is being recalled".to_owned()));
         }
         let group = self.recaller.group();
-        // Before it is locked: the kernel cannot hand us a locked file, and refuses who asks.
-        group.ignore(&file, false)?;
+        match group.asks() {
+            // Before it is locked: the kernel cannot hand us a locked file, and refuses who asks.
+            // He waits for the lock instead, and is asked about when he reads.
+            Asks::Ranges => group.ignore(&file, false)?,
+            // Nothing is asked behind opening: he must be refused.
+            Asks::Opening => group.watch_again(&file)?,
+        }
         let done = self.finish_locked(&file, stub, looked);
         // Whatever has happened: a file without a mark that is a stub reads as zeros.
         group.watch_again(&file)?;

@@ -130,6 +130,12 @@ impl Group {
         self.change(libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, self.mask(), root)
     }
 
+    /// Asks about no file system any more; what has been asked waits for its answer still.
+    pub fn forget_filesystems(&self) -> io::Result<()> {
+        let root = File::open("/")?;
+        self.change(libc::FAN_MARK_FLUSH | libc::FAN_MARK_FILESYSTEM, 0, &root)
+    }
+
     /// Whether a file system is still there that is marked: it is as long as anybody uses it, also
     /// where its last mount is gone from every folder.
     ///

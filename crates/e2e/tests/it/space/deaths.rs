@@ -109,7 +109,17 @@ fn keeper_and_worker_that_are_killed_at_once_are_replaced() {
             space.wait_for("the next worker", || space.try_status().code() == 0);
             space.wait_for("the next holder", || space.holder_pid().is_some());
         }
-        // Without its keeper's leave it does not end, with that it does.
+        // A holder that has died is replaced, and who starts a keeper anew gets its place.
+        let holder = space.holder_pid();
+        holder.into_iter().for_each(|pid| kill(pid, Signal::KILL));
+        space.wait_for("another holder", || ![None, holder].contains(&space.holder_pid()));
+        space.start(&[]);
+        let started = Some(space.keeper_pid());
+        space.wait_for("the end of the other one", || space.keeper_now() == started);
+        space.wait_for("the worker", || space.try_status().code() == 0);
+        let path = space.stub("last", &content);
+        assert!(fs::read(path).unwrap() == content);
+        // Without its keeper's leave the holder does not end, with that it does.
         let (keeper, holder) = (space.keeper_now().unwrap(), space.holder_pid());
         assert!(space.image.unmount() || shell("umount --lazy \"$1\"", &space.fs(), &space.fs()));
         kill(keeper, Signal::TERM);

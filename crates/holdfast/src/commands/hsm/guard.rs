@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::run::failed;
 use crate::error::CommandError;
+use crate::output;
 
 /// A keeper that has died lets go of its lock in a moment.
 const LOCK_TRIES: u32 = 50;
@@ -24,6 +25,11 @@ pub(super) struct Guard {
 
 impl Guard {
     pub(super) fn lock(home: &Path) -> Result<Self, CommandError> {
+        Self::try_lock(home)?.ok_or_else(|| CommandError::new("space management runs already"))
+    }
+
+    /// The same; `None` where another process holds it.
+    fn try_lock(home: &Path) -> Result<Option<Self>, CommandError> {
         let what = format!("cannot lock {}", Self::path(home).display());
         let mut options = File::options();
         let opened = options
@@ -34,15 +40,15 @@ impl Guard {
             .open(Self::path(home));
         let file = opened.map_err(failed(&what))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { file }),
-            Err(Errno::WOULDBLOCK) => Err(CommandError::new("space management runs already")),
+            Ok(()) => Ok(Some(Self { file })),
+            Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(failed(&what)(error.into())),
         }
     }
 
-    /// The same, where one holds it who has taken the place of a keeper that died, and of whom the
-    /// service manager knows nothing: that one is told to end.
-    pub(super) fn lock_managed(home: &Path) -> Result<Self, CommandError> {
+    /// The same, where one holds it who has taken the place of a keeper that died, and of whom
+    /// nobody who starts keepers knows: that one is told to end.
+    pub(super) fn lock_instead(home: &Path) -> Result<Self, CommandError> {
         let refused = match Self::lock(home) {
             Ok(guard) => return Ok(guard),
             Err(refused) => refused,
@@ -96,8 +102,27 @@ fn keeper(text: &str) -> Option<(u32, String)> {
     (line.contains("\0hsm\0") && line.contains("\0run\0")).then_some((pid, line))
 }
 
+/// The lock for who takes the place of a keeper that died; `None` where there is none to be had.
+/// The error is the command line of another process that has said that it is the keeper.
+pub(super) fn locked_in_place_of(home: &Path) -> Result<Option<Guard>, String> {
+    loop {
+        match Guard::try_lock(home) {
+            Ok(Some(guard)) => return Ok(Some(guard)),
+            Ok(None) => {}
+            Err(error) => {
+                output::say_error(&error);
+                return Ok(None);
+            }
+        }
+        if let Some((_, line)) = Guard::last(home) {
+            return Err(line);
+        }
+        sys::clock::sleep(LOCK_PAUSE);
+    }
+}
+
 /// Waits for who lets go of the lock in a moment.
-pub(super) fn locked_soon(home: &Path) -> Option<Guard> {
+fn locked_soon(home: &Path) -> Option<Guard> {
     (0..LOCK_TRIES).find_map(|_| match Guard::lock(home) {
         Ok(guard) => Some(guard),
         Err(_) => {

@@ -8,7 +8,9 @@ use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Child;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::fanotify::{Asks, Group};
 
 use super::run::{become_keeper, failed, inheriting, program};
@@ -41,6 +43,8 @@ pub(super) struct Args {
 /// forward once no process has that open.
 pub(super) struct Holder {
     pipe: PipeWriter,
+    /// Where this process has started it.
+    child: Option<Child>,
 }
 
 impl Holder {
@@ -57,13 +61,24 @@ impl Holder {
         }
         // What is typed at the keeper's terminal does not concern it.
         command.process_group(0).current_dir("/").stdin(std::process::Stdio::null());
-        inheriting(&[group_number, pipe_number], || command.spawn())?;
-        Ok(Self { pipe })
+        let child = inheriting(&[group_number, pipe_number], || command.spawn())?;
+        Ok(Self { pipe, child: Some(child) })
     }
 
     /// The one that a keeper has started of which this process is the worker.
     pub(super) fn inherited(number: RawFd) -> io::Result<Self> {
-        Ok(Self { pipe: sys::process::inherited(number)?.into() })
+        Ok(Self { pipe: sys::process::inherited(number)?.into(), child: None })
+    }
+
+    /// Whether it has died.
+    pub(super) fn is_gone(&mut self) -> bool {
+        let mut polled = [PollFd::new(&self.pipe, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let is_gone = poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0);
+        if is_gone && let Some(child) = &mut self.child {
+            drop(child.wait());
+        }
+        is_gone
     }
 
     pub(super) fn number(&self) -> RawFd {
@@ -90,6 +105,10 @@ pub(super) fn hold(args: &Args, context: &Context) -> Result<u8, CommandError> {
         return Ok(DONE);
     }
     output::say("keeper and worker have died; taking their place");
+    // The worker may have died while a file that was losing its content was not asked about.
+    if let Err(error) = group.watch_all_again() {
+        output::say(&format!("cannot have the kernel ask about all files: {error}"));
+    }
     loop {
         let error = become_keeper(&home, asks, group.as_fd().as_raw_fd(), &[], None)
             .unwrap_or_else(|error| error);

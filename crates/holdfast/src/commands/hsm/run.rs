@@ -1,5 +1,6 @@
 //! `holdfast hsm run`: the keeper; and the worker that it starts.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt as _;
@@ -9,12 +10,12 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ::hsm::{Adopted, Inherited, Keeping, Settings, keep};
+use ::hsm::{Adopted, Inherited, Keeping, Settings, keep, refuse_waiting};
 use model::escaped;
 use sys::Dir;
 use sys::fanotify::{Asks, Group};
 
-use super::guard::{Guard, locked_soon};
+use super::guard::{Guard, locked_in_place_of};
 use super::holder::Holder;
 use super::supervisor::Supervisor;
 use crate::commands::{Context, DONE};
@@ -82,8 +83,7 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<u8, CommandError> {
     }
     count_signals(&told_to_end)?;
     let supervisor = Supervisor::of_environment();
-    let guard =
-        if supervisor.is_there() { Guard::lock_managed(&home) } else { Guard::lock(&home) }?;
+    let guard = Guard::lock_instead(&home)?;
     let opened = Group::open(args.asks());
     let opened = opened.map_err(failed("cannot have the kernel ask about files"))?;
     // What was asked of a keeper that is gone is refused; what nobody has read is answered.
@@ -187,24 +187,41 @@ fn stay(
     adopted: Option<Adopted>,
 ) {
     let asks = group.asks();
+    let supervisor = Supervisor::of_environment();
     // Nobody sees zeros before the files are hidden again.
-    let held = group.as_fd().try_clone_to_owned();
-    let mut start = |group, relay| start_worker(home, asks, [group, relay], holder.as_ref());
+    let held = group.as_fd().try_clone_to_owned().map(|held| Group::inherited(held, asks));
+    let holder = RefCell::new(holder);
+    let tend = || {
+        let is_gone = holder.borrow_mut().as_mut().is_some_and(Holder::is_gone);
+        if is_gone && let Ok(held) = &held {
+            *holder.borrow_mut() = started_holder(home, held, &supervisor);
+        }
+    };
+    let mut start =
+        |group, relay| start_worker(home, asks, [group, relay], holder.borrow().as_ref());
     keep(Keeping {
         adopted,
         group,
         start: &mut start,
         told_to_end,
+        tend: &tend,
         guards: &|| guard.iter().for_each(Guard::unlock),
         say: &|text| output::say(text),
     });
     drop(guard);
     // Unless another one stands here by now.
-    if let Ok(_alone) = Guard::lock(home) {
+    let alone = Guard::lock(home);
+    if alone.is_ok() {
         conceal(home);
-        Supervisor::of_environment().forget();
+        supervisor.forget();
     }
-    holder.into_iter().for_each(Holder::dismiss);
+    // The next one that a service manager has started has this very group.
+    if let Ok(held) = &held
+        && (alone.is_ok() || !supervisor.is_there())
+    {
+        refuse_waiting(held);
+    }
+    holder.take().into_iter().for_each(Holder::dismiss);
     drop(held);
 }
 
@@ -221,21 +238,27 @@ fn adopt(
     if let Err(error) = count_signals(told_to_end) {
         output::say_error(&error);
     }
-    let guard = locked_soon(home);
+    let adopted = Adopted::parse(questions(args)).unwrap_or_default();
+    let supervisor = Supervisor::of_environment();
+    let holder = args.holder.and_then(|number| Holder::inherited(number).ok());
+    let guard = match locked_in_place_of(home) {
+        Ok(guard) => guard,
+        Err(line) => {
+            output::say("another process keeps the questions; this one ends");
+            // Two must not read the same questions. One that was started anew has others.
+            if line.contains("\0--adopt\0") || supervisor.is_there() {
+                adopted.refuse(&group);
+            } else {
+                Adopted::refuse_all(&group);
+            }
+            holder.into_iter().for_each(Holder::dismiss);
+            return Ok(DONE);
+        }
+    };
     if let Some(Err(error)) = guard.as_ref().map(Guard::sign) {
         output::say(&format!("cannot say which process keeps the questions: {error}"));
     }
-    if guard.is_none() && Guard::last(home).is_some() {
-        // Two must not read the same questions.
-        output::say("another process keeps the questions; this one ends");
-        Adopted::parse(questions(args)).unwrap_or_default().refuse(&group);
-        return Ok(DONE);
-    }
-    let adopted = Adopted::parse(questions(args)).unwrap_or_default();
-    let holder = match args.holder.map(Holder::inherited) {
-        Some(Ok(holder)) => Some(holder),
-        _ => started_holder(home, &group, &Supervisor::of_environment()),
-    };
+    let holder = holder.or_else(|| started_holder(home, &group, &supervisor));
     stay(group, home, told_to_end, (guard, holder), Some(adopted));
     Ok(DONE)
 }
