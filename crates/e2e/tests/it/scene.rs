@@ -20,27 +20,27 @@ pub(crate) struct Scene {
 impl Scene {
     /// Gives a server, a node and an empty folder to back up.
     pub(crate) fn new() -> Self {
-        let scratch = Scratch::new();
-        let server = Server::start(&scratch.join("server"));
-        let node = Node::enroll(&server, "anna");
-        let tree = scratch.folder("source/tree");
-        Self { server, node, scratch, tree }
+        Self::with_files(0, 0)
     }
 
     /// As [`Self::new`], with `files` of `bytes` each.
     pub(crate) fn with_files(files: usize, bytes: usize) -> Self {
-        let scene = Self::new();
-        plant_files(&scene.tree, files, bytes, 1);
-        scene
+        let scratch = Scratch::new();
+        let tree = scratch.folder("source/tree");
+        // Before there is a server: one that runs for a while copies its catalogue by itself.
+        plant_files(&tree, files, bytes, 1);
+        let server = Server::start(&scratch.join("server"));
+        let node = Node::enroll(&server, "anna");
+        Self { server, node, scratch, tree }
     }
 
     /// As [`Self::with_files`], of a server made with these options, which copies no catalogue by
     /// itself.
     pub(crate) fn stored(scratch: Scratch, options: &[&str], files: usize, bytes: usize) -> Self {
-        let server = Server::start_with(&scratch.join("server"), options);
-        let node = Node::enroll(&server, "anna");
         let tree = scratch.folder("source/tree");
         plant_files(&tree, files, bytes, 1);
+        let server = Server::start_with(&scratch.join("server"), options);
+        let node = Node::enroll(&server, "anna");
         let mut scene = Self { server, node, scratch, tree };
         scene.copy_no_catalog();
         scene
