@@ -100,7 +100,7 @@ fn keeper_and_worker_that_are_killed_at_once_are_replaced() {
                 .map(|number| space.stub(&format!("file-{round}-{number}"), &content))
                 .collect();
             let (keeper, holder) = (space.keeper_now(), space.holder_pid());
-            kill_at_once(&[keeper, space.worker_pid()]);
+            kill_at_once(&[keeper, space.worker_pid()].into_iter().flatten().collect::<Vec<_>>());
             // Nobody has asked before, so nobody is refused.
             for path in &paths {
                 assert!(fs::read(path).unwrap() == content, "{} round {round}", kind[0]);

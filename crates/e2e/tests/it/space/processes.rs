@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
+use e2e::clock::pause;
 use e2e::harness::succeeds;
 use rustix::process::Signal;
 
@@ -43,9 +45,22 @@ impl Space {
         processes().into_iter().find(is_holder)
     }
 
+    /// All that work for the home.
+    fn standing(&self) -> Vec<u32> {
+        let home = self.node().home().to_str().unwrap();
+        let stands = |pid: &u32| {
+            let of = |what| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+            let (line, environ) = (of("cmdline"), of("environ"));
+            contains(&line, b"\0hsm\0")
+                && (contains(&line, home.as_bytes()) || contains(&environ, home.as_bytes()))
+        };
+        processes().into_iter().filter(stands).collect()
+    }
+
     /// Keeper, worker and holder die at once.
     pub(super) fn kill_all(&mut self) {
-        kill_at_once(&[Some(self.keeper_pid()), self.worker_pid(), self.holder_pid()]);
+        let others = [self.worker_pid(), self.holder_pid()];
+        kill_at_once(&others.into_iter().flatten().chain([self.keeper_pid()]).collect::<Vec<_>>());
         drop(self.keeper.take().unwrap().wait());
     }
 }
@@ -54,13 +69,15 @@ impl Drop for Space {
     fn drop(&mut self) {
         // Unmounted first, so that nobody meets a stub that is not kept.
         let _unmounted = succeeds(Command::new("umount").arg("--lazy").arg(self.image.path()));
-        let home = self.node().home().to_str().unwrap().to_owned();
-        self.holder_pid().into_iter().for_each(|pid| kill(pid, Signal::KILL));
-        for pid in processes() {
-            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            if line.contains("\0hsm\0") && line.contains(&home) {
-                kill(pid, Signal::KILL);
+        // Each starts or becomes another where one is missed: all are held before one dies, and
+        // what came up behind the look is found by the next one.
+        loop {
+            let standing = self.standing();
+            if standing.is_empty() {
+                break;
             }
+            kill_at_once(&standing);
+            pause(Duration::from_millis(5));
         }
     }
 }
@@ -81,7 +98,7 @@ pub(super) fn kill(pid: u32, signal: Signal) {
 }
 
 /// So that none has the time to take another's place.
-pub(super) fn kill_at_once(pids: &[Option<u32>]) {
-    pids.iter().flatten().for_each(|pid| kill(*pid, Signal::STOP));
-    pids.iter().flatten().for_each(|pid| kill(*pid, Signal::KILL));
+pub(super) fn kill_at_once(pids: &[u32]) {
+    pids.iter().for_each(|pid| kill(*pid, Signal::STOP));
+    pids.iter().for_each(|pid| kill(*pid, Signal::KILL));
 }

@@ -81,7 +81,9 @@ fn what_a_supervisor_holds_outlives_keeper_and_worker() {
         for _ in 0..3 {
             let keeper = supervisor.next_ready();
             space.wait_for("the worker", || space.try_status().code() == 0);
-            kill_at_once(&[Some(keeper), space.worker_pid()]);
+            kill_at_once(
+                &[Some(keeper), space.worker_pid()].into_iter().flatten().collect::<Vec<_>>(),
+            );
             let reading = path.clone();
             let reader = std::thread::spawn(move || fs::read(reading));
             pause(Duration::from_millis(500));
