@@ -74,9 +74,11 @@ impl Group {
     /// Opens a group that asks as much as this kernel can, or `at_most` that. Needs root.
     pub fn open(at_most: Asks) -> io::Result<Self> {
         if at_most == Asks::Ranges {
-            let group = Self::init(libc::FAN_CLASS_PRE_CONTENT | FAN_REPORT_FD_ERROR, at_most)?;
-            if group.knows_ranges()? {
-                return Ok(group);
+            match Self::init(libc::FAN_CLASS_PRE_CONTENT | FAN_REPORT_FD_ERROR, at_most) {
+                Ok(group) if group.knows_ranges()? => return Ok(group),
+                // A kernel before 6.13, and with it before ranges.
+                Err(error) if error.raw_os_error() != Some(libc::EINVAL) => return Err(error),
+                _ => {}
             }
         }
         Self::init(libc::FAN_CLASS_CONTENT, Asks::Opening)
@@ -157,6 +159,7 @@ impl Group {
         let flags =
             libc::FAN_MARK_ADD | libc::FAN_MARK_IGNORE | libc::FAN_MARK_IGNORED_SURV_MODIFY | kind;
         match self.change(flags, self.mask(), file) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.ignore_as_before(file),
             // A mark that may be forgotten takes the place of one that may not by removal only.
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
                 self.watch_again(file)?;
@@ -166,10 +169,23 @@ impl Group {
         }
     }
 
+    /// The same on a kernel before 6.0.
+    fn ignore_as_before(&self, file: &impl AsFd) -> io::Result<()> {
+        let flags = libc::FAN_MARK_IGNORED_MASK | libc::FAN_MARK_IGNORED_SURV_MODIFY;
+        self.change(libc::FAN_MARK_ADD | flags, self.mask(), file)
+    }
+
     /// Undoes [`Self::ignore`], whether it was called or not.
     pub fn watch_again(&self, file: &impl AsFd) -> io::Result<()> {
-        let flags = libc::FAN_MARK_REMOVE | libc::FAN_MARK_IGNORE;
-        match self.change(flags, self.mask(), file) {
+        let remove = |kind| self.change(libc::FAN_MARK_REMOVE | kind, self.mask(), file);
+        let removed = match remove(libc::FAN_MARK_IGNORE) {
+            // A kernel before 6.0.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                remove(libc::FAN_MARK_IGNORED_MASK)
+            }
+            removed => removed,
+        };
+        match removed {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
         }
