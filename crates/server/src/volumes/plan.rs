@@ -243,8 +243,8 @@ fn place(
     Ok(first)
 }
 
-/// Puts the volumes in order and their packs as each will be read; what is mounted comes first,
-/// then what serves most files a second.
+/// Puts the volumes in order and their packs as they will be read by all drives at once; what is
+/// mounted comes first, then what serves most files a second.
 fn read_in_order(
     reply: &mut proto::RecallPlan,
     needed: BTreeMap<VolumeId, Needed>,
@@ -264,18 +264,16 @@ fn read_in_order(
     });
     let drives = volumes.first().map_or(1, |(_, preview)| preview.drives);
     let mut busy = vec![0.0_f64; drives];
-    let mut packs = Vec::new();
+    // Each pack with the moment at which it is about to be read.
+    let mut read: Vec<(f64, PackNumber)> = Vec::new();
     for (volume, preview) in volumes {
         let next = busy.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("a drive at least");
+        let each = preview.secs / preview.order.len().max(1) as f64;
+        let begins = *next;
+        let moments = (1..).map(|count| begins + f64::from(count) * each);
+        read.extend(moments.zip(preview.order.iter().map(|index| volume.packs[*index])));
         *next += preview.secs;
         reply.mounts += u32::from(!preview.is_mounted);
-        for pack in preview.order.iter().map(|index| volume.packs[*index]) {
-            // One that goes on here from another volume has its place already.
-            ranks.entry(pack).or_insert_with(|| {
-                packs.push(pack);
-                packs.len() - 1
-            });
-        }
         reply.volumes.push(proto::PlannedVolume {
             library: volume.site.name.clone(),
             volume: volume.known.name.to_string(),
@@ -288,5 +286,14 @@ fn read_in_order(
         });
     }
     reply.estimate_secs = busy.into_iter().fold(0.0, f64::max);
+    read.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let mut packs = Vec::new();
+    for (_, pack) in read {
+        // One that goes on here from another volume has its place already.
+        ranks.entry(pack).or_insert_with(|| {
+            packs.push(pack);
+            packs.len() - 1
+        });
+    }
     packs
 }
