@@ -14,6 +14,8 @@ use wire::proto;
 use crate::link::{self, Trust};
 use crate::{ClientError, ErrorKind, Stillness, Tuning};
 
+/// The folder of the system's own node, for root.
+pub const SYSTEM_FOLDER: &str = "/etc/holdfast";
 const CONFIG_FILE: &str = "client.toml";
 const IDENTITY_FILE: &str = "node.pem";
 /// Where enrolling again puts the identity that was there.

@@ -33,7 +33,7 @@ pub use archive::{ArchiveSummary, DeletionSummary};
 pub use backup::{BATCH_FILES_MAX, Copied, Migrant, Targets, is_hidden};
 pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
-pub use home::{Commands, Enrolled, commands, enroll};
+pub use home::{Commands, Enrolled, SYSTEM_FOLDER, commands, enroll};
 pub use link::{Class, FilespaceSummary, Hello};
 pub use list::{ListedCopy, ListedVersion};
 pub use preview::{PreviewOptions, Previewed, RuleShown, Ruled};
@@ -315,15 +315,15 @@ impl Client {
 
     /// Fetches what was migrated off `mount_point`: one copy of a batch, or all that are wanted,
     /// and of each what lies in `range`. What the server does not have is neither completed nor
-    /// lost.
+    /// lost. `progress` says whether it is still wanted.
     pub fn recall(
         &self,
         mount_point: &[u8],
         copies: (BatchId, Option<u16>),
-        (range, purpose): (Range<u64>, Purpose),
-        filling: &dyn Filling,
+        part: (Range<u64>, Purpose),
+        (progress, filling): (&Arc<Progress>, &dyn Filling),
     ) -> Result<(), ClientError> {
-        restore::recall(&self.link, mount_point, copies, (range, purpose), filling)
+        restore::recall(&self.link, mount_point, copies, part, (progress, filling))
     }
 
     /// Has the server plan the recall of copies of what was migrated off `mount_point`; then,

@@ -23,6 +23,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use chunk::{Decompressor, DomainKey, Unsealer};
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -48,6 +49,8 @@ use window::{Checker, Window, WindowBuilder};
 const QUANTA_WAITING: usize = 8;
 /// Answers that wait for the network at most.
 const ANSWERS_WAITING: usize = 4;
+/// Whether it is to stop is looked at so often while nothing comes: a tape may be far away.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// What becomes of entries and of their data.
 pub(crate) trait Destination: Sync {
@@ -298,11 +301,18 @@ enum Next<F> {
 
 impl Incoming<'_> {
     fn message(&mut self) -> Result<proto::restore_reply::Message, ClientError> {
-        if self.tally.progress.is_stopped() {
-            return Err(ClientError::interrupted());
-        }
         let ended = || ClientError::new(ErrorKind::Retry, "the server ended the restore early");
-        let reply = self.link.runtime.block_on(self.messages.message())?.ok_or_else(ended)?;
+        let coming = loop {
+            if self.tally.progress.is_stopped() {
+                return Err(ClientError::interrupted());
+            }
+            let messages = &mut self.messages;
+            let coming = async { tokio::time::timeout(LOOK, messages.message()).await };
+            if let Ok(coming) = self.link.runtime.block_on(coming) {
+                break coming;
+            }
+        };
+        let reply = coming?.ok_or_else(ended)?;
         reply
             .message
             .ok_or_else(|| ClientError::new(ErrorKind::Bug, "an empty message"))

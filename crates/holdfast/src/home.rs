@@ -5,9 +5,6 @@ use std::path::PathBuf;
 
 use crate::error::CommandError;
 
-/// The system's own, for root.
-const SYSTEM: &str = "/etc/holdfast";
-
 /// What the choice depends on.
 #[derive(Default)]
 struct Surroundings {
@@ -41,7 +38,7 @@ fn choose(surroundings: Surroundings) -> Option<PathBuf> {
         return Some(folder);
     }
     if surroundings.is_root {
-        return Some(PathBuf::from(SYSTEM));
+        return Some(PathBuf::from(client::SYSTEM_FOLDER));
     }
     // The XDG specification has relative values ignored.
     let configuration = set(surroundings.xdg_config_home).filter(|folder| folder.is_absolute());

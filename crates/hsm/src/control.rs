@@ -17,6 +17,10 @@ pub struct PathText(#[serde(with = "written")] pub Vec<u8>);
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Request {
+    /// Removes files, and lets go of their copies.
+    Purge {
+        paths: Vec<PathText>,
+    },
     /// Files, and directories with all that is in them.
     Migrate {
         paths: Vec<PathText>,

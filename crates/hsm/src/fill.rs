@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use client::{Client, ErrorKind, Filling, Purpose};
+use client::{Client, ErrorKind, Filling, Progress, Purpose};
 use format::stub::Stub;
 use rustix::io::Errno;
 use sys::space::SpaceFile;
@@ -49,7 +49,7 @@ struct OneFile<'a> {
     /// Held from when the file's time is looked at until it is set again: contents come on several
     /// threads, and one would take the other's moment of writing for the file's time.
     writing: Mutex<()>,
-    done_bytes: &'a AtomicU64,
+    progress: &'a Progress,
     failure: Mutex<Option<Errno>>,
     outcome: Mutex<Outcome>,
 }
@@ -158,7 +158,7 @@ impl Filling for OneFile<'_> {
             self.note(&error);
             return Err(error.to_string());
         }
-        self.done_bytes.fetch_add(content.len() as u64, Relaxed);
+        self.progress.bytes.fetch_add(content.len() as u64, Relaxed);
         Ok(())
     }
 
@@ -178,13 +178,13 @@ impl Filling for OneFile<'_> {
 }
 
 /// Fetches `range` of the content of `file`, whose record is `stub`, and writes it where there is
-/// still a hole. The file's times stay.
+/// still a hole. The file's times stay. `progress` counts the bytes, and stops it.
 pub(crate) fn fill(
     client: &Client,
     mount_point: &[u8],
     (file, stub): (&SpaceFile, &Stub),
     (range, purpose): (&Range<u64>, Purpose),
-    done_bytes: &AtomicU64,
+    progress: &Arc<Progress>,
 ) -> Result<(), FillError> {
     let failed = |error: io::Error| FillError {
         errno: Errno::from_io_error(&error).unwrap_or(Errno::IO),
@@ -202,14 +202,14 @@ pub(crate) fn fill(
         range: range.clone(),
         kept: Mutex::default(),
         writing: Mutex::default(),
-        done_bytes,
+        progress,
         failure: Mutex::new(None),
         outcome: Mutex::new(Outcome::Unknown),
     };
     let copies = (stub.copy.batch, Some(stub.copy.index));
-    let fetched = file
-        .keeping_capabilities(|| Ok(client.recall(mount_point, copies, (range, purpose), &filling)))
-        .map_err(failed)?;
+    let part = (range, purpose);
+    let fetch = || Ok(client.recall(mount_point, copies, part, (progress, &filling)));
+    let fetched = file.keeping_capabilities(fetch).map_err(failed)?;
     let failure = *filling.failure.lock().unwrap_or_else(PoisonError::into_inner);
     fetched.map_err(|error| {
         let errno = if error.kind == ErrorKind::Retry { Errno::AGAIN } else { Errno::IO };
@@ -255,7 +255,7 @@ mod tests {
             range: 0..BYTES,
             kept: Mutex::default(),
             writing: Mutex::default(),
-            done_bytes: &AtomicU64::new(0),
+            progress: &Progress::default(),
             failure: Mutex::new(None),
             outcome: Mutex::new(Outcome::Unknown),
         };

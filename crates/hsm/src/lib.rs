@@ -51,3 +51,5 @@ pub use worker::{BecomeKeeper, Inherited, work};
 
 /// The socket in the node's folder by which the worker takes requests.
 pub const SOCKET: &str = "hsm.socket";
+/// Where a socket of that name is for everybody, if the system's own node has its files managed.
+pub const PUBLIC_FOLDER: &str = "/run/holdfast";

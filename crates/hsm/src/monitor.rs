@@ -26,19 +26,28 @@ pub(crate) fn used_percent(room: &Room) -> u8 {
 /// Where a candidate lies, in order of what goes first last.
 type Ranked = (u64, DirPath, Name);
 
-/// Migrates down to the low threshold and premigrates what policy says, if the file system is above
-/// its high threshold or `is_wanted`. Tells `report` of each file; stops once `goes_on` says no.
+/// Why a file system is relieved, and how far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Until {
+    /// If it is above its high threshold: to the low one, and premigrated as policy says.
+    PolicyIfFull,
+    /// The same, however full it is.
+    Policy,
+    /// To the low threshold: somebody waits for room.
+    Low,
+}
+
+/// Migrates, and premigrates. Tells `report` of each file; stops once `goes_on` says no.
 pub(crate) fn relieve(
     recaller: &Recaller,
     mount: &Mount,
-    is_wanted: bool,
+    until: Until,
     report: &mut dyn FnMut(&[u8], Migrated),
     goes_on: &dyn Fn() -> bool,
 ) -> std::io::Result<()> {
     let settings = &mount.settings;
     let used = || sys::space::room(&*mount.root).map(|room| used_percent(&room));
-    let is_full = used()? > settings.high_percent;
-    if !(is_full || is_wanted) {
+    if until == Until::PolicyIfFull && used()? <= settings.high_percent {
         return Ok(());
     }
     let (mut ranked, premigrated_bytes) = candidates(mount)?;
@@ -68,6 +77,9 @@ pub(crate) fn relieve(
             return Ok(());
         }
         perform(step, false);
+    }
+    if until == Until::Low {
+        return Ok(());
     }
     let room = sys::space::room(&*mount.root)?;
     let wanted = room.bytes / 100 * u64::from(settings.premigrated_percent);

@@ -3,21 +3,21 @@
 //!
 //! ```text
 //!   question, request --> waiting, by file --> one thread a file: fill what is missing, answer
-//!                                              whoever has what he waits for, until none is left
+//!                         (queue)              whoever has what he waits for, until none is left
 //! ```
 //!
 //! What has been recalled is noted in the files' records at once, for this start of the machine,
 //! and for good once it is on the disk: a machine that stops before has holes there still, and they
 //! are filled again.
 
-use std::collections::{HashMap, VecDeque};
+mod queue;
+
 use std::ops::Range;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use client::{Client, Purpose, purpose};
+use client::{Client, Progress, Purpose, purpose};
 use crossbeam_channel::Sender;
 use format::stub::{Grains, STUB_ATTRIBUTE, State, Stub, Unsynced};
 use model::{DirPath, ServerTime};
@@ -26,8 +26,11 @@ use sys::fanotify::{Access, Answer, Asks, Group, Question};
 use sys::space::SpaceFile;
 use sys::{Dir, Found};
 
+pub(crate) use self::queue::{AT_ONCE, Stage};
+use self::queue::{Book, Waiter, Wanted, Wants};
 use crate::FilesystemSettings;
 use crate::fill::{FillError, fill};
+use crate::monitor::{Until, relieve};
 use crate::relay::{Asked, Relay};
 use crate::{record, tree};
 
@@ -51,6 +54,8 @@ const BEHIND_MAX: usize = 8192;
 /// A server that does not answer is tried so often.
 const TRIES: u32 = 3;
 const TRY_PAUSE: Duration = Duration::from_secs(2);
+/// A thread of which there are more than are needed ends after so long.
+const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// Device and inode.
 pub(crate) type FileId = (u64, u64);
@@ -61,11 +66,13 @@ pub(crate) struct Mount {
     pub(crate) root: Arc<Dir>,
     pub(crate) device_id: u64,
     migrating: Mutex<()>,
+    relieving: Mutex<()>,
 }
 
 impl Mount {
     pub(crate) fn new(settings: FilesystemSettings, root: Arc<Dir>, device_id: u64) -> Self {
-        Self { settings, root, device_id, migrating: Mutex::default() }
+        let (migrating, relieving) = Default::default();
+        Self { settings, root, device_id, migrating, relieving }
     }
 
     /// Where `path` of the file system is for everybody.
@@ -114,72 +121,6 @@ impl Who {
 /// What became of a request's file.
 pub(crate) type Recalled = Result<u64, String>;
 
-enum Waiter {
-    Question {
-        number: RawFd,
-        who: Who,
-        wants: Wants,
-    },
-    /// By its number among the files of the request.
-    Request {
-        index: usize,
-        done: Sender<(usize, Recalled)>,
-    },
-}
-
-/// What somebody waits for. Who appends is asked about as if he wrote where his descriptor stands,
-/// which may be anywhere: so the last page of a file, which appending adds to, always comes too.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Wants {
-    range: Range<u64>,
-    tail: Range<u64>,
-}
-
-impl Wants {
-    fn all() -> Self {
-        Self { range: 0..u64::MAX, tail: 0..0 }
-    }
-
-    /// These bytes of a file of `size`.
-    fn part(range: Range<u64>, size: u64) -> Self {
-        let tail = if size.is_multiple_of(PAGE_BYTES) { 0..0 } else { size - 1..size };
-        Self { range, tail }
-    }
-
-    /// What of it has to come next.
-    fn missing(&self, grains: &Grains) -> Option<Range<u64>> {
-        let first = |range| grains.missing(range).first().cloned();
-        first(&self.range).or_else(|| first(&self.tail))
-    }
-
-    fn bytes(&self) -> u64 {
-        self.range.end - self.range.start
-    }
-}
-
-impl Waiter {
-    fn wants(&self) -> Wants {
-        match self {
-            Self::Question { wants, .. } => wants.clone(),
-            Self::Request { .. } => Wants::all(),
-        }
-    }
-}
-
-/// A file that somebody waits for.
-struct Wanted {
-    number: u64,
-    who: Who,
-    since: ServerTime,
-    path: Vec<u8>,
-    file: Arc<SpaceFile>,
-    waiters: Vec<Waiter>,
-    is_running: bool,
-    is_cancelled: bool,
-    size: u64,
-    done_bytes: Arc<AtomicU64>,
-}
-
 /// A record that tells of content which may not be on the disk yet.
 struct Behind {
     stub: Stub,
@@ -187,17 +128,6 @@ struct Behind {
     /// Where a reader who goes on in order would ask next, and how much is fetched for him then.
     next: u64,
     ahead_bytes: u64,
-}
-
-#[derive(Default)]
-struct Book {
-    wanted: HashMap<FileId, Wanted>,
-    queue: VecDeque<FileId>,
-    behind: HashMap<FileId, Behind>,
-    last_number: u64,
-    /// How long files took lately, and bytes: for estimates.
-    file_secs: f64,
-    bytes_per_sec: f64,
 }
 
 /// See the module.
@@ -220,9 +150,7 @@ pub(crate) struct Shown {
     pub(crate) who: Who,
     pub(crate) since: ServerTime,
     pub(crate) path: Vec<u8>,
-    pub(crate) is_running: bool,
-    /// How many are before it.
-    pub(crate) place: usize,
+    pub(crate) stage: Stage,
     pub(crate) waiters: usize,
     pub(crate) bytes: u64,
     pub(crate) done_bytes: u64,
@@ -445,9 +373,8 @@ impl Recaller {
     fn want(&self, id: FileId, file: &Arc<SpaceFile>, size: u64, who: Who, waiter: Waiter) {
         let path = path_of(file);
         let mut book = self.book();
-        if let Some(wanted) = book.wanted.get_mut(&id) {
-            wanted.waiters.push(waiter);
-            return;
+        if book.wanted.contains_key(&id) {
+            return book.join(id, waiter);
         }
         book.last_number += 1;
         let wanted = Wanted {
@@ -457,33 +384,31 @@ impl Recaller {
             path,
             file: Arc::clone(file),
             waiters: vec![waiter],
-            is_running: false,
             is_cancelled: false,
             size,
-            done_bytes: Arc::default(),
+            progress: Arc::default(),
         };
-        book.wanted.insert(id, wanted);
-        book.queue.push_back(id);
+        book.enqueue(id, wanted);
         drop(book);
         self.has_work.notify_one();
     }
 
-    /// Serves the queue, for ever.
+    /// How many threads more are to serve the queue; they are counted as there.
+    pub(crate) fn further_threads(&self) -> usize {
+        let mut book = self.book();
+        let lack = book.lack();
+        book.threads += lack;
+        lack
+    }
+
+    /// A thread that was counted could not be had.
+    pub(crate) fn thread_is_gone(&self) {
+        self.book().threads -= 1;
+    }
+
+    /// Serves the queue, for ever or until there are more threads than are needed.
     pub(crate) fn serve(&self) {
-        loop {
-            let mut book = self.book();
-            let id = loop {
-                match book.queue.pop_front() {
-                    Some(id) => break id,
-                    None => {
-                        book = self.has_work.wait(book).unwrap_or_else(PoisonError::into_inner);
-                    }
-                }
-            };
-            if let Some(wanted) = book.wanted.get_mut(&id) {
-                wanted.is_running = true;
-            }
-            drop(book);
+        while let Some(id) = self.next_file() {
             self.serve_file(id);
             if self.book().behind.len() > BEHIND_MAX {
                 self.catch_up();
@@ -491,15 +416,30 @@ impl Recaller {
         }
     }
 
+    fn next_file(&self) -> Option<FileId> {
+        let mut book = self.book();
+        loop {
+            if let Some(id) = book.take() {
+                return Some(id);
+            }
+            let waited = self.has_work.wait_timeout(book, IDLE_MAX);
+            let (again, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            book = again;
+            if timeout.timed_out() && book.threads > AT_ONCE {
+                book.threads -= 1;
+                return None;
+            }
+        }
+    }
+
     fn serve_file(&self, id: FileId) {
         let began = sys::clock::monotonic();
         let mut bytes = 0;
-        while let Some((file, part, done_bytes)) = self.next_part(id) {
-            let filled = self.fill_part(id, &file, &part, &done_bytes);
-            bytes += part.end.saturating_sub(part.start);
-            if let Err(error) = filled {
-                self.fail(id, &error);
-                return;
+        while let Some((file, part, progress)) = self.next_part(id) {
+            match self.fill_part(id, &file, &part, &progress) {
+                Ok(()) => bytes += part.end.saturating_sub(part.start),
+                Err(_) if progress.is_stopped() => self.begin_anew(id),
+                Err(error) => return self.fail(id, &error),
             }
         }
         let secs = began.elapsed().as_secs_f64();
@@ -512,7 +452,7 @@ impl Recaller {
     }
 
     /// Answers who has what he waits for, and tells what to fill next; `None` once nobody waits.
-    fn next_part(&self, id: FileId) -> Option<(Arc<SpaceFile>, Range<u64>, Arc<AtomicU64>)> {
+    fn next_part(&self, id: FileId) -> Option<(Arc<SpaceFile>, Range<u64>, Arc<Progress>)> {
         let file = Arc::clone(&self.book().wanted.get(&id)?.file);
         let stub = match file.stat().and_then(|found| self.current(id, &file, &found)) {
             Ok(stub) => stub,
@@ -530,7 +470,7 @@ impl Recaller {
         let book = &mut *book;
         let wanted = book.wanted.get_mut(&id)?;
         if wanted.is_cancelled {
-            let wanted = book.wanted.remove(&id)?;
+            let wanted = book.remove(id)?;
             self.refuse(wanted, Errno::AGAIN, CANCELLED);
             return None;
         }
@@ -538,7 +478,7 @@ impl Recaller {
             .into_iter()
             .partition(|waiter| missing(&waiter.wants()).is_none());
         wanted.waiters = waiting;
-        let recalled = wanted.done_bytes.load(Relaxed);
+        let recalled = wanted.done_bytes();
         for waiter in served {
             match waiter {
                 Waiter::Question { number, .. } => self.answer(number, Answer::Go),
@@ -547,16 +487,17 @@ impl Recaller {
         }
         // Who wants little goes before who wants all.
         let Some(first) = wanted.waiters.iter().map(Waiter::wants).min_by_key(Wants::bytes) else {
-            book.wanted.remove(&id);
+            book.remove(id);
             return None;
         };
+        let progress = Arc::clone(&wanted.progress);
         let part = missing(&first).expect("it was not served");
         let ahead = book.behind.get_mut(&id).map_or(0, |behind| behind.ahead(&part));
         let further = Wants { range: part.start..part.end + ahead, tail: 0..0 };
         let part = missing(&further).unwrap_or(part);
         let grain = stub.as_ref().map_or(1, |stub| format::stub::grain_bytes(stub.size));
         let end = part.end.min(part.start + PART_BYTES_MAX.max(grain));
-        Some((file, part.start..end, Arc::clone(&wanted.done_bytes)))
+        Some((file, part.start..end, progress))
     }
 
     fn fill_part(
@@ -564,7 +505,7 @@ impl Recaller {
         id: FileId,
         file: &Arc<SpaceFile>,
         part: &Range<u64>,
-        done_bytes: &AtomicU64,
+        progress: &Arc<Progress>,
     ) -> Result<(), FillError> {
         let failed =
             |error: std::io::Error| FillError { errno: Errno::IO, reason: error.to_string() };
@@ -577,7 +518,7 @@ impl Recaller {
             reason: "its file system is not managed any more".to_owned(),
         })?;
         let purpose = self.purpose(id);
-        self.fill_patiently(mount, (file, &stub), (part, purpose), done_bytes)?;
+        self.fill_patiently(mount, (file, &stub), (part, purpose), progress)?;
         let State::Migrated(grains) = &mut stub.state else { return Ok(()) };
         let synced = grains.clone();
         grains.set(part);
@@ -599,25 +540,33 @@ impl Recaller {
         }
     }
 
-    /// Fills; again where the server could not be reached.
+    /// Fills; again where the server could not be reached, or there was no room and some was made.
     fn fill_patiently(
         &self,
         mount: &Mount,
         (file, stub): (&SpaceFile, &Stub),
         (part, purpose): (&Range<u64>, Purpose),
-        done_bytes: &AtomicU64,
+        progress: &Arc<Progress>,
     ) -> Result<(), FillError> {
         let mut tries = 1;
+        let mut has_made_room = false;
         loop {
             let filled = match self.client() {
                 Ok(client) => {
                     let mount_point = &mount.settings.mount_point;
                     let part = (part, purpose.clone());
-                    fill(&client, mount_point, (file, stub), part, done_bytes)
+                    fill(&client, mount_point, (file, stub), part, progress)
                 }
                 Err(error) => Err(FillError { errno: Errno::AGAIN, reason: error.message }),
             };
             match filled {
+                Err(_) if progress.is_stopped() => return filled,
+                Err(error) if error.errno == Errno::NOSPC && !has_made_room => {
+                    has_made_room = true;
+                    if !make_room(self, mount) {
+                        return Err(error);
+                    }
+                }
                 Err(error) if error.errno == Errno::AGAIN && tries < TRIES => {
                     tracing::warn!(error.reason, "a recall is tried again");
                     self.disconnect();
@@ -629,11 +578,20 @@ impl Recaller {
         }
     }
 
-    fn fail(&self, id: FileId, error: &FillError) {
-        let Some(wanted) = self.book().wanted.remove(&id) else { return };
-        if wanted.is_cancelled {
-            return self.refuse(wanted, Errno::AGAIN, CANCELLED);
+    /// Has what was stopped come after all, if somebody waits for it again.
+    fn begin_anew(&self, id: FileId) {
+        if let Some(wanted) = self.book().wanted.get_mut(&id) {
+            wanted.progress = Arc::default();
         }
+    }
+
+    /// Whoever asked by this list is gone: what nobody else waits for does not come.
+    pub(crate) fn withdraw(&self, list: &Sender<(usize, Recalled)>) {
+        self.book().withdraw(list);
+    }
+
+    fn fail(&self, id: FileId, error: &FillError) {
+        let Some(wanted) = self.book().remove(id) else { return };
         let path = model::escaped(&wanted.path);
         tracing::error!(path, error.reason, "a recall has failed");
         self.refuse(wanted, error.errno, &error.reason);
@@ -657,13 +615,13 @@ impl Recaller {
             wanted.number == number && (uid == 0 || wanted.who.uid == uid)
         };
         let Some(id) = book.wanted.iter().find(is_meant).map(|(id, _)| *id) else { return false };
-        let wanted = book.wanted.get_mut(&id).expect("just found");
-        if wanted.is_running {
+        if book.is_taken(id) {
+            let wanted = book.wanted.get_mut(&id).expect("just found");
             wanted.is_cancelled = true;
+            wanted.progress.stop();
             return true;
         }
-        book.queue.retain(|queued| *queued != id);
-        let wanted = book.wanted.remove(&id).expect("just found");
+        let wanted = book.remove(id).expect("just found");
         drop(book);
         self.refuse(wanted, Errno::AGAIN, CANCELLED);
         true
@@ -671,29 +629,28 @@ impl Recaller {
 
     /// All that is waited for, those under way first, then by place.
     pub(crate) fn shown(&self) -> Vec<Shown> {
-        let book = self.book();
-        let place = |id: &FileId| book.queue.iter().position(|queued| queued == id);
+        let mut book = self.book();
+        let stages = book.stages();
         let mut shown: Vec<Shown> = book
             .wanted
             .iter()
             .map(|(id, wanted)| {
-                let done_bytes = wanted.done_bytes.load(Relaxed);
-                let place = place(id).map_or(0, |place| place + 1);
+                let done_bytes = wanted.done_bytes();
+                let stage = stages.get(id).copied().unwrap_or(Stage::Coming);
                 Shown {
                     number: wanted.number,
                     who: wanted.who.clone(),
                     since: wanted.since,
                     path: wanted.path.clone(),
-                    is_running: wanted.is_running,
-                    place,
+                    stage,
                     waiters: wanted.waiters.len(),
                     bytes: wanted.size,
                     done_bytes,
-                    estimate: book.estimate(place, wanted.size.saturating_sub(done_bytes)),
+                    estimate: book.estimate(stage, wanted.size.saturating_sub(done_bytes)),
                 }
             })
             .collect();
-        shown.sort_by_key(|shown| (shown.place, shown.number));
+        shown.sort_by_key(|shown| (shown.stage.place(), shown.number));
         shown
     }
 
@@ -770,15 +727,24 @@ impl Behind {
     }
 }
 
-impl Book {
-    /// Until `bytes` of a file with `place` in the queue are here.
-    fn estimate(&self, place: usize, bytes: u64) -> Option<Duration> {
-        if self.file_secs == 0.0 {
-            return None;
-        }
-        let moving = if self.bytes_per_sec > 0.0 { bytes as f64 / self.bytes_per_sec } else { 0.0 };
-        Duration::try_from_secs_f64(place as f64 * self.file_secs + moving).ok()
+/// Migrates what policy lets go, where the file system is full; whether there is more room now.
+fn make_room(recaller: &Recaller, mount: &Mount) -> bool {
+    let free = || sys::space::room(&*mount.root).map_or(0, |room| room.free_bytes);
+    let before = free();
+    // Who comes second finds the room that the first has made.
+    let _held = mount.relieving.lock().unwrap_or_else(PoisonError::into_inner);
+    if free() > before {
+        return true;
     }
+    tracing::warn!(
+        mount_point = model::escaped(&mount.settings.mount_point),
+        "no room for what is recalled; migrating"
+    );
+    let relieved = relieve(recaller, mount, Until::Low, &mut |_, _| {}, &|| true);
+    if let Err(error) = relieved {
+        tracing::error!(%error, "cannot make room");
+    }
+    free() > before
 }
 
 /// What the file is called, as far as it can be told.

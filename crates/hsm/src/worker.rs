@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -20,15 +20,15 @@ use crate::control::{
     FileOutcome, PathText, PlanState, PlannedVolume, Reply, Request, RequestState,
 };
 use crate::migrate::{Candidate, Migrated, Migrator};
-use crate::monitor::relieve;
-use crate::recall::{Mount, Recaller, Shown, Who};
+use crate::monitor::{Until, relieve};
+use crate::recall::{Mount, Recaller, Shown, Stage, Who};
 use crate::record::{self, FileState, state_of};
 use crate::relay::Relay;
 use crate::settings::Settings;
-use crate::{SOCKET, remake, stub, tree};
+use crate::{PUBLIC_FOLDER, SOCKET, remake, stub, tree};
 
-/// Files that are recalled at once.
-const RECALLS_AT_ONCE: usize = 16;
+/// Whether more threads are to recall is looked at so often.
+const TEND: Duration = Duration::from_millis(250);
 /// Records are brought up to date so often.
 const CATCH_UP: Duration = Duration::from_secs(2);
 /// File systems are looked at so often.
@@ -42,6 +42,8 @@ const REQUEST_BYTES_MAX: u64 = 1 << 30;
 const REQUEST_BYTES_OF_OTHERS_MAX: u64 = 1 << 20;
 /// Requests that are served at once.
 const CONNECTIONS_MAX: usize = 256;
+/// Whether who waits for a list still listens is looked at so often.
+const LISTENS: Duration = Duration::from_millis(500);
 /// Who has not said what he wants by then is not listened to.
 const REQUEST_WAIT: Duration = Duration::from_secs(30);
 /// A copy that no file names is let go of once it is so old: the file may be about to.
@@ -71,10 +73,8 @@ pub fn work(
     let relay = Arc::new(Relay::inherited(inherited.relay));
     let recaller = Recaller::new(Arc::clone(&group), Arc::clone(&relay), mounts(settings)?, home);
     let recaller = &*Box::leak(Box::new(recaller));
-    let socket = listen(home)?;
-    for _ in 0..RECALLS_AT_ONCE {
-        start("recall", move || recaller.serve())?;
-    }
+    let sockets = [Some(listen(home)?), public_socket(home)];
+    start("recalls", move || tend(recaller))?;
     start("records", move || {
         loop {
             sys::clock::sleep(CATCH_UP);
@@ -82,23 +82,9 @@ pub fn work(
         }
     })?;
     start("monitor", move || watch(recaller))?;
-    start("control", move || {
-        static SERVED: AtomicUsize = AtomicUsize::new(0);
-        for connection in socket.incoming().flatten() {
-            if SERVED.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {
-                SERVED.fetch_sub(1, Relaxed);
-                continue;
-            }
-            let started = start("request", move || {
-                serve(recaller, connection);
-                SERVED.fetch_sub(1, Relaxed);
-            });
-            // A thread that cannot be had costs the one who asked his answer, and nothing else.
-            if started.is_err() {
-                SERVED.fetch_sub(1, Relaxed);
-            }
-        }
-    })?;
+    for socket in sockets.into_iter().flatten() {
+        start("control", move || serve_all(recaller, &socket))?;
+    }
     while let Some(question) = relay.next_question()? {
         recaller.take(question);
     }
@@ -134,17 +120,65 @@ fn mounts(settings: &Settings) -> std::io::Result<Vec<Mount>> {
     Ok(mounts)
 }
 
-fn listen(home: &Path) -> std::io::Result<std::os::unix::net::UnixListener> {
-    let path = home.join(SOCKET);
+fn serve_all(recaller: &'static Recaller, socket: &UnixListener) {
+    static SERVED: AtomicUsize = AtomicUsize::new(0);
+    for connection in socket.incoming().flatten() {
+        if SERVED.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {
+            SERVED.fetch_sub(1, Relaxed);
+            continue;
+        }
+        let started = start("request", move || {
+            serve(recaller, connection);
+            SERVED.fetch_sub(1, Relaxed);
+        });
+        // A thread that cannot be had costs the one who asked his answer, and nothing else.
+        if started.is_err() {
+            SERVED.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+/// The socket for those who may not look into the node's folder: of the system's node, or where the
+/// service manager has made a folder for it.
+fn public_socket(home: &Path) -> Option<UnixListener> {
+    let given = std::env::var_os("RUNTIME_DIRECTORY").filter(|folder| !folder.is_empty());
+    let folder = match given {
+        Some(given) => PathBuf::from(given),
+        None if home == Path::new(client::SYSTEM_FOLDER) => PathBuf::from(PUBLIC_FOLDER),
+        None => return None,
+    };
+    let made = std::fs::create_dir_all(&folder).and_then(|()| listen(&folder));
+    let failed = |error: &std::io::Error| {
+        let folder = folder.display();
+        tracing::warn!(%folder, %error, "only root can ask for recalls");
+    };
+    made.inspect_err(failed).ok()
+}
+
+fn listen(folder: &Path) -> std::io::Result<UnixListener> {
+    let path = folder.join(SOCKET);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let socket = sys::net::bind_unix(home, SOCKET)?;
+    let socket = sys::net::bind_unix(folder, SOCKET)?;
     socket.set_nonblocking(false)?;
     // Everybody may ask for his own files; who asks is looked at.
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666))?;
     Ok(socket)
+}
+
+/// Has as many threads recall as there are files to recall beside those that wait at the server.
+fn tend(recaller: &'static Recaller) {
+    loop {
+        for _ in 0..recaller.further_threads() {
+            if let Err(error) = start("recall", move || recaller.serve()) {
+                tracing::error!(%error, "no thread to recall with");
+                recaller.thread_is_gone();
+            }
+        }
+        sys::clock::sleep(TEND);
+    }
 }
 
 fn watch(recaller: &Recaller) {
@@ -155,7 +189,8 @@ fn watch(recaller: &Recaller) {
                     tracing::debug!(path = model::escaped(path), reason, "not migrated");
                 }
             };
-            if let Err(error) = relieve(recaller, mount, false, &mut report, &|| true) {
+            if let Err(error) = relieve(recaller, mount, Until::PolicyIfFull, &mut report, &|| true)
+            {
                 let mount_point = model::escaped(&mount.settings.mount_point);
                 tracing::error!(mount_point, %error, "cannot be relieved");
             }
@@ -180,6 +215,9 @@ impl Caller {
     }
 
     pub(crate) fn listens(&self) -> bool {
+        if !self.is_gone.load(Relaxed) && sys::net::is_closed(&self.socket) {
+            self.is_gone.store(true, Relaxed);
+        }
         !self.is_gone.load(Relaxed)
     }
 
@@ -222,6 +260,7 @@ fn perform(recaller: &Recaller, caller: &Caller, request: Request) -> Result<(),
         return Err("only root may ask for this".to_owned());
     }
     match request {
+        Request::Purge { paths } => purge(recaller, caller, &paths)?,
         Request::Migrate { paths, only_copies } => {
             paths.iter().for_each(|path| migrate(recaller, caller, &path.0, only_copies));
         }
@@ -232,7 +271,7 @@ fn perform(recaller: &Recaller, caller: &Caller, request: Request) -> Result<(),
             let mount = managed(recaller, &mount_point.0)?;
             let mut report =
                 |path: &[u8], outcome: Migrated| caller.tell_file(&mount.absolute(path), outcome);
-            relieve(recaller, mount, true, &mut report, &|| caller.listens())
+            relieve(recaller, mount, Until::Policy, &mut report, &|| caller.listens())
                 .map_err(|error| error.to_string())?;
         }
         Request::Reconcile { mount_point, dry_run } => {
@@ -270,8 +309,13 @@ fn state_of_request(shown: Shown) -> RequestState {
         pid: shown.who.pid,
         program: shown.who.program,
         since: shown.since.0,
-        state: if shown.is_running { "recalling" } else { "waiting" }.to_owned(),
-        place: shown.place,
+        state: match shown.stage {
+            Stage::Waiting { .. } => "waiting",
+            Stage::AtServer => "at the server",
+            Stage::Coming => "recalling",
+        }
+        .to_owned(),
+        place: shown.stage.place(),
         waiters: shown.waiters,
         bytes: shown.bytes,
         done_bytes: shown.done_bytes,
@@ -325,6 +369,51 @@ fn migrate(recaller: &Recaller, caller: &Caller, path: &[u8], only_copies: bool)
     flush(&mut taken);
 }
 
+/// Removes files, and lets go of their copies.
+fn purge(recaller: &Recaller, caller: &Caller, paths: &[PathText]) -> Result<(), String> {
+    let mut copies: BTreeMap<Vec<u8>, Vec<CopyId>> = BTreeMap::new();
+    for PathText(path) in paths {
+        let removed = place(recaller, path).and_then(|(mount, within)| {
+            let copy = remove(mount, &within).map_err(|error| error.to_string())?;
+            copies.entry(mount.settings.mount_point.clone()).or_default().extend(copy);
+            Ok(())
+        });
+        let (state, error) = match removed {
+            Ok(()) => (Some("purged".to_owned()), None),
+            Err(error) => (None, Some(error)),
+        };
+        let path = PathText(path.clone());
+        caller.tell(&Reply::File(FileOutcome { path, state, bytes: 0, error }));
+    }
+    for (mount_point, mut copies) in copies {
+        copies.sort();
+        let released = recaller.client().and_then(|client| {
+            if copies.is_empty() { Ok(()) } else { client.release(&mount_point, &copies) }
+        });
+        released.map_err(|error| {
+            recaller.disconnect();
+            format!(
+                "the files are gone, their copies are not let go of: {error}; 'holdfast hsm \
+                 reconcile' does it"
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// Removes a file; the copy that nothing names any more.
+fn remove(mount: &Mount, within: &[u8]) -> std::io::Result<Option<CopyId>> {
+    let is_none = || std::io::Error::other("this is no file");
+    let path = model::DirPath::new(&[within, b"/"].concat()).map_err(|_| is_none())?;
+    let (directory, name) = path.parent().ok_or_else(is_none)?;
+    let directory = mount.directory(&directory)?;
+    let file = SpaceFile::open(&directory, name.as_bytes())?;
+    let has_other_names = file.stat()?.stat.linked;
+    let stub = record::read(&file)?;
+    directory.remove(name.as_bytes(), false)?;
+    Ok(stub.filter(|_| !has_other_names).map(|stub| stub.copy))
+}
+
 /// A file that a request wants back.
 struct Asked<'a> {
     mount: &'a Mount,
@@ -359,10 +448,10 @@ fn recall(
         return Ok(());
     }
     for some in asked.chunks(TAKEN_AT_ONCE) {
-        recall_some(recaller, caller, some, resident);
         if !caller.listens() {
             break;
         }
+        recall_some(recaller, caller, some, resident);
     }
     Ok(())
 }
@@ -512,17 +601,24 @@ fn wanted<'a>(
 
 fn recall_some(recaller: &Recaller, caller: &Caller, asked: &[Asked<'_>], resident: bool) {
     let (done, outcomes) = crossbeam_channel::unbounded();
+    let mut left = 0;
     for (index, asked) in asked.iter().enumerate() {
         let opened = asked.open().and_then(|file| Ok((file.stat()?, file)));
         match opened {
             Ok((found, file)) => {
                 recaller.request(file, &found, caller.who.clone(), (index, done.clone()));
+                left += 1;
             }
             Err(error) => caller.tell_file(&asked.path(), Err(error.to_string())),
         }
     }
-    drop(done);
-    for (index, outcome) in outcomes {
+    while left > 0 {
+        let told = outcomes.recv_timeout(LISTENS);
+        if !caller.listens() {
+            return recaller.withdraw(&done);
+        }
+        let Ok((index, outcome)) = told else { continue };
+        left -= 1;
         let asked = &asked[index];
         let outcome = outcome.and_then(|bytes| {
             if resident {

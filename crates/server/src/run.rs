@@ -49,8 +49,9 @@ const COPY_AGAIN_SECS: u64 = 3600;
 /// All that object stores are to lock is looked at so often, and so soon after that has failed.
 const LOCK_EVERY_SECS: u64 = 86_400;
 const LOCK_AGAIN_SECS: u64 = 3600;
-/// Concurrent streams on one connection at most.
-const STREAMS_MAX: u32 = 64;
+/// Concurrent streams on one connection at most: a node's recalls that wait for volumes, and room
+/// for everything else.
+const STREAMS_MAX: u32 = 320;
 
 /// Why the server does not run, or stopped.
 #[derive(Debug, thiserror::Error)]

@@ -64,6 +64,15 @@ pub fn peer(connection: &impl AsFd) -> io::Result<(u32, u32)> {
     Ok((told.pid.as_raw_pid().unsigned_abs(), told.uid.as_raw()))
 }
 
+/// Whether the other end of a connection that has nothing more to say is gone.
+pub fn is_closed(connection: &impl AsFd) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match rustix::net::recv(connection, &mut [0_u8; 1][..], flags) {
+        Ok((_, bytes)) => bytes == 0,
+        Err(error) => error != Errno::AGAIN,
+    }
+}
+
 /// Two ends of a connection within this machine that keeps messages apart; other processes get
 /// theirs by inheriting it.
 pub fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {

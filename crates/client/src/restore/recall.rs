@@ -36,7 +36,7 @@ pub(crate) fn recall(
     mount_point: &[u8],
     (batch, only): (BatchId, Option<u16>),
     (range, purpose): (Range<u64>, proto::Purpose),
-    filling: &dyn Filling,
+    (progress, filling): (&Arc<Progress>, &dyn Filling),
 ) -> Result<(), ClientError> {
     let name = only.map(|index| CopyId { batch, index }.name());
     let name = name.map_or_else(Bytes::new, |name| Bytes::copy_from_slice(name.as_bytes()));
@@ -51,7 +51,7 @@ pub(crate) fn recall(
         inactive: true,
         ..proto::Selection::default()
     };
-    let tally = Tally::new(Arc::new(Progress::default()));
+    let tally = Tally::new(Arc::clone(progress));
     let mut files = Files { link, filling, range };
     stream_for(link, (selection, Some(purpose)), &mut files, &tally).map(drop)
 }

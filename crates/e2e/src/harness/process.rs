@@ -33,6 +33,8 @@ pub fn start(program: &Path, arguments: &[OsString], home: &Path, uid: Option<u3
         .env("LC_ALL", "C")
         .env("TZ", "UTC")
         .env("HOME", home)
+        // As a service manager gives one to a service.
+        .env("RUNTIME_DIRECTORY", home.with_extension("run"))
         .env("RUST_BACKTRACE", "1");
     command.current_dir("/");
     if let Some(uid) = uid {

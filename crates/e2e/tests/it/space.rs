@@ -15,6 +15,7 @@ mod processes;
 mod supervisor;
 #[cfg(test)]
 mod tape;
+mod waiting;
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -633,19 +634,14 @@ fn another_user_recalls_his_own_files_only() {
     fs::set_permissions(space.fs(), open.clone()).unwrap();
     let program = space.scene.scratch.join("holdfast");
     fs::copy(e2e::harness::binary(), &program).unwrap();
-    let home = space.scene.scratch.folder("users-home");
-    fs::set_permissions(&home, open).unwrap();
-    std::os::unix::fs::symlink(space.node().home().join("hsm.socket"), home.join("hsm.socket"))
-        .unwrap();
-    fs::set_permissions(space.node().home(), fs::Permissions::from_mode(0o711)).unwrap();
-    let parents = space.node().home().ancestors().take(2);
-    parents.for_each(|folder| {
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o711)).unwrap();
-    });
+    // Nobody else may look into the node's folder, where its keys are.
+    fs::set_permissions(space.node().home(), fs::Permissions::from_mode(0o700)).unwrap();
+    let public = space.node().home().with_extension("run");
+    fs::set_permissions(public.parent().unwrap(), open).unwrap();
     use std::os::unix::process::CommandExt as _;
     let output = Command::new(&program)
         .args(["hsm", "recall", "--json", "--home"])
-        .arg(&home)
+        .arg(&public)
         .args([&own, &other])
         .uid(4321)
         .gid(4321)
@@ -729,6 +725,8 @@ fn policies_of_a_cluster_are_served_by_lists() {
     assert!(fs::read(&odd).unwrap() == noise(74, MIB));
     assert_eq!(states("LIST"), [true]);
     assert_eq!(states("PURGE"), [true]);
+    let left = space.hsm(&["reconcile"], &fs_path).expect(&[0]).json();
+    assert_eq!(left["kept"], 0, "its copy is let go of at once: {left}");
     assert!(!fs::exists(&odd).unwrap());
     fs::write(&list, "nonsense\n").unwrap();
     run("MIGRATE", &list).expect(&[12]).says("line 1");

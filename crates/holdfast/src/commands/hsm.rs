@@ -10,6 +10,8 @@ mod run;
 mod show;
 mod supervisor;
 
+use std::path::PathBuf;
+
 use ::hsm::{Reply, Request, Settings};
 use model::escaped;
 
@@ -87,9 +89,21 @@ fn ask(
     request: &Request,
     visit: &mut dyn FnMut(Reply) -> bool,
 ) -> Result<(), CommandError> {
-    let home = context.home()?;
-    let asked = ::hsm::ask(&home, request, visit).map_err(|error| not_running(&error))?;
+    let folder = socket_folder(context)?;
+    let asked = ::hsm::ask(&folder, request, visit).map_err(|error| not_running(&error))?;
     asked.map_err(CommandError::new)
+}
+
+/// Where the worker is asked: in the node's folder; where everybody may go, for a user who has no
+/// folder with a worker of his own and has named none.
+fn socket_folder(context: &Context) -> Result<PathBuf, CommandError> {
+    let home = context.home()?;
+    let is_named = context.global.home.is_some() || std::env::var_os("HOLDFAST_HOME").is_some();
+    let is_there = home.join(::hsm::SOCKET).try_exists().unwrap_or(false);
+    if is_named || is_there || sys::process::is_root() {
+        return Ok(home);
+    }
+    Ok(PathBuf::from(::hsm::PUBLIC_FOLDER))
 }
 
 /// Fails where no worker answers, or one of the paths is in no file system that is managed.

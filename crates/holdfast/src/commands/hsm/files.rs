@@ -159,11 +159,11 @@ fn run_files(
     detail: bool,
     verb: &str,
 ) -> Result<u8, CommandError> {
-    let home = context.home()?;
+    let folder = super::socket_folder(context)?;
     let progress = Arc::<Progress>::default();
     let meter = context.meter(&progress);
     let mut teller = Teller::new(context, detail);
-    let asked = ::hsm::ask(&home, request, &mut |reply| match reply {
+    let asked = ::hsm::ask(&folder, request, &mut |reply| match reply {
         Reply::Expect { files, bytes } => {
             progress.objects_expected.store(files, Relaxed);
             progress.bytes_expected.store(bytes, Relaxed);

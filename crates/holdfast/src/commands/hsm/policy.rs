@@ -5,8 +5,6 @@
 //! anything, so the first ` -- ` divides. In a path `\n` stands for a newline and `\\` for a
 //! backslash; with ESCAPE '%' in the rule, `%` and two digits stand for a byte.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use ::hsm::{PathText, Reply, Request};
@@ -81,7 +79,7 @@ pub(super) fn policy(args: &PolicyArgs, context: &mut Context) -> Result<u8, Com
         PolicyCommand::List => {
             paths.iter().for_each(|path| tell(context, &path.0, Some("listed"), None));
         }
-        PolicyCommand::Purge => purge(&paths, context),
+        PolicyCommand::Purge => request(&Request::Purge { paths }, context)?,
         PolicyCommand::Migrate => {
             request(&Request::Migrate { paths, only_copies: false }, context)?;
         }
@@ -111,23 +109,14 @@ fn test(args: &PolicyArgs, context: &Context) -> Result<u8, CommandError> {
 }
 
 fn request(request: &Request, context: &mut Context) -> Result<(), CommandError> {
-    let home = context.home()?;
-    let asked = ::hsm::ask(&home, request, &mut |reply| {
+    let folder = super::socket_folder(context)?;
+    let asked = ::hsm::ask(&folder, request, &mut |reply| {
         if let Reply::File(outcome) = reply {
             tell(context, &outcome.path.0, outcome.state.as_deref(), outcome.error.as_deref());
         }
         true
     });
     asked.map_err(|error| super::not_running(&error))?.map_err(CommandError::new)
-}
-
-fn purge(paths: &[PathText], context: &mut Context) {
-    for path in paths {
-        match std::fs::remove_file(OsStr::from_bytes(&path.0)) {
-            Ok(()) => tell(context, &path.0, Some("purged"), None),
-            Err(error) => tell(context, &path.0, None, Some(&error.to_string())),
-        }
-    }
 }
 
 fn tell(context: &mut Context, path: &[u8], state: Option<&str>, error: Option<&str>) {

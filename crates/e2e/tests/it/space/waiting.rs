@@ -1,0 +1,74 @@
+//! Many who wait at once, and room for what they wait for.
+
+use super::*;
+
+/// More than come at once.
+const MANY: usize = 80;
+
+#[test]
+fn the_server_knows_of_all_that_is_waited_for() {
+    let Some(space) = Space::new(KINDS[0], &["--min-size", "1"]) else { return };
+    let content = |index: usize| noise(100 + index as u64, 9000);
+    let paths: Vec<PathBuf> = (0..MANY)
+        .map(|index| space.write(&format!("d/{index}"), &content(index)))
+        .collect();
+    space.migrate(&space.fs().join("d"));
+    space.scene.server.freeze(true);
+    let folder = space.fs().join("d").to_str().unwrap().to_owned();
+    let list = space.node().spawn(&["hsm", "recall", "--json", &folder]);
+    std::thread::scope(|scope| {
+        let read = |path: &PathBuf| {
+            let path = path.clone();
+            scope.spawn(move || fs::read(path).unwrap())
+        };
+        let readers: Vec<_> = paths.iter().map(read).collect();
+        space.wait_for("all at the server", || {
+            let rows = space.try_status().json_lines();
+            rows.iter().filter(|row| row["state"] == "at the server").count() == MANY
+        });
+        space.scene.server.freeze(false);
+        for (index, reader) in readers.into_iter().enumerate() {
+            assert!(reader.join().unwrap() == content(index), "{index}");
+        }
+    });
+    list.wait().expect(&[0]);
+}
+
+#[test]
+fn who_gives_up_a_list_holds_nobody_up() {
+    let Some(space) = Space::new(KINDS[0], &["--min-size", "1"]) else { return };
+    for index in 0..MANY {
+        space.write(&format!("d/{index}"), &noise(200 + index as u64, 9000));
+    }
+    let folder = space.fs().join("d");
+    space.migrate(&folder);
+    space.scene.server.freeze(true);
+    let rows = || space.try_status().json_lines().len();
+    let list = space.node().spawn(&["hsm", "recall", "--json", folder.to_str().unwrap()]);
+    pause(Duration::from_secs(1));
+    drop(list.kill9());
+    // It is noticed soon.
+    pause(Duration::from_secs(2));
+    space.scene.server.freeze(false);
+    space.wait_for("nothing to wait for", || rows() == 0);
+    let is_stub = |index: &usize| space.state(&folder.join(index.to_string())) == "m";
+    let stubs = (0..MANY).filter(is_stub).count();
+    assert_eq!(stubs, MANY, "what nobody waits for does not come");
+    space.hsm(&["recall"], &folder).expect(&[0]);
+}
+
+#[test]
+fn a_recall_onto_a_full_disk_migrates_what_policy_lets_go() {
+    let never = ["--high", "100", "--low", "60", "--premigrated", "0", "--unused-days", "0"];
+    let Some(space) = Space::new(KINDS[0], &never) else { return };
+    let content = noise(90, 60 * MIB);
+    let path = space.stub("file", &content);
+    let others = || (0..).map(|number| space.fs().join(format!("other-{number}")));
+    let is_written = |(path, seed): (PathBuf, u64)| fs::write(path, noise(seed, 30 * MIB)).is_ok();
+    let written = others().zip(1000..).map_while(|one| is_written(one).then_some(())).count();
+    assert!(written > 5, "the disk is full: {written}");
+    assert!(fs::read(&path).unwrap() == content);
+    for (other, seed) in others().zip(1000..).take(written) {
+        assert!(fs::read(&other).unwrap() == noise(seed, 30 * MIB), "{other:?}");
+    }
+}
