@@ -18,7 +18,7 @@ mod rows;
 mod sql;
 pub mod sqlite;
 
-pub use relocate::{Location, relocate};
+pub use relocate::{Location, Standing, arrive, has_left, leave, relocate, standing};
 pub use rows::{
     ArchiveChange, ArchiveRow, Certificate, Collocation, Day, DeletionRow, EventRow, ExpiryState,
     Filespace, LibraryRow, Node, NodeChange, OptionSet, PackRow, PackState, PageDigest, PageKey,
@@ -36,6 +36,9 @@ use policy::{PolicyDomain, PolicySet};
 /// Why the catalogue did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
+    /// It was moved, or is being moved.
+    #[error("{0}")]
+    Moving(&'static str),
     /// What was named is not there.
     #[error("{what} is not known")]
     NotFound { what: &'static str },

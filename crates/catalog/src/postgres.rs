@@ -31,6 +31,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Statement};
 
+use crate::relocate::{Standing, mark_left};
 use crate::sql::{Columns, Engine, Row, Sql, ToValue, Value, Visit, params};
 use crate::{CatalogError, Write};
 
@@ -274,12 +275,19 @@ impl Postgres {
         }
     }
 
-    /// Has no server claim the catalogue any more: it has been moved elsewhere.
-    pub fn retire(&self) -> Result<(), CatalogError> {
+    /// Marks it as left by the move of this number. Fails with `Fenced` where somebody has entered.
+    pub fn leave_alone(&self, number: i64) -> Result<(), CatalogError> {
         self.transact((Alone::Yes, None), &mut |session| {
-            let insert = "INSERT INTO counter VALUES('moved', 1) ON CONFLICT(name) DO NOTHING";
-            (session as &dyn Sql).execute(insert, &[]).map(drop)
+            if (session as &dyn Sql).exists("SELECT 1 FROM server", &[])? {
+                return Err(CatalogError::Fenced);
+            }
+            mark_left(session, number)
         })
+    }
+
+    /// What may be done with it.
+    pub fn standing(&self) -> Result<Standing, CatalogError> {
+        self.retried(Standing::read)
     }
 
     /// Whether the transaction of this number, of the connection with this slot, has become

@@ -20,6 +20,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 
+use crate::relocate::Standing;
 use crate::sql::{Columns, Engine, Row, Sql, ToValue, Value, Visit, tables, write};
 use crate::{CatalogError, Write};
 
@@ -64,6 +65,11 @@ impl Sqlite {
             writer: Some(writer),
             readers: Mutex::new(Vec::new()),
         })
+    }
+
+    /// What may be done with it.
+    pub fn standing(&self) -> Result<Standing, CatalogError> {
+        self.read(Standing::read)
     }
 
     /// Has the writer perform `work` and waits until it is durable.

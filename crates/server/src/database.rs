@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use catalog::postgres::{Postgres, is_postgres};
 use catalog::sqlite::Sqlite;
-use catalog::{Catalog, CatalogError, Location};
+use catalog::{Catalog, CatalogError, Location, Standing};
 
 use crate::config::{CATALOG_FILE, CONFIG_FILE, Config};
 use crate::fleet::Fleet;
@@ -54,7 +54,10 @@ impl Database {
         listen: &str,
     ) -> Result<Option<Entered>, RunError> {
         match self {
-            Self::File(_) => Ok(Some(Entered::Alone)),
+            Self::File(sqlite) => {
+                sqlite.standing()?.check()?;
+                Ok(Some(Entered::Alone))
+            }
             Self::Shared(postgres) => {
                 Ok(Fleet::enter(postgres, folder, listen)?.map(Entered::Among))
             }
@@ -98,7 +101,8 @@ pub(crate) enum Entered {
 
 /// Takes the catalogue of the server in `folder`, which must not run, to `url`, and has the server
 /// use it there. `tell` hears which table it is at, and how many rows are done. One that was cut
-/// off is begun again; the server has its old catalogue until all is there. Returns the rows.
+/// off is begun again, or goes on where all rows were there; the server has its old catalogue until
+/// then. Returns the rows that were written.
 pub fn move_catalog(
     folder: &Path,
     url: &str,
@@ -108,35 +112,54 @@ pub fn move_catalog(
     let config = Config::load(folder)?;
     let lock = sys::durable::Lock::try_exclusive(&folder.join(CONFIG_FILE)).map_err(failed)?;
     let Some(_lock) = lock else { return Err(RunError::Locked { folder: folder.to_owned() }) };
-    recovery::check_catalog(&config, folder)?;
     let moved = Config { catalog: url.to_owned(), ..config.clone() };
     moved.check_catalog()?;
     let (from, to) = (place(&config, folder), place(&moved, folder));
+    if let Standing::Arriving(_) = catalog::standing(&from)? {
+        // The last try did all but this.
+        catalog::arrive(&from)?;
+    }
     if from == to {
         return Ok(0);
     }
-    let claimed = Database::open(&config, folder)?;
+    let rows = match (catalog::standing(&from)?, catalog::standing(&to)?) {
+        (Standing::Left(number), Standing::Arriving(same)) if number == same => {
+            catalog::leave(&from, number)?;
+            0
+        }
+        (left @ Standing::Left(_), _) => return Err(left.check().expect_err("it has left").into()),
+        _ => move_rows((&config, &moved), folder, tell)?,
+    };
+    moved.store(folder).map_err(failed)?;
+    catalog::arrive(&to)?;
+    Ok(rows)
+}
+
+/// Writes all rows, and marks both places.
+fn move_rows(
+    (config, moved): (&Config, &Config),
+    folder: &Path,
+    tell: &mut dyn FnMut(&'static str, u64),
+) -> Result<u64, RunError> {
+    recovery::check_catalog(config, folder)?;
+    let (from, to) = (place(config, folder), place(moved, folder));
+    let claimed = Database::open(config, folder)?;
     if !claimed.try_alone()? {
         return Err(RunError::Claimed);
     }
-    let rows = catalog::relocate(&from, &to, &mut |table, rows| {
+    let number = i64::from_le_bytes(sys::entropy::bytes()) & i64::MAX;
+    let rows = catalog::relocate((&from, &to), number, &mut |table, rows| {
         tell(table, rows);
         Ok(())
     })?;
-    Database::open(&moved, folder)?.hold(folder, claimed.is_held(folder)?)?;
-    if let Database::Shared(postgres) = &claimed {
+    Database::open(moved, folder)?.hold(folder, claimed.is_held(folder)?)?;
+    match claimed {
         // Where its connection was lost somebody may have entered, and what he wrote is not there.
-        postgres.check_alone()?;
-    }
-    moved.store(folder).map_err(failed)?;
-    // Nobody is to take the old one for the catalogue.
-    match (claimed, &from) {
-        (Database::Shared(postgres), _) => postgres.retire()?,
-        (claimed, Location::File(path)) => {
-            drop(claimed);
-            std::fs::rename(path, path.with_extension("sqlite.moved")).map_err(failed)?;
+        Database::Shared(postgres) => postgres.leave_alone(number)?,
+        Database::File(sqlite) => {
+            drop(sqlite);
+            catalog::leave(&from, number)?;
         }
-        (Database::File(_), Location::Database(_)) => {}
     }
     Ok(rows)
 }

@@ -130,7 +130,11 @@ pub(crate) fn check_catalog(config: &Config, folder: &Path) -> Result<(), Catalo
     if let Location::Database(_) = database::place(config, folder) {
         return Ok(());
     }
-    let bytes = std::fs::metadata(folder.join(CATALOG_FILE)).map_or(0, |found| found.len());
+    let path = folder.join(CATALOG_FILE);
+    if catalog::has_left(&path)? {
+        return catalog::standing(&Location::File(path))?.check();
+    }
+    let bytes = std::fs::metadata(path).map_or(0, |found| found.len());
     let has_had_one = folder.join(POOLS_FILE).try_exists().unwrap_or(false);
     if bytes == 0 && has_had_one {
         return Err(CatalogError::Damaged("it is gone".to_owned()));
@@ -478,7 +482,9 @@ fn remake_catalog(
     match database::place(config, folder) {
         Location::File(path) => std::fs::rename(&new, &path).map_err(disk(&path))?,
         to => {
-            catalog::relocate(&Location::File(new.clone()), &to, &mut |_, _| Ok(()))?;
+            let from = Location::File(new.clone());
+            catalog::relocate((&from, &to), 0, &mut |_, _| Ok(()))?;
+            catalog::arrive(&to)?;
             std::fs::remove_file(&new).map_err(disk(&new))?;
         }
     }

@@ -23,7 +23,9 @@ pub(crate) fn catalog(error: &CatalogError) -> Status {
         CatalogError::Token(_) => Status::permission_denied(text),
         CatalogError::NoSpace => Status::resource_exhausted(text),
         CatalogError::Damaged(_) => Status::data_loss(text),
-        CatalogError::Away(_) | CatalogError::Fenced => Status::unavailable(text),
+        CatalogError::Away(_) | CatalogError::Fenced | CatalogError::Moving(_) => {
+            Status::unavailable(text)
+        }
         CatalogError::Stale => Status::aborted(text),
         CatalogError::Url(_) | CatalogError::Database(_) => Status::internal(text),
     }

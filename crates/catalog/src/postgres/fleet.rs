@@ -26,6 +26,7 @@ use std::time::Duration;
 use model::PackNumber;
 
 use super::{Alone, Postgres, Session};
+use crate::relocate::Standing;
 use crate::sql::{Row, Sql, params, read};
 use crate::{CatalogError, PackRow};
 
@@ -295,12 +296,6 @@ impl Postgres {
         })
     }
 
-    /// Fails with `Fenced` unless nobody else has entered.
-    pub fn check_alone(&self) -> Result<(), CatalogError> {
-        let others = self.retried(|sql| sql.exists("SELECT 1 FROM server", &[]))?;
-        if others { Err(CatalogError::Fenced) } else { Ok(()) }
-    }
-
     /// Forgets changes of packs of long ago.
     pub fn forget_pack_changes(&self) -> Result<(), CatalogError> {
         let delete = "DELETE FROM pack_change WHERE at < now() - make_interval(hours => ?)";
@@ -377,11 +372,7 @@ impl Session {
     }
 
     fn check_not_moved(&self) -> Result<(), CatalogError> {
-        if (self as &dyn Sql).exists("SELECT 1 FROM counter WHERE name = 'moved'", &[])? {
-            let what = "the catalogue, which was moved elsewhere,";
-            return Err(CatalogError::NotFound { what });
-        }
-        Ok(())
+        Standing::read(self)?.check()
     }
 
     /// Fails with `Fenced` unless the server is on the list, 0 being anybody, and with `Stale`

@@ -123,7 +123,7 @@ fn a_catalogue_with_domains_goes_from_engine_to_engine() {
         Location::Database(other.url()),
     ];
     for (from, to) in places.iter().zip(&places[1..]) {
-        relocate(from, to, &mut |_, _| Ok(())).expect("is moved");
+        relocate((from, to), 7, &mut |_, _| Ok(())).expect("is moved");
     }
     let again = Postgres::open(&other.url()).expect("opens");
     let same = contents::of_catalog(&catalog).expect("is read");

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use catalog::postgres::Postgres;
 use catalog::sqlite::Sqlite;
-use catalog::{Catalog, CatalogError, Location, PackState, Write, relocate};
+use catalog::{
+    Catalog, CatalogError, Location, PackState, Standing, Write, arrive, leave, relocate, standing,
+};
 use model::{DomainId, PackNumber};
 
 use crate::samples::{
@@ -40,7 +42,9 @@ fn next_numbers(catalog: &dyn Catalog) -> (u32, u64, u64) {
 }
 
 fn moved(from: &Location, to: &Location) -> Result<u64, CatalogError> {
-    relocate(from, to, &mut |_, _| Ok(()))
+    let rows = relocate((from, to), 7, &mut |_, _| Ok(()))?;
+    arrive(to)?;
+    Ok(rows)
 }
 
 #[track_caller]
@@ -106,7 +110,7 @@ fn a_move_that_is_cut_off_leaves_nothing_and_is_begun_again() {
     let path = folder.path().join("catalogue");
     fill_all(&Sqlite::open(&path).expect("opens"));
     let database = Location::Database(engine.url());
-    let ended = relocate(&place(&path), &database, &mut |table, _| {
+    let ended = relocate((&place(&path), &database), 7, &mut |table, _| {
         let is_enough = table == "version";
         if is_enough { Err(CatalogError::NotFound { what: "patience" }) } else { Ok(()) }
     });
@@ -115,4 +119,30 @@ fn a_move_that_is_cut_off_leaves_nothing_and_is_begun_again() {
     moved(&place(&path), &database).expect("goes there");
     let postgres = Postgres::open(&engine.url()).expect("opens");
     assert_equal(&Sqlite::open(&path).expect("opens"), &postgres);
+}
+
+#[test]
+fn a_move_goes_on_from_every_step() {
+    let Some(engine) = PostgresInCluster::new() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("catalogue");
+    fill(&Sqlite::open(&path).expect("opens"), "anna", 1);
+    let (from, to) = (place(&path), Location::Database(engine.url()));
+    let places = || (standing(&from).expect("is told"), standing(&to).expect("is told"));
+    let enter = || Postgres::open(&engine.url()).expect("opens").enter(&[1; 16], ("a:1", "1"));
+    relocate((&from, &to), 7, &mut |_, _| Ok(())).expect("goes there");
+    assert_eq!(places(), (Standing::Whole, Standing::Arriving(7)));
+    assert!(enter().expect_err("is not for use yet").to_string().contains("goes on"));
+    // Cut off here the old place is used, and may change.
+    fill(&Sqlite::open(&path).expect("opens"), "bert", 2);
+    relocate((&from, &to), 8, &mut |_, _| Ok(())).expect("is begun again");
+    leave(&from, 8).expect("is left");
+    assert_eq!(places(), (Standing::Left(8), Standing::Arriving(8)));
+    assert!(!path.try_exists().expect("is told"));
+    leave(&from, 8).expect("is left already");
+    arrive(&to).expect("is there");
+    assert_eq!(places(), (Standing::Left(8), Standing::Whole));
+    assert!(enter().expect("may be used").is_some());
+    let names: Vec<_> = Postgres::open(&engine.url()).expect("opens").nodes().expect("are listed");
+    assert_eq!(names.len(), 2);
 }

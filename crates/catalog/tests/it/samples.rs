@@ -257,5 +257,6 @@ pub(crate) fn refusal<T: Debug>(answer: Result<T, CatalogError>) -> &'static str
         CatalogError::Stale => "stale",
         CatalogError::Url(_) => "url",
         CatalogError::Database(_) => "database",
+        CatalogError::Moving(_) => "moving",
     }
 }

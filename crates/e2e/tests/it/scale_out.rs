@@ -453,6 +453,60 @@ fn a_catalogue_moves_to_a_database_and_back() {
 }
 
 #[test]
+fn a_move_of_the_catalogue_that_is_killed_goes_on() {
+    let Some(cluster) = Cluster::shared() else { return };
+    let mut scene = Scene::with_files(FILES, FILE_BYTES);
+    scene.backup();
+    scene.server.terminate().expect(&[0]);
+    let (database, dir) = (cluster.add_database(), scene.server.dir().to_owned());
+    let url = cluster.url(&database);
+    let words = ["admin", "catalog", "move", &url, "--server", dir.to_str().unwrap()];
+    let program = e2e::harness::binary();
+    let mut command = std::process::Command::new(program);
+    command
+        .args(words)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    let is_done = (1..100).any(|round| {
+        let mut moving = command.spawn().unwrap();
+        pause(Duration::from_millis(8 * round));
+        drop(moving.kill());
+        moving.wait().unwrap().success()
+    });
+    assert!(is_done, "it goes on from wherever it was killed");
+    scene.server.restart();
+    scene.compare("moved");
+    scene.backup().counts(&[("backed_up", 0)]);
+    // Killed before the last step, and before the one before it.
+    scene.server.terminate().expect(&[0]);
+    let mark = "INSERT INTO counter VALUES('arriving', 5)";
+    cluster.sql(&database, mark);
+    let refused = Server::try_start_at(&dir, scene.server.port());
+    drop(refused.unwrap_err().says("goes on with it"));
+    scene.server.admin(&["catalog", "move", &url]);
+    scene.server.restart();
+    scene.compare("arrived");
+    scene.server.terminate().expect(&[0]);
+    let number = "SELECT value FROM counter WHERE name = 'moved'";
+    let left = format!(
+        "import sqlite3; c = sqlite3.connect('{}')",
+        dir.join("catalog.sqlite.moved").display()
+    );
+    let python = format!("{left}; print(c.execute(\"{number}\").fetchone()[0])");
+    let output = std::process::Command::new("python3").args(["-c", &python]).output().unwrap();
+    let number = String::from_utf8(output.stdout).unwrap();
+    cluster.sql(&database, &mark.replace('5', number.trim()));
+    let config = dir.join("server.toml");
+    let own = fs::read_to_string(&config).unwrap();
+    fs::write(&config, own.replace(&url, "sqlite:")).unwrap();
+    let refused = Server::try_start_at(&dir, scene.server.port());
+    drop(refused.unwrap_err().says("moved elsewhere"));
+    assert_eq!(scene.server.admin(&["catalog", "move", &url])["rows"], 0);
+    scene.server.restart();
+    scene.compare("left and arrived");
+}
+
+#[test]
 fn what_is_held_stays_held_wherever_the_catalogue_goes() {
     let Some(cluster) = Cluster::shared() else { return };
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
