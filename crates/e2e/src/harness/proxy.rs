@@ -1,11 +1,12 @@
 //! A proxy before an object store or a server: slow, failing, or gone, as a test says.
 //!
-//! It knows of HTTP only that a request begins where a client speaks after it was answered.
+//! It knows of HTTP only that a request begins where a client speaks after it was answered, and
+//! that an empty line ends its head.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::clock;
@@ -24,7 +25,10 @@ pub struct Weather {
     /// It goes down once so many bytes of answers have come through; 0: never.
     goes_down_behind: AtomicU64,
     answered_bytes: AtomicU64,
+    /// Requests go through, and nothing comes back.
+    is_silent: AtomicBool,
     requests: AtomicU32,
+    heads: Mutex<Vec<String>>,
 }
 
 impl Weather {
@@ -46,6 +50,17 @@ impl Weather {
 
     pub fn is_down(&self) -> bool {
         self.is_down.load(SeqCst)
+    }
+
+    /// Answers are held back until it is told otherwise; they are lost if it is down by then.
+    pub fn be_silent(&self, is_silent: bool) {
+        self.is_silent.store(is_silent, SeqCst);
+    }
+
+    fn await_voice(&self) {
+        while self.is_silent.load(SeqCst) {
+            clock::pause(Duration::from_millis(10));
+        }
     }
 
     /// It goes down once so many bytes of answers, 1 at least, have come through from now on.
@@ -75,6 +90,17 @@ impl Weather {
     /// How many there were.
     pub fn requests(&self) -> u32 {
         self.requests.load(SeqCst)
+    }
+
+    fn note(&self, request: &[u8]) {
+        let text = String::from_utf8_lossy(request);
+        let head = text.split("\r\n\r\n").next().unwrap_or_default().to_owned();
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner).push(head);
+    }
+
+    /// The lines of each request up to its first empty one.
+    pub fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -127,6 +153,10 @@ fn carry(client: &TcpStream, to: u16, weather: &Arc<Weather>) -> std::io::Result
         while let Ok(count) = answers.read(&mut buffer)
             && count > 0
         {
+            above.await_voice();
+            if above.is_down() {
+                break;
+            }
             answered.store(true, SeqCst);
             let end = above.let_through(count);
             if back.write_all(&buffer[..end]).is_err() || end < count {
@@ -156,6 +186,7 @@ fn ask(
         let mut end = count;
         if was_answered.swap(false, SeqCst) {
             let number = weather.requests.fetch_add(1, SeqCst) + 1;
+            weather.note(&buffer[..count]);
             let is_hit = |each: &AtomicU32| {
                 let each = each.load(SeqCst);
                 each > 0 && number.is_multiple_of(each)
