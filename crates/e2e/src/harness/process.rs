@@ -29,6 +29,9 @@ pub fn start(program: &Path, arguments: &[OsString], home: &Path, uid: Option<u3
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command.env_remove("HOLDFAST_HOME").env_remove("HOLDFAST_BIN");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_stores(name)) {
+        command.env_remove(name);
+    }
     command
         .env("LC_ALL", "C")
         .env("TZ", "UTC")
@@ -51,6 +54,11 @@ pub fn start(program: &Path, arguments: &[OsString], home: &Path, uid: Option<u3
     let stdout = lines(child.stdout.take().expect("stdout is a pipe"));
     let stderr = lines(child.stderr.take().expect("stderr is a pipe"));
     Running { child, pidfd, command: shown.join(" "), stdout, stderr, stdout_taken: String::new() }
+}
+
+/// Whether a variable of the environment may say which keys object stores are told.
+fn is_of_stores(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b"AWS_")
 }
 
 /// A process that has been started and not yet been waited for. Dropping it kills it.

@@ -24,6 +24,8 @@ pub struct Server {
     port: u16,
     /// What its clock is put ahead of ours, as in `40d`.
     ahead: Option<String>,
+    /// What its environment has beside what every program's has, as `NAME=VALUE`.
+    environment: Vec<String>,
     running: Option<Running>,
 }
 
@@ -48,8 +50,21 @@ impl Server {
         if is_empty {
             Self::init(dir, port).expect(&[0]);
         }
-        let mut server = Self { dir: dir.to_path_buf(), port, ahead: None, running: None };
+        let mut server = Self::absent(dir, port);
         server.try_run().map(|()| server)
+    }
+
+    /// Makes a server in `dir` with these options of `server init` in this environment, as in
+    /// `NAME=VALUE`, and runs it there.
+    #[track_caller]
+    pub fn start_in(environment: &[String], dir: &Path, options: &[&str]) -> Self {
+        let port = free_port();
+        let arguments = init_arguments(dir, port, options);
+        launch(environment, &arguments, Path::new("/nonexistent")).wait().expect(&[0]);
+        let mut server = Self::absent(dir, port);
+        server.environment = environment.to_vec();
+        server.restart();
+        server
     }
 
     /// Makes a server in `dir` with these options of `server init`, and runs it.
@@ -62,7 +77,8 @@ impl Server {
 
     /// Stands for a server that does not run.
     pub fn absent(dir: &Path, port: u16) -> Self {
-        Self { dir: dir.to_path_buf(), port, ahead: None, running: None }
+        let (dir, environment) = (dir.to_path_buf(), Vec::new());
+        Self { dir, port, ahead: None, environment, running: None }
     }
 
     /// Stops the process where it is, as a machine that is held up; or has it go on.
@@ -87,10 +103,7 @@ impl Server {
 
     /// The same with these options.
     pub fn init_with(dir: &Path, port: u16, options: &[&str]) -> Outcome {
-        let listen = format!("127.0.0.1:{port}");
-        let mut all: Vec<OsString> = vec!["server".into(), "init".into(), dir.into()];
-        all.extend(["--listen", &listen].iter().chain(options).map(OsString::from));
-        run(&all)
+        run(&init_arguments(dir, port, options))
     }
 
     /// Runs a `server` command other than `run`, with `--json`.
@@ -195,9 +208,17 @@ impl Server {
             .to_owned()
     }
 
+    fn launch(&self) -> Running {
+        let mut arguments: Vec<OsString> =
+            vec!["server".into(), "run".into(), self.dir.clone().into(), "--json".into()];
+        let ahead = self.ahead.iter();
+        arguments.extend(ahead.flat_map(|ahead| ["--clock-ahead".into(), ahead.into()]));
+        launch(&self.environment, &arguments, &self.dir)
+    }
+
     #[track_caller]
     fn try_run(&mut self) -> Result<(), Box<Outcome>> {
-        let mut running = run_server(&self.dir, self.ahead.as_deref());
+        let mut running = self.launch();
         while let Some(line) = running.next_line(READY_MAX) {
             let document: Value = serde_json::from_str(&line)
                 .unwrap_or_else(|error| panic!("{line:?} from the server is no JSON: {error}"));
@@ -237,11 +258,21 @@ fn free_port() -> u16 {
     panic!("no port from {PORT_FIRST} on is free");
 }
 
-fn run_server(dir: &Path, ahead: Option<&str>) -> Running {
-    let mut arguments: Vec<OsString> =
-        vec!["server".into(), "run".into(), dir.into(), "--json".into()];
-    arguments.extend(ahead.iter().flat_map(|ahead| ["--clock-ahead".into(), (*ahead).into()]));
-    start(&binary(), &arguments, dir, None)
+fn init_arguments(dir: &Path, port: u16, options: &[&str]) -> Vec<OsString> {
+    let listen = format!("127.0.0.1:{port}");
+    let mut all: Vec<OsString> = vec!["server".into(), "init".into(), dir.into()];
+    all.extend(["--listen", &listen].iter().chain(options).map(OsString::from));
+    all
+}
+
+fn launch(environment: &[String], arguments: &[OsString], home: &Path) -> Running {
+    if environment.is_empty() {
+        return start(&binary(), arguments, home, None);
+    }
+    let mut all: Vec<OsString> = environment.iter().map(OsString::from).collect();
+    all.push(binary().into());
+    all.extend_from_slice(arguments);
+    start(Path::new("env"), &all, home, None)
 }
 
 fn run(arguments: &[OsString]) -> Outcome {
