@@ -12,6 +12,8 @@ use crate::harness::Server;
 pub(super) const KEY_ID: &str = "GK0123456789abcdef01234567";
 pub(super) const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 pub(super) const BUCKET: &str = "packs";
+/// What the bucket is called while it is not found.
+const HIDDEN: &str = "hidden";
 const READY_SECS: u64 = 30;
 
 /// A store that ends with this value.
@@ -124,22 +126,61 @@ impl Garage {
 
     /// What the store says of uploads that were begun and not ended.
     pub fn unfinished_uploads(&self) -> u64 {
-        let told = Command::new(program().expect("was there"))
-            .args(["bucket", "info", BUCKET])
-            .env("GARAGE_CONFIG_FILE", self.folder.join("garage.toml"))
-            .output()
-            .expect("Garage tells");
-        let text = String::from_utf8_lossy(&told.stdout).into_owned();
-        assert!(text.contains(BUCKET), "{text}");
+        let text = self.manage(&["bucket", "info", BUCKET]);
         // It has no such line where there are none.
         let line = text.lines().find_map(|line| line.strip_prefix("Unfinished uploads:"));
         let count = line.and_then(|line| line.trim().split(' ').next());
         count.map_or(0, |count| count.parse().expect("a count"))
     }
 
+    /// Gives the store a command; what it says.
+    #[track_caller]
+    fn manage(&self, arguments: &[&str]) -> String {
+        let told = Command::new(program().expect("was there"))
+            .args(arguments)
+            .env("GARAGE_CONFIG_FILE", self.folder.join("garage.toml"))
+            .output()
+            .expect("Garage is told");
+        let error = String::from_utf8_lossy(&told.stderr);
+        assert!(told.status.success(), "{arguments:?}: {error}");
+        String::from_utf8_lossy(&told.stdout).into_owned()
+    }
+
+    /// Has the bucket hold no more than this, as in `20MiB`; `none`: as much as there is room for.
+    #[track_caller]
+    pub fn limit(&self, size_max: &str) {
+        self.manage(&["bucket", "set-quotas", BUCKET, "--max-size", size_max]);
+    }
+
+    /// The same of the number of its objects.
+    #[track_caller]
+    pub fn limit_objects(&self, count_max: &str) {
+        self.manage(&["bucket", "set-quotas", BUCKET, "--max-objects", count_max]);
+    }
+
+    /// Lets the key read and write the bucket, or do neither.
+    #[track_caller]
+    pub fn open(&self, is_open: bool) {
+        let verb = if is_open { "allow" } else { "deny" };
+        self.manage(&["bucket", verb, BUCKET, "--key", KEY_ID, "--read", "--write"]);
+    }
+
+    /// Has nothing be known under the bucket's name any more, or all that was there again.
+    #[track_caller]
+    pub fn hide(&self, is_hidden: bool) {
+        let (from, to) = if is_hidden { (BUCKET, HIDDEN) } else { (HIDDEN, BUCKET) };
+        self.manage(&["bucket", "alias", from, to]);
+        self.manage(&["bucket", "unalias", from]);
+    }
+
     /// The file with its keys.
     pub fn credentials(&self) -> PathBuf {
         self.folder.join("keys")
+    }
+
+    /// What the environment has of its keys, as `NAME=VALUE`.
+    pub fn variables() -> [String; 2] {
+        [format!("AWS_ACCESS_KEY_ID={KEY_ID}"), format!("AWS_SECRET_ACCESS_KEY={SECRET}")]
     }
 
     /// The URL of a pool in it.
