@@ -15,6 +15,7 @@ mod proxy;
 mod ring;
 mod server;
 mod stores;
+mod tls;
 mod tmpfs;
 
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ pub use proxy::{Proxy, Weather};
 pub use ring::Ring;
 pub use server::Server;
 pub use stores::is_in_folders;
+pub use tls::Tls;
 pub use tmpfs::Tmpfs;
 
 /// How long any command may take; a hang shows after this time.
