@@ -16,15 +16,15 @@ const FILES: usize = 60;
 const FILE_BYTES: usize = 100_000;
 
 /// A server whose packs are in an object store. The store ends behind the server.
-struct Stored {
-    scene: Scene,
-    proxy: Proxy,
-    garage: Garage,
+pub(crate) struct Stored {
+    pub(crate) scene: Scene,
+    pub(crate) proxy: Proxy,
+    pub(crate) garage: Garage,
 }
 
 impl Stored {
     /// With these options of `server init` beside the pool; `None` where there is no store.
-    fn new(files: usize, bytes: usize) -> Option<Self> {
+    pub(crate) fn new(files: usize, bytes: usize) -> Option<Self> {
         let scratch = Scratch::new();
         let garage = Garage::start(&scratch.join("garage"))?;
         let proxy = Proxy::start(garage.port());
@@ -41,7 +41,7 @@ impl Stored {
 
 /// Has the server look at all data.
 #[track_caller]
-fn audit(scene: &Scene) {
+pub(crate) fn audit(scene: &Scene) {
     let audit = scene.server.try_admin(&["audit", "--data"]).expect(&[0]).json_lines();
     assert_eq!(audit[0]["damages"].as_array().map(Vec::len), Some(0), "{audit:?}");
 }

@@ -56,6 +56,8 @@ mod snapshots;
 #[cfg(test)]
 mod space;
 #[cfg(test)]
+mod store_faults;
+#[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod tape;
