@@ -135,8 +135,8 @@ fn io_error(error: object_store::Error) -> io::Error {
         Error::AlreadyExists { .. } | Error::Precondition { .. } => io::ErrorKind::AlreadyExists,
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
             let text = model::chain(&error);
-            // Ceph forbids what goes beyond a quota.
-            if text.contains("QuotaExceeded") {
+            // Ceph and Garage forbid what goes beyond a quota.
+            if ["QuotaExceeded", "quota is reached"].iter().any(|word| text.contains(word)) {
                 io::ErrorKind::StorageFull
             } else {
                 io::ErrorKind::PermissionDenied

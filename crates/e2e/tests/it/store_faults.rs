@@ -198,7 +198,7 @@ fn says(outcome: Outcome, words: &[&str]) {
     words.iter().fold(outcome.expect(&[12]), |outcome, word| outcome.says(word));
 }
 
-const FULL: [&str; 2] = ["/packs/site/one/", "quota is reached"];
+const FULL: [&str; 2] = ["the pool in s3://packs/site/one", "is full"];
 
 #[test]
 fn a_full_bucket_refuses_backups_until_there_is_room() {
