@@ -18,6 +18,7 @@
 //! - `packs/0000000/0000000001.pack`: as in a folder.
 //! - `catalogue/NAME`: files beside the packs.
 
+mod connect;
 mod credentials;
 mod files;
 mod kept;
@@ -245,7 +246,13 @@ impl Bucket {
             return self.delete_versions(key);
         }
         match wait(self.store.delete(key))?.map_err(io_error) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            // Without its bucket it may be there again when that is.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && !error.to_string().contains("NoSuchBucket") =>
+            {
+                Ok(())
+            }
             other => other,
         }
     }

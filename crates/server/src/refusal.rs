@@ -8,10 +8,12 @@
 //! | not found | `NOT_FOUND` | gives up |
 //! | no space | `RESOURCE_EXHAUSTED` | gives up, the administrator acts |
 //! | damaged | `DATA_LOSS` | reports it |
-//! | usage | `INVALID_ARGUMENT`, `ALREADY_EXISTS` | gives up |
+//! | usage | `INVALID_ARGUMENT`, `ALREADY_EXISTS`, `FAILED_PRECONDITION` | gives up |
 //! | bug | `INTERNAL` | reports it |
 
 use catalog::CatalogError;
+use std::io::ErrorKind;
+
 use pool::{AppendError, PutError};
 use tonic::Status;
 
@@ -36,6 +38,11 @@ pub(crate) fn append(error: &AppendError) -> Status {
     match error {
         // The administrator acts: nothing is wrong with the connection.
         AppendError::Full { .. } | AppendError::Away { .. } => Status::resource_exhausted(text),
+        AppendError::Failed { source, .. } | AppendError::File { source, .. }
+            if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
+        {
+            Status::failed_precondition(format!("the server's pool takes nothing: {text}"))
+        }
         AppendError::Failed { .. } | AppendError::File { .. } | AppendError::Numbers { .. } => {
             Status::unavailable(text)
         }

@@ -10,6 +10,7 @@ use object_store::aws::{AmazonS3, AmazonS3Builder, Checksum};
 use object_store::path::Path as Key;
 use object_store::{BackoffConfig, Certificate, ClientOptions, RetryConfig};
 
+use super::connect::Connector;
 use super::credentials::{self, SharedFile};
 
 /// A request is given up after so long: a part of a pack must be through by then.
@@ -201,6 +202,7 @@ impl BucketUrl {
             .with_bucket_name(&self.bucket)
             .with_virtual_hosted_style_request(self.is_virtual_hosted)
             .with_client_options(self.client_options()?)
+            .with_http_connector(Connector::default())
             .with_retry(RetryConfig {
                 backoff: BackoffConfig {
                     init_backoff: BACKOFF_FIRST,

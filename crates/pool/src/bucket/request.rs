@@ -7,12 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use object_store::aws::{AmazonS3, AmazonS3ConfigKey, AwsAuthorizer};
-use object_store::client::{
-    HttpClient, HttpConnector as _, HttpRequest, HttpRequestBody, ReqwestConnector,
-};
+use object_store::client::{HttpClient, HttpConnector as _, HttpRequest, HttpRequestBody};
 use object_store::path::Path as Key;
 use serde::Deserialize;
 
+use super::connect::{self, Connector};
 use super::io_error;
 use super::location::{BACKOFF_FIRST, BACKOFF_MAX, BucketUrl, RETRY_TIMEOUT};
 
@@ -98,7 +97,7 @@ impl Requests {
             (None, true) => format!("https://{bucket}.s3.{region}.amazonaws.com"),
             (None, false) => format!("https://s3.{region}.amazonaws.com/{bucket}"),
         };
-        let client = ReqwestConnector::default().connect(&url.client_options()?);
+        let client = Connector::default().connect(&url.client_options()?);
         Ok(Self { base, region, client: client.map_err(io_error)? })
     }
 
@@ -124,7 +123,7 @@ impl Requests {
                     is_ill || status == StatusCode::TOO_MANY_REQUESTS
                 }
                 Ok(Ok(_)) => false,
-                Err(_) => true,
+                Err(error) => !connect::is_untrusted(error),
             };
             if !may_help || began.elapsed() + pause > RETRY_TIMEOUT {
                 return answer;
