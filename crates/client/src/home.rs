@@ -18,6 +18,8 @@ use crate::{ClientError, ErrorKind, Stillness, Tuning};
 pub const SYSTEM_FOLDER: &str = "/etc/holdfast";
 const CONFIG_FILE: &str = "client.toml";
 const IDENTITY_FILE: &str = "node.pem";
+/// Addresses of servers that a server has told of, one a line.
+const SERVERS_FILE: &str = "servers";
 /// Where enrolling again puts the identity that was there.
 const REPLACED_FILE: &str = "node.pem.replaced";
 
@@ -131,6 +133,41 @@ impl Home {
         })
     }
 
+    /// Where its server is: as it is configured, and then the others of which that has told.
+    pub(crate) fn addresses(&self) -> String {
+        let mut all: Vec<&str> = self.config.server.split(',').collect();
+        let told = self.told_servers();
+        for address in told.lines() {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+        all.join(",")
+    }
+
+    fn told_servers(&self) -> String {
+        // Without it there are those of the configuration.
+        std::fs::read_to_string(self.folder.join(SERVERS_FILE)).unwrap_or_default()
+    }
+
+    /// Keeps which servers there are, for when none of those that are known answers.
+    pub(crate) fn learn(&self, servers: &[String]) {
+        let is_address = |address: &&String| !address.is_empty() && !address.contains([',', '\n']);
+        let text: String = servers
+            .iter()
+            .filter(is_address)
+            .map(|address| format!("{address}\n"))
+            .collect();
+        if text.is_empty() || text == self.told_servers() {
+            return;
+        }
+        if let Err(error) =
+            sys::durable::write(&self.folder.join(SERVERS_FILE), text.as_bytes(), 0o600)
+        {
+            tracing::warn!(%error, "the addresses of the servers are not kept");
+        }
+    }
+
     /// Puts a renewed certificate in place of the old one.
     pub(crate) fn renew(&self, request: &Request, chain_pem: &str) -> Result<(), ClientError> {
         write_identity(&self.folder, request, chain_pem)
@@ -216,6 +253,13 @@ pub fn enroll(home: &Path, address: &str, token: &str) -> Result<Enrolled, Clien
         snapshot: Stillness::default(),
         tuning: Tuning::default(),
     };
+    // Of another one, perhaps.
+    match std::fs::remove_file(home.join(SERVERS_FILE)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(ClientError::file("remove", &home.join(SERVERS_FILE), &error));
+        }
+        _ => {}
+    }
     let text = toml::to_string(&config)
         .map_err(|error| ClientError::new(ErrorKind::Bug, error.to_string()))?;
     let path = home.join(CONFIG_FILE);

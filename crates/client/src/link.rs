@@ -158,7 +158,7 @@ impl Link {
         let runtime = runtime()?;
         let greeted = runtime.block_on(async {
             let began = sys::clock::monotonic();
-            let is_one_of_several = home.config.server.contains(',');
+            let is_one_of_several = home.addresses().contains(',');
             loop {
                 match greet(home).await {
                     // It died between taking the connection and answering.
@@ -255,12 +255,13 @@ async fn greet(home: &Home) -> Result<(NodeClient<Channel>, proto::HelloReply), 
     let identity = home.identity()?;
     let expires = expiry(&identity.leaf);
     let buffers = home.config.tuning.socket_buffer_bytes;
-    let channel = connect(&home.config.server, Trust::Pinned(identity), buffers).await?;
+    let channel = connect(&home.addresses(), Trust::Pinned(identity), buffers).await?;
     let mut client = NodeClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let client_version = env!("CARGO_PKG_VERSION").to_owned();
     let reply = client.hello(proto::HelloRequest { client_version }).await?.into_inner();
+    home.learn(&reply.servers);
     if expires - sys::clock::now().secs() < RENEW_SECS {
         renew(home, &mut client).await?;
     }

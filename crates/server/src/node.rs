@@ -329,6 +329,10 @@ fn hello(core: &Core, node: &Node) -> Result<proto::HelloReply, Status> {
         directory_class: u32::from(policy.directory_class().0),
         option_set: Some(option_set(core, node)?),
         damaged_packs: core.condemned().damaged.iter().map(|pack| pack.0).collect(),
+        servers: match core.fleet {
+            Some(_) => core.servers().into_iter().map(|server| server.address).collect(),
+            None => Vec::new(),
+        },
     })
 }
 
