@@ -1,5 +1,7 @@
 //! A PostgreSQL server of the tests' own, on a socket in a folder, as Debian installs it.
 
+mod standby;
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,8 +26,17 @@ pub struct Cluster {
     databases: AtomicU32,
     fsync: &'static str,
     port: u16,
-    /// Whether it is reached over TCP as well, with TLS and the password.
-    is_open: bool,
+    door: Door,
+}
+
+/// Where it is reached beside its socket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Door {
+    None,
+    /// At `127.0.0.1`.
+    Plain,
+    /// At `localhost`, with TLS and the password.
+    Encrypted,
 }
 
 /// The user's, where one is asked for.
@@ -86,24 +97,43 @@ impl Cluster {
     /// Starts a server; `None`, with a line that says so, where there is no PostgreSQL. What it
     /// writes is lost with the power: it is for tests.
     pub fn start() -> Option<Self> {
-        Self::make("off", false)
+        Self::make("off", Door::None)
     }
 
     /// The same with a server that is reached at `localhost` too, with TLS and a password.
     pub fn encrypted() -> Option<Self> {
-        Self::make("off", true)
+        Self::make("off", Door::Encrypted)
     }
 
     /// The same with a server that keeps what it has told of, as those that people have.
     pub fn durable() -> Option<Self> {
-        Self::make("on", false)
+        Self::make("on", Door::None)
     }
 
-    fn make(fsync: &'static str, is_open: bool) -> Option<Self> {
+    fn make(fsync: &'static str, door: Door) -> Option<Self> {
         let Some(programs) = programs() else {
             skip("there is no PostgreSQL; '.ci/packages test' installs it");
             return None;
         };
+        let cluster = Self::new(fsync, door);
+        let made = command(&programs.join("initdb"))
+            .args(["--no-sync", "--encoding", "UTF8", "--locale", "C", "--auth", "trust"])
+            .args(["--username", "holdfast", "--pgdata"])
+            .arg(cluster.data())
+            .status();
+        assert!(made.expect("initdb runs").success());
+        if door == Door::Encrypted {
+            cluster.encrypt();
+        }
+        cluster.begin();
+        if door == Door::Encrypted {
+            cluster.sql("postgres", &format!("ALTER USER holdfast PASSWORD '{PASSWORD}'"));
+        }
+        Some(cluster)
+    }
+
+    /// With an empty folder.
+    fn new(fsync: &'static str, door: Door) -> Self {
         remove_left_behind();
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let folder = tempfile::Builder::new().prefix(&prefix).tempdir().expect("a folder");
@@ -111,28 +141,17 @@ impl Cluster {
             let owned = Command::new("chown").arg("postgres").arg(folder.path()).status();
             assert!(owned.expect("chown runs").success());
         }
-        let data = folder.path().join("data");
-        let made = command(&programs.join("initdb"))
-            .args(["--no-sync", "--encoding", "UTF8", "--locale", "C", "--auth", "trust"])
-            .args(["--username", "holdfast", "--pgdata"])
-            .arg(&data)
-            .status();
-        assert!(made.expect("initdb runs").success());
-        let port = if is_open { super::Server::free_port() } else { PORT };
-        let databases = AtomicU32::new(0);
-        let cluster = Self { folder, process: Mutex::default(), databases, fsync, port, is_open };
-        if is_open {
-            cluster.open();
-        }
-        cluster.begin();
-        if is_open {
-            cluster.sql("postgres", &format!("ALTER USER holdfast PASSWORD '{PASSWORD}'"));
-        }
-        Some(cluster)
+        let port = if door == Door::None { PORT } else { super::Server::free_port() };
+        let (process, databases) = (Mutex::default(), AtomicU32::new(0));
+        Self { folder, process, databases, fsync, port, door }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
     }
 
     /// Makes what TLS needs, and lets nobody in over TCP without that and the password.
-    fn open(&self) {
+    fn encrypt(&self) {
         let made = |result: Result<(), rcgen::Error>| result.expect("a certificate is made");
         let write = |name: &str, text: &str| {
             let path = self.folder.path().join(name);
@@ -178,12 +197,15 @@ impl Cluster {
         let folder = self.folder.path().to_owned();
         let programs = programs().expect("was there");
         let (fsync, port) = (format!("fsync={}", self.fsync), self.port.to_string());
-        let addresses =
-            if self.is_open { "listen_addresses=localhost" } else { "listen_addresses=" };
+        let addresses = match self.door {
+            Door::None => "listen_addresses=",
+            Door::Plain => "listen_addresses=127.0.0.1",
+            Door::Encrypted => "listen_addresses=localhost",
+        };
         let of_tls = |name: &str| folder.join(name).display().to_string();
         let certificate = format!("ssl_cert_file={}", of_tls("server.pem"));
         let key = format!("ssl_key_file={}", of_tls("server.key"));
-        let tls: Vec<String> = if self.is_open {
+        let tls: Vec<String> = if self.door == Door::Encrypted {
             ["-c", "ssl=on", "-c", &certificate, "-c", &key].map(ToOwned::to_owned).into()
         } else {
             Vec::new()

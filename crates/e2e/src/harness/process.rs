@@ -135,15 +135,20 @@ impl Running {
     }
 
     /// Waits for the end; a process that takes longer than [`COMMAND_MAX`] fails the test.
-    pub fn wait(mut self) -> Outcome {
-        let in_time = self.ends_within(COMMAND_MAX);
+    pub fn wait(self) -> Outcome {
+        self.wait_within(COMMAND_MAX)
+    }
+
+    /// The same for one that takes longer than `limit`.
+    pub fn wait_within(mut self, limit: Duration) -> Outcome {
+        let in_time = self.ends_within(limit);
         if !in_time {
             self.signal(Signal::KILL);
         }
         let status = self.child.wait().unwrap_or_else(|error| panic!("wait for a child: {error}"));
         let (stdout, stderr) = self.output();
         let outcome = Outcome { command: self.command.clone(), status, stdout, stderr };
-        assert!(in_time, "killed after {COMMAND_MAX:?}: {outcome}");
+        assert!(in_time, "killed after {limit:?}: {outcome}");
         assert!(!outcome.stderr.contains("panicked at"), "the program panicked: {outcome}");
         outcome
     }

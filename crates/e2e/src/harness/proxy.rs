@@ -3,10 +3,11 @@
 //! It knows of HTTP only that a request begins where a client speaks after it was answered, and
 //! that an empty line ends its head.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock;
@@ -29,6 +30,8 @@ pub struct Weather {
     is_silent: AtomicBool,
     requests: AtomicU32,
     heads: Mutex<Vec<String>>,
+    /// Clients that are connected, by number.
+    clients: Mutex<HashMap<u64, TcpStream>>,
 }
 
 impl Weather {
@@ -87,6 +90,18 @@ impl Weather {
         usize::try_from(end.saturating_sub(before)).unwrap_or(usize::MAX).min(count)
     }
 
+    /// Cuts off whoever is connected; returns how many.
+    pub fn cut(&self) -> usize {
+        let clients = self.clients();
+        // One that has gone by itself is cut off too.
+        clients.values().for_each(|client| drop(client.shutdown(Shutdown::Both)));
+        clients.len()
+    }
+
+    fn clients(&self) -> MutexGuard<'_, HashMap<u64, TcpStream>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// How many there were.
     pub fn requests(&self) -> u32 {
         self.requests.load(SeqCst)
@@ -118,11 +133,14 @@ impl Proxy {
         let weather = Arc::new(Weather::default());
         let shared = Arc::clone(&weather);
         std::thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
+            for (number, client) in (0..).zip(listener.incoming().map_while(Result::ok)) {
                 let weather = Arc::clone(&shared);
+                let Ok(known) = client.try_clone() else { continue };
+                weather.clients().insert(number, known);
                 std::thread::spawn(move || {
                     // Who is cut off has nobody to tell.
                     drop(carry(&client, to, &weather));
+                    weather.clients().remove(&number);
                 });
             }
         });

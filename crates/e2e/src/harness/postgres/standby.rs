@@ -1,0 +1,45 @@
+//! A server that stands by: it has all that another one has told of, and may take its place.
+
+use super::{Cluster, Door, READY_SECS, clock, command, programs};
+
+impl Cluster {
+    /// Starts a server and the one that stands by; `None`, with a line that says so, where there is
+    /// no PostgreSQL.
+    pub fn with_standby() -> Option<(Self, Self)> {
+        let primary = Self::make("off", Door::Plain)?;
+        let standby = Self::new("off", Door::Plain);
+        let copied = command(&programs()?.join("pg_basebackup"))
+            .args(["--no-sync", "--checkpoint=fast", "--write-recovery-conf", "-U", "holdfast"])
+            .args(["-p", &primary.port.to_string(), "-h"])
+            .arg(primary.folder.path())
+            .arg("-D")
+            .arg(standby.data())
+            .status();
+        assert!(copied.expect("pg_basebackup runs").success());
+        standby.begin();
+        // Behind the copy: the one that was promoted waits for nobody.
+        primary.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'");
+        primary.sql("postgres", "SELECT pg_reload_conf()");
+        let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        let follows = (0..READY_SECS * 10).any(|_| {
+            clock::pause(std::time::Duration::from_millis(100));
+            primary.sql("postgres", synchronous) == "1"
+        });
+        assert!(follows, "nobody stands by; see {:?}", standby.folder.path().join("log"));
+        Some((primary, standby))
+    }
+
+    /// Has the one that stands by take writes.
+    pub fn promote(&self) {
+        assert_eq!(self.sql("postgres", "SELECT pg_promote()"), "t", "it took no writes in time");
+    }
+
+    /// The URL of a database that is at this server or at the other one.
+    pub fn url_with(&self, other: &Self, database: &str) -> String {
+        let (one, other) = (self.port, other.port);
+        format!(
+            "postgres://holdfast@127.0.0.1:{one},127.0.0.1:{other}/{database}\
+             ?target_session_attrs=read-write"
+        )
+    }
+}
