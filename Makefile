@@ -7,15 +7,16 @@ export CARGO_TARGET_DIR
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 # Tests that say themselves where servers have what they have, or do not come to it.
-IN_FOLDERS := buckets:: object_lock:: scale_out:: space:: tape:: volumes::
+IN_FOLDERS := buckets:: chaos:: object_lock:: scale_out:: space:: tape:: volumes::
 
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 
-.PHONY: help test demo build install bench bench-tree rust packages-build packages-test garage
+.PHONY: help test chaos demo build install bench bench-tree rust packages-build packages-test garage
 
 help:
 	@echo "make test                 check format, lints and tidiness, run all tests"
+	@echo "make chaos                let servers die for ten minutes while twenty nodes back up"
 	@echo "make demo [DIR=...]       back up a real tree, change it, restore it, compare"
 	@echo "make build                build the program for use"
 	@echo "make install [PREFIX=...] build and install it; PREFIX is $(PREFIX)"
@@ -28,6 +29,13 @@ test: rust packages-test garage
 	cargo build --workspace --locked
 	cargo test --workspace --locked
 	HOLDFAST_TEST_STORES=both cargo test --locked -p e2e --test it -- $(IN_FOLDERS:%=--skip %)
+
+# Those in the environment count: HOLDFAST_CHAOS_SEED has the same things die again.
+chaos: export HOLDFAST_CHAOS_SECS ?= 600
+chaos: export HOLDFAST_CHAOS_NODES ?= 20
+chaos: rust packages-test garage
+	cargo build --locked -p holdfast
+	cargo test --locked -p e2e --test it -- --nocapture chaos::
 
 demo: build
 	./demo/run.sh $(if $(DIR),"$(DIR)")

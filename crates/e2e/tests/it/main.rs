@@ -12,6 +12,8 @@ mod buckets;
 mod certificates;
 mod changing;
 #[cfg(test)]
+mod chaos;
+#[cfg(test)]
 mod damage;
 #[cfg(test)]
 mod deletion;
@@ -51,6 +53,8 @@ mod rules;
 mod scale_out;
 #[cfg(test)]
 mod scene;
+#[cfg(test)]
+mod site;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]

@@ -2,136 +2,23 @@
 //! that serve at once.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use e2e::clock::pause;
-use e2e::harness::{Cluster, Garage, Node, Outcome, Server};
-use e2e::scratch::Scratch;
+use e2e::harness::{Cluster, Outcome, Server};
 
 use crate::recovery::recover;
 use crate::scene::{Scene, plant_files};
-
-const FILES: usize = 60;
-const FILE_BYTES: usize = 100_000;
-
-/// A server over a database and an object store. They end behind it.
-struct Site<'a> {
-    scene: Scene,
-    cluster: &'a Cluster,
-    database: String,
-    garage: Garage,
-}
-
-impl Site<'static> {
-    /// `None` where there is no database or no store.
-    fn new() -> Option<Self> {
-        Self::over(Cluster::shared()?)
-    }
-}
-
-impl<'a> Site<'a> {
-    /// The same over a database server of the test's own.
-    fn over(cluster: &'a Cluster) -> Option<Self> {
-        let scratch = Scratch::new();
-        let garage = Garage::start(&scratch.join("garage"))?;
-        let database = cluster.add_database();
-        let (pool, catalog) = (garage.url("site"), cluster.url(&database));
-        let options = ["--pool", &pool, "--catalog", &catalog];
-        let scene = Scene::stored(scratch, &options, FILES, FILE_BYTES);
-        Some(Self { scene, cluster, database, garage })
-    }
-
-    /// Makes another server for the same catalogue and pool, and runs it.
-    fn join(&self, name: &str) -> Server {
-        let file = self.scene.recovery_file();
-        let (dir, port) = (self.scene.scratch.join(name), Server::free_port());
-        let listen = format!("127.0.0.1:{port}");
-        let (dir_name, file_name) = (dir.to_str().unwrap(), file.to_str().unwrap());
-        let join = ["join", dir_name, "--from", file_name, "--listen", &listen];
-        Server::command(&join).expect(&[0]);
-        Server::start_at(&dir, port)
-    }
-
-    /// The same, and the node is told of both.
-    fn with_another(&self) -> Server {
-        let other = self.join("other");
-        self.enroll_at(&format!("{},{}", self.scene.server.address(), other.address()));
-        other
-    }
-
-    /// Has the node know these servers.
-    fn enroll_at(&self, addresses: &str) {
-        let again = self.scene.server.admin(&["node", "add", "anna", "--again"]);
-        self.scene.node.enroll_at(addresses, again["token"].as_str().unwrap());
-    }
-
-    /// Another node, which knows these servers, with a tree of its own.
-    fn client(&self, name: &str, addresses: &str) -> (Node, PathBuf) {
-        let node = Node::enroll(&self.scene.server, name);
-        let again = self.scene.server.admin(&["node", "add", name, "--again"]);
-        node.enroll_at(addresses, again["token"].as_str().unwrap());
-        (node, self.scene.scratch.folder(&format!("trees/{name}")))
-    }
-
-    #[track_caller]
-    fn audit(&self) {
-        audit(&[&self.scene.server]);
-    }
-}
-
-/// Has the one that keeps house look at all data.
-#[track_caller]
-fn audit(servers: &[&Server]) {
-    let audit = keeper(servers).try_admin(&["audit", "--data"]).expect(&[0]).json_lines();
-    assert_eq!(audit[0]["damages"].as_array().map(Vec::len), Some(0), "{audit:?}");
-}
-
-fn servers(server: &Server) -> Vec<serde_json::Value> {
-    server.try_admin(&["servers"]).expect(&[0]).json_lines()
-}
-
-/// Whether the server keeps house for all.
-fn keeps_house(server: &Server) -> bool {
-    servers(server)
-        .iter()
-        .any(|one| one["is_this"] == true && one["keeps_house"] == true)
-}
-
-/// The one of the servers that keeps house; waits until one does.
-#[track_caller]
-fn keeper<'a>(servers: &[&'a Server]) -> &'a Server {
-    let mut found = None;
-    let keeps = || {
-        found = servers.iter().copied().find(|server| keeps_house(server));
-        found.is_some()
-    };
-    assert!(eventually(keeps), "nobody keeps house");
-    found.expect("was found")
-}
+use crate::site::{
+    FILE_BYTES, FILES, Over, Site, audit, await_servers, eventually, keeper, keeps_house, servers,
+};
 
 /// Whether what has ended began at one server and went on at another.
 fn was_carried_on(outcome: &Outcome) -> bool {
     let line = "going on with another server";
     outcome.messages().iter().any(|message| message.ends_with(line))
-}
-
-/// Waits until the server knows of so many, itself among them.
-#[track_caller]
-fn await_servers(server: &Server, count: usize) {
-    assert!(eventually(|| servers(server).len() == count), "{:?}", servers(server));
-}
-
-/// Whether it is so within half a minute, in which work is handed over.
-fn eventually(mut is_so: impl FnMut() -> bool) -> bool {
-    (0..120).any(|_| {
-        let is_so = is_so();
-        if !is_so {
-            pause(Duration::from_millis(250));
-        }
-        is_so
-    })
 }
 
 #[test]
@@ -554,100 +441,4 @@ fn what_servers_cannot_share_is_said() {
     let refused = Server::command(&["join", dir, "--from", file]);
     assert_ne!(refused.code(), 0);
     drop(refused.says("share a catalogue in a database"));
-}
-
-/// A number from the environment, for who has more time than a test should take.
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
-}
-
-/// Backs up what it makes, round by round, until it is told that it is over; returns the rounds
-/// that it was told are stored.
-fn run_rounds(node: &Node, tree: &Path, seed: u64, is_over: &AtomicBool) -> Vec<u64> {
-    let mut stored = Vec::new();
-    for round in 0.. {
-        if is_over.load(Ordering::Relaxed) {
-            break;
-        }
-        plant_files(&tree.join(format!("round-{round}")), 5, 20_000, seed * 1000 + round);
-        if node.backup(tree, &[]).code() == 0 {
-            stored.push(round);
-        }
-    }
-    stored
-}
-
-/// Says that it is over once it is dropped.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// What servers are put through.
-fn trouble(site: &Site<'_>, servers: &mut [Server], turn: usize) {
-    if turn.is_multiple_of(3) {
-        site.cluster.cut_off(&site.database);
-    }
-    let victim = turn * 7 % 5 % servers.len();
-    servers[victim].kill9();
-    pause(Duration::from_millis(500));
-    let (dir, port) = (servers[victim].dir().to_owned(), servers[victim].port());
-    servers[victim] = Server::start_at(&dir, port);
-}
-
-/// Servers and connections die while nodes back up; whatever was acknowledged is there. With
-/// `HOLDFAST_CHAOS_SECS` and `HOLDFAST_CHAOS_NODES` for longer, and with more nodes.
-#[test]
-fn nothing_that_was_acknowledged_is_lost_whoever_dies() {
-    let Some(mut site) = Site::new() else { return };
-    let (secs, nodes) = (setting("HOLDFAST_CHAOS_SECS", 12), setting("HOLDFAST_CHAOS_NODES", 4));
-    let others = [site.join("second"), site.join("third")];
-    let addresses = [&site.scene.server, &others[0], &others[1]].map(|server| server.address());
-    let is_over = AtomicBool::new(false);
-    let clients: Vec<_> = (0..usize::try_from(nodes).unwrap())
-        .map(|number| {
-            let mut addresses = addresses.clone();
-            addresses.rotate_left(number % 3);
-            site.client(&format!("node-{number}"), &addresses.join(","))
-        })
-        .collect();
-    let [second, third] = others;
-    let dir = site.scene.server.dir().to_owned();
-    let placeholder = Server::absent(&dir, site.scene.server.port());
-    let mut servers = vec![std::mem::replace(&mut site.scene.server, placeholder), second, third];
-    let stored: Vec<Vec<u64>> = std::thread::scope(|scope| {
-        let running: Vec<_> = (0..)
-            .zip(&clients)
-            .map(|(number, (node, tree))| {
-                let is_over = &is_over;
-                scope.spawn(move || run_rounds(node, tree, number, is_over))
-            })
-            .collect();
-        // Also where something fails here: nobody is waited for who would never end.
-        let over = Over(&is_over);
-        for turn in 0..usize::try_from(secs / 3).unwrap().max(1) {
-            pause(Duration::from_secs(2));
-            trouble(&site, &mut servers, turn);
-        }
-        drop(over);
-        running.into_iter().map(|node| node.join().expect("no panic")).collect()
-    });
-    for (number, ((node, tree), rounds)) in (0_u64..).zip(clients.iter().zip(&stored)) {
-        assert!(!rounds.is_empty(), "node {number} got nothing stored");
-        let out = site.scene.scratch.folder(&format!("restored-{number}"));
-        node.restore(tree, &out, &[]).expect(&[0]).counts(&[("failed", 0)]);
-        let top = out.join(tree.file_name().unwrap());
-        for round in rounds {
-            let name = format!("round-{round}");
-            let expected = crate::scene::manifest(&tree.join(&name));
-            e2e::manifest::assert_same(&expected, &crate::scene::manifest(&top.join(&name)));
-        }
-    }
-    // All content was compared; of a long run there are more packs than a command has time for.
-    if secs < 100 {
-        audit(&servers.iter().collect::<Vec<_>>());
-    }
 }

@@ -1,0 +1,202 @@
+//! What tests of several servers begin with: a server over a database and an object store, which
+//! others join, and nodes that back up round by round.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use e2e::clock::pause;
+use e2e::harness::{Cluster, Garage, Node, Proxy, Server};
+use e2e::scratch::Scratch;
+
+use crate::scene::{Scene, manifest, plant_files};
+
+pub(crate) const FILES: usize = 60;
+pub(crate) const FILE_BYTES: usize = 100_000;
+/// What a command may take that reads all that a long run has stored.
+const LONG_MAX: Duration = Duration::from_secs(1200);
+
+/// A server over a database and an object store. They end behind it.
+pub(crate) struct Site<'a> {
+    pub(crate) scene: Scene,
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) database: String,
+    pub(crate) garage: Garage,
+}
+
+impl Site<'static> {
+    /// `None` where there is no database or no store.
+    pub(crate) fn new() -> Option<Self> {
+        Self::over(Cluster::shared()?)
+    }
+
+    /// The same with a proxy before the store.
+    pub(crate) fn proxied() -> Option<(Self, Proxy)> {
+        let cluster = Cluster::shared()?;
+        let mut before = None;
+        let site = Self::make(cluster, cluster.add_database(), |database, garage| {
+            let proxy = before.insert(Proxy::start(garage.port()));
+            (cluster.url(database), garage.url_at(proxy.port(), "site"))
+        })?;
+        Some((site, before?))
+    }
+}
+
+impl<'a> Site<'a> {
+    /// The same over a database server of the test's own.
+    pub(crate) fn over(cluster: &'a Cluster) -> Option<Self> {
+        Self::make(cluster, cluster.add_database(), |database, garage| {
+            (cluster.url(database), garage.url("site"))
+        })
+    }
+
+    /// With the URLs of the database and the pool.
+    fn make(
+        cluster: &'a Cluster,
+        database: String,
+        urls: impl FnOnce(&str, &Garage) -> (String, String),
+    ) -> Option<Self> {
+        let scratch = Scratch::new();
+        let garage = Garage::start(&scratch.join("garage"))?;
+        let (catalog, pool) = urls(&database, &garage);
+        let options = ["--pool", &pool, "--catalog", &catalog];
+        let scene = Scene::stored(scratch, &options, FILES, FILE_BYTES);
+        Some(Self { scene, cluster, database, garage })
+    }
+
+    /// Makes another server for the same catalogue and pool, and runs it.
+    pub(crate) fn join(&self, name: &str) -> Server {
+        let file = self.scene.recovery_file();
+        let (dir, port) = (self.scene.scratch.join(name), Server::free_port());
+        let listen = format!("127.0.0.1:{port}");
+        let (dir_name, file_name) = (dir.to_str().unwrap(), file.to_str().unwrap());
+        let join = ["join", dir_name, "--from", file_name, "--listen", &listen];
+        Server::command(&join).expect(&[0]);
+        Server::start_at(&dir, port)
+    }
+
+    /// The same, and the node is told of both.
+    pub(crate) fn with_another(&self) -> Server {
+        let other = self.join("other");
+        self.enroll_at(&format!("{},{}", self.scene.server.address(), other.address()));
+        other
+    }
+
+    /// Has the node know these servers.
+    pub(crate) fn enroll_at(&self, addresses: &str) {
+        let again = self.scene.server.admin(&["node", "add", "anna", "--again"]);
+        self.scene.node.enroll_at(addresses, again["token"].as_str().unwrap());
+    }
+
+    /// Another node, which knows these servers, with a tree of its own.
+    pub(crate) fn client(&self, name: &str, addresses: &str) -> (Node, PathBuf) {
+        let node = Node::enroll(&self.scene.server, name);
+        let again = self.scene.server.admin(&["node", "add", name, "--again"]);
+        node.enroll_at(addresses, again["token"].as_str().unwrap());
+        (node, self.scene.scratch.folder(&format!("trees/{name}")))
+    }
+
+    #[track_caller]
+    pub(crate) fn audit(&self) {
+        audit(&[&self.scene.server]);
+    }
+}
+
+/// Has the one that keeps house look at all data.
+#[track_caller]
+pub(crate) fn audit(servers: &[&Server]) {
+    let running = keeper(servers).spawn_admin(&["audit", "--data", "--json"]);
+    let audit = running.wait_within(LONG_MAX).expect(&[0]).json_lines();
+    assert_eq!(audit[0]["damages"].as_array().map(Vec::len), Some(0), "{audit:?}");
+}
+
+pub(crate) fn servers(server: &Server) -> Vec<serde_json::Value> {
+    server.try_admin(&["servers"]).expect(&[0]).json_lines()
+}
+
+/// Whether the server keeps house for all.
+pub(crate) fn keeps_house(server: &Server) -> bool {
+    servers(server)
+        .iter()
+        .any(|one| one["is_this"] == true && one["keeps_house"] == true)
+}
+
+/// The one of the servers that keeps house; waits until one does.
+#[track_caller]
+pub(crate) fn keeper<'a>(servers: &[&'a Server]) -> &'a Server {
+    let mut found = None;
+    let keeps = || {
+        found = servers.iter().copied().find(|server| keeps_house(server));
+        found.is_some()
+    };
+    assert!(eventually(keeps), "nobody keeps house");
+    found.expect("was found")
+}
+
+/// Waits until the server knows of so many, itself among them.
+#[track_caller]
+pub(crate) fn await_servers(server: &Server, count: usize) {
+    assert!(eventually(|| servers(server).len() == count), "{:?}", servers(server));
+}
+
+/// Whether it is so within half a minute, in which work is handed over.
+pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) -> bool {
+    (0..120).any(|_| {
+        let is_so = is_so();
+        if !is_so {
+            pause(Duration::from_millis(250));
+        }
+        is_so
+    })
+}
+
+const ROUND_FILES: usize = 5;
+/// The files, their two folders, and the one that these are in.
+const ROUND_OBJECTS: u64 = ROUND_FILES as u64 + 3;
+
+/// Backs up what it makes, round by round, until it is told that it is over; returns the rounds
+/// that it was told are stored. None of them may be backed up again.
+pub(crate) fn run_rounds(node: &Node, tree: &Path, seed: u64, is_over: &AtomicBool) -> Vec<u64> {
+    let mut stored = Vec::new();
+    let mut is_all_stored = false;
+    for round in 0.. {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let folder = tree.join(format!("round-{round}"));
+        plant_files(&folder, ROUND_FILES, 20_000, seed * 1000 + round);
+        let outcome = node.backup(tree, &[]);
+        let is_stored = outcome.code() == 0;
+        if is_stored {
+            let is_lost = is_all_stored && outcome.count("backed_up") > ROUND_OBJECTS;
+            assert!(!is_lost, "what was stored before round {round} is backed up again: {outcome}");
+            stored.push(round);
+        } else {
+            eprintln!("not stored: {outcome}");
+        }
+        is_all_stored = is_stored;
+    }
+    stored
+}
+
+/// Restores the tree into the new folder; what was made in these rounds must be as it was.
+#[track_caller]
+pub(crate) fn compare_rounds((node, tree): (&Node, &Path), rounds: &[u64], out: &Path) {
+    let restored = node.spawn_restore(tree, out, &[]).wait_within(LONG_MAX);
+    restored.expect(&[0]).counts(&[("failed", 0)]);
+    let top = out.join(tree.file_name().unwrap());
+    for round in rounds {
+        let name = format!("round-{round}");
+        let (expected, found) = (manifest(&tree.join(&name)), manifest(&top.join(&name)));
+        e2e::manifest::assert_same(&expected, &found);
+    }
+}
+
+/// Says that it is over once it is dropped.
+pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
