@@ -7,7 +7,7 @@ export CARGO_TARGET_DIR
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 # Tests that say themselves where servers have what they have, or do not come to it.
-IN_FOLDERS := buckets:: chaos:: object_lock:: scale_out:: space:: tape:: volumes::
+IN_FOLDERS := buckets:: chaos:: database_faults:: object_lock:: scale_out:: space:: tape:: volumes::
 
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast

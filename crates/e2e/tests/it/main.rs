@@ -16,6 +16,8 @@ mod chaos;
 #[cfg(test)]
 mod damage;
 #[cfg(test)]
+mod database_faults;
+#[cfg(test)]
 mod deletion;
 #[cfg(test)]
 mod edits;

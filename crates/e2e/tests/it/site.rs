@@ -50,6 +50,13 @@ impl<'a> Site<'a> {
         })
     }
 
+    /// The same over a database server and the one that stands by.
+    pub(crate) fn over_both(cluster: &'a Cluster, standby: &Cluster) -> Option<Self> {
+        Self::make(cluster, cluster.add_database(), |database, garage| {
+            (cluster.url_with(standby, database), garage.url("site"))
+        })
+    }
+
     /// With the URLs of the database and the pool.
     fn make(
         cluster: &'a Cluster,
