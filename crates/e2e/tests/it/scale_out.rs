@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use e2e::clock::pause;
+use e2e::clock::{now, pause};
 use e2e::harness::{Cluster, Outcome, Server};
 
 use crate::recovery::recover;
@@ -144,6 +144,38 @@ fn a_server_that_was_held_up_writes_nothing_any_more() {
     running.wait().expect(&[0]);
     site.scene.server = other;
     site.scene.compare("held up");
+    site.audit();
+}
+
+/// From its death on, until its filespace is backed up elsewhere and another one keeps house.
+const TAKEN_OVER_MAX: Duration = Duration::from_secs(30);
+
+#[test]
+fn what_a_dead_server_was_at_another_does_within_half_a_minute() {
+    let Some(mut site) = Site::new() else { return };
+    let other = site.join("other");
+    plant_files(&site.scene.tree.join("more"), 24, 6 << 20, 10);
+    let running = site.scene.node.spawn_backup(&site.scene.tree, &[]);
+    pause(Duration::from_millis(400));
+    running.signal(rustix::process::Signal::STOP);
+    assert!(eventually(|| servers(&other).iter().any(|one| one["backups"] == 1)));
+    assert!(keeps_house(&site.scene.server));
+    site.enroll_at(&other.address());
+    fs::remove_dir_all(site.scene.tree.join("more")).unwrap();
+    let refused = site.scene.node.backup(&site.scene.tree, &[]);
+    assert_ne!(refused.code(), 0);
+    drop(refused.says("another backup of this filespace"));
+    site.scene.server.kill9();
+    let died = now();
+    while site.scene.node.backup(&site.scene.tree, &[]).code() != 0 || !keeps_house(&other) {
+        assert!(died.elapsed() <= TAKEN_OVER_MAX, "{:?}", servers(&other));
+        pause(Duration::from_millis(250));
+    }
+    let took = died.elapsed();
+    assert!(took <= TAKEN_OVER_MAX, "{took:?}");
+    drop(running);
+    site.scene.server = other;
+    site.scene.compare("taken over");
     site.audit();
 }
 
