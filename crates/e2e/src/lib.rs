@@ -14,3 +14,4 @@ pub mod harness;
 pub mod manifest;
 pub mod nasty;
 pub mod scratch;
+pub mod skip;

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::Server;
-use super::garage::skip;
-use crate::clock;
+use crate::{clock, skip};
 
 const KEY_ID: &str = "HOLDFASTHOLDFAST";
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -51,7 +50,7 @@ impl Ceph {
         SHARED
             .get_or_init(|| {
                 if !PROGRAMS.iter().chain(&["curl"]).all(|program| has(program)) {
-                    skip("there is no Ceph; '.ci/packages test' installs it");
+                    skip::say("there is no Ceph; '.ci/packages test' installs it");
                     return None;
                 }
                 let (sender, started) = std::sync::mpsc::channel();

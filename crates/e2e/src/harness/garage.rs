@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::clock;
 use crate::harness::Server;
+use crate::{clock, skip};
 
 pub(super) const KEY_ID: &str = "GK0123456789abcdef01234567";
 pub(super) const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -37,7 +37,7 @@ pub(super) fn program() -> Option<PathBuf> {
 pub(super) fn is_there() -> bool {
     let is_there = program().is_some();
     if !is_there {
-        skip("there is no Garage; '.ci/garage' builds it");
+        skip::say("there is no Garage; '.ci/garage' builds it");
     }
     is_there
 }
@@ -201,9 +201,4 @@ impl Drop for Garage {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-#[allow(clippy::print_stderr, reason = "who runs the tests is told what they leave out")]
-pub(super) fn skip(why: &str) {
-    eprintln!("skipped: {why}");
 }

@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::garage::skip;
 use super::is_root;
-use crate::clock;
+use crate::{clock, skip};
 
 const READY_SECS: u64 = 60;
 /// Of its folders; the number of its process comes behind.
@@ -112,7 +111,7 @@ impl Cluster {
 
     fn make(fsync: &'static str, door: Door) -> Option<Self> {
         let Some(programs) = programs() else {
-            skip("there is no PostgreSQL; '.ci/packages test' installs it");
+            skip::say("there is no PostgreSQL; '.ci/packages test' installs it");
             return None;
         };
         let cluster = Self::new(fsync, door);

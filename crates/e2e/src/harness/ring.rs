@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::garage::{BUCKET, KEY_ID, SECRET, is_there, program, skip};
+use super::garage::{BUCKET, KEY_ID, SECRET, is_there, program};
 use super::is_root;
-use crate::clock;
+use crate::{clock, skip};
 
 const NODES: usize = 3;
 const READY_SECS: u64 = 60;
@@ -77,7 +77,7 @@ impl Ring {
             None
         };
         if let Some(missing) = missing {
-            skip(missing);
+            skip::say(missing);
             return None;
         }
         remove_left_behind();
@@ -91,7 +91,7 @@ impl Ring {
         let mut ring =
             Self { folder: folder.to_owned(), name, subnet, processes: [None, None, None] };
         if !ring.connect() {
-            skip("this machine makes no bridges");
+            skip::say("this machine makes no bridges");
             return None;
         }
         for node in 0..NODES {

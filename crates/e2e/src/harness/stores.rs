@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Cluster, Garage};
+use crate::skip;
 
 const VARIABLE: &str = "HOLDFAST_TEST_STORES";
 
@@ -50,7 +51,7 @@ fn wanted() -> Stores {
 pub fn is_in_folders() -> bool {
     let is_so = stores() == Stores::Folder;
     if !is_so {
-        super::garage::skip("this test looks at files in the server's folder");
+        skip::say("this test looks at files in the server's folder");
     }
     is_so
 }

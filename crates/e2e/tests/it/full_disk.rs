@@ -19,7 +19,7 @@ fn assert_names_no_space(outcome: &Outcome) {
 fn full_server_refuses_and_keeps_what_it_has() {
     let scratch = Scratch::new();
     let Some(mount) = Tmpfs::mount(&scratch.join("mount"), "size=24m") else {
-        eprintln!("skipped: no mounts here");
+        e2e::skip::say("no mounts here");
         return;
     };
     let mut server = Server::start(&mount.path().join("server"));
@@ -54,7 +54,7 @@ fn full_target_leaves_no_wrong_file() {
     let scene = Scene::with_files(FILES, 1 << 20);
     scene.backup();
     let Some(mount) = Tmpfs::mount(&scene.scratch.join("mount"), "size=6m") else {
-        eprintln!("skipped: no mounts here");
+        e2e::skip::say("no mounts here");
         return;
     };
     let full = scene.node.restore(&scene.tree, mount.path(), &[]).expect(&[4, 12]);

@@ -290,7 +290,7 @@ fn nothing_new_leans_on_what_only_a_copy_pool_still_has() {
 fn a_disk_with_copies_can_be_taken_away_while_the_server_runs() {
     let mut scene = Scene::with_files(FILES, FILE_BYTES);
     let Some(disk) = Tmpfs::mount(&scene.scratch.join("disk"), "size=100m") else {
-        eprintln!("skipped: no mounts here");
+        e2e::skip::say("no mounts here");
         return;
     };
     let url = url(&disk.path().join("pool"));

@@ -183,7 +183,7 @@ fn changed_xattr_is_a_new_version() {
     scene.backup();
     let folder = Folder::open(scene.file(4).parent().unwrap()).unwrap();
     if let Err(error) = folder.set_xattr(b"file-0004", "user.colour", b"green") {
-        eprintln!("skipped: no user xattrs here: {error}");
+        e2e::skip::say(&format!("no user xattrs here: {error}"));
         return;
     }
     scene.backup().counts(&[("backed_up", 1), ("expired", 0)]);

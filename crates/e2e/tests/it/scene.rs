@@ -125,7 +125,7 @@ pub(crate) fn names(folder: &Path) -> Vec<Vec<u8>> {
 /// Returns whether the test can go on; says so where it cannot.
 pub(crate) fn root_or_skip(test: &str) -> bool {
     if !is_root() {
-        eprintln!("skipped: {test} needs root");
+        e2e::skip::say(&format!("{test} needs root"));
     }
     is_root()
 }

@@ -20,7 +20,7 @@ fn image(scene: &Scene, mkfs: &[&str]) -> Option<Image> {
     let (file, folder) = (scene.scratch.join("image"), scene.scratch.join("mounted"));
     let image = Image::mount(&file, IMAGE_BYTES, mkfs, &folder);
     if image.is_none() {
-        eprintln!("skipped: {} or a loop mount of it does not work here", mkfs[0]);
+        e2e::skip::say(&format!("{} or a loop mount of it does not work here", mkfs[0]));
     }
     image
 }
@@ -169,7 +169,7 @@ fn an_lvm_snapshot_is_of_one_moment() {
     }
     let Some(volume) = Volume::make(&scene.scratch.join("disk"), &scene.scratch.folder("mounted"))
     else {
-        eprintln!("skipped: no logical volume can be made here: no device mapper or no lvm2");
+        e2e::skip::say("no logical volume can be made here: no device mapper or no lvm2");
         return;
     };
     plant_files(&volume.folder, 200, 20_000, 3);

@@ -58,7 +58,7 @@ impl Space {
         let scene = Scene::new();
         let (file, folder) = (scene.scratch.join("image"), scene.scratch.join("data"));
         let Some(image) = Image::mount(&file, IMAGE_BYTES, mkfs, &folder) else {
-            eprintln!("skipped: {} or a loop mount of it does not work here", mkfs[0]);
+            e2e::skip::say(&format!("{} or a loop mount of it does not work here", mkfs[0]));
             return None;
         };
         let mut space = Self { keeper: None, image, scene };

@@ -48,7 +48,7 @@ fn who_holds_a_lease_gets_the_content_or_an_error() {
     // What opening does not recall is still a stub when the lease is taken.
     let Some(space) = Space::new(KINDS[0], &["--whole", "0"]) else { return };
     if !succeeds(Command::new("python3").arg("--version").stdout(Stdio::null())) {
-        eprintln!("skipped: python3 is not installed");
+        e2e::skip::say("python3 is not installed");
         return;
     }
     let content = noise(1, MIB);
@@ -97,7 +97,7 @@ impl Drop for Group {
 fn a_recall_needs_little_memory() {
     let Some(space) = Space::new(KINDS[0], &[]) else { return };
     let Some(group) = Group::new(96 << 20) else {
-        eprintln!("skipped: no control group of memory can be made here");
+        e2e::skip::say("no control group of memory can be made here");
         return;
     };
     let content = noise(1, 256 * MIB);

@@ -47,7 +47,7 @@ impl Supervisor {
         command.arg(e2e::harness::binary()).arg(space.node().home());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let Ok(mut child) = command.spawn() else {
-            eprintln!("skipped: python3 is not installed");
+            e2e::skip::say("python3 is not installed");
             return None;
         };
         let lines = BufReader::new(child.stdout.take().unwrap());

@@ -13,7 +13,7 @@ fn vault() -> Option<(Tgt, Tapes)> {
     tapes.run(&arguments).expect(&[0]);
     let inventory = tapes.run(&["inventory", "vault", "--scan"]);
     if inventory.stderr.contains("libiscsi is not installed") {
-        eprintln!("skipped: libiscsi is not installed");
+        e2e::skip::say("libiscsi is not installed");
         return None;
     }
     inventory.expect(&[0]);

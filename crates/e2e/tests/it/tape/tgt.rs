@@ -39,7 +39,7 @@ impl Tgt {
     /// Starts it, or says why the test is left out.
     pub(crate) fn start() -> Option<Self> {
         if let Some(reason) = missing() {
-            eprintln!("skipped: {reason}");
+            e2e::skip::say(&reason);
             return None;
         }
         let folder = Scratch::new();
