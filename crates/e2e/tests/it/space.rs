@@ -10,6 +10,8 @@ mod lost;
 #[cfg(test)]
 mod many;
 #[cfg(test)]
+mod operations;
+#[cfg(test)]
 mod processes;
 #[cfg(test)]
 mod supervisor;
