@@ -6,6 +6,8 @@ mod deaths;
 #[cfg(test)]
 mod hidden;
 #[cfg(test)]
+mod kills;
+#[cfg(test)]
 mod lost;
 #[cfg(test)]
 mod many;
