@@ -8,6 +8,8 @@ mod hidden;
 #[cfg(test)]
 mod kills;
 #[cfg(test)]
+mod leases;
+#[cfg(test)]
 mod lost;
 #[cfg(test)]
 mod many;

@@ -1,0 +1,129 @@
+//! Files that somebody has a lease on, and does not let go of.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdin, ChildStdout};
+use std::sync::mpsc::channel;
+
+use super::*;
+
+/// What does not wait for the holder, which the kernel gives 45 seconds, takes less.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// Takes leases on the files behind its kind; for each line reads the first of them into the file
+/// that the line names, and says what came of it.
+const HOLDER: &str = "
+import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+writes = sys.argv[1] == 'write'
+files = [os.open(path, os.O_RDWR if writes else os.O_RDONLY) for path in sys.argv[2:]]
+for file in files:
+    fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK if writes else fcntl.F_RDLCK)
+print('held', flush=True)
+for line in sys.stdin:
+    try:
+        content = os.pread(files[0], 1 << 30, 0)
+        open(line.strip(), 'wb').write(content)
+        print('read', flush=True)
+    except OSError as error:
+        print('error', error.errno, flush=True)
+";
+
+/// Leases, until it is dropped.
+pub(super) struct Lease {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    orders: ChildStdin,
+}
+
+impl Lease {
+    /// `None` where there is no Python.
+    pub(super) fn take(kind: &str, paths: &[PathBuf]) -> Option<Self> {
+        let mut command = Command::new("python3");
+        command.args(["-c", HOLDER, kind]).args(paths);
+        let Ok(mut child) = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+            e2e::skip::say("python3 is not installed");
+            return None;
+        };
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let orders = child.stdin.take().unwrap();
+        let mut lease = Self { child, lines, orders };
+        assert_eq!(lease.next_line(), "held");
+        Some(lease)
+    }
+
+    fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    /// What its holder reads; `None` where that is an error.
+    fn reads(&mut self, copy: &Path) -> Option<Vec<u8>> {
+        writeln!(self.orders, "{}", copy.display()).unwrap();
+        let said = self.next_line();
+        assert!(said == "read" || said.starts_with("error"), "{said}");
+        (said == "read").then(|| fs::read(copy).unwrap())
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+type Read = std::sync::mpsc::Receiver<std::io::Result<Vec<u8>>>;
+
+fn begin_to_read(path: &Path) -> Read {
+    let (got, has_come) = channel();
+    let path = path.to_owned();
+    std::thread::spawn(move || drop(got.send(fs::read(path))));
+    has_come
+}
+
+impl Space {
+    /// The row of the one file that the command is about; it must not take long.
+    #[track_caller]
+    fn answer(&self, command: &str, path: &Path) -> Value {
+        let words = ["hsm", command, path.to_str().unwrap(), "--json"];
+        let running = self.node().spawn(&words);
+        assert!(running.ends_within(ANSWER_MAX), "hsm {command} waits for the holder");
+        running.wait().expect(&[0, 4]).json_lines().remove(0)
+    }
+}
+
+#[test]
+fn leases_are_respected_and_hold_nobody_else_up() {
+    for kind in KINDS {
+        // What opening does not recall is still a stub when the lease is taken.
+        let Some(space) = Space::new(kind, &["--whole", "0"]) else { continue };
+        for (round, lease) in (0..).zip(["read", "write"]) {
+            let about = format!("{} {lease} lease", kind[0]);
+            let (content, other) = (noise(200 + round, MIB), noise(210 + round, MIB));
+            let stub = space.stub(&format!("stub-{round}"), &content);
+            let free = space.stub(&format!("free-{round}"), &other);
+            let resident = space.write(&format!("resident-{round}"), &content);
+            let leased = [stub.clone(), resident.clone()];
+            let Some(mut held) = Lease::take(lease, &leased) else { return };
+            let row = space.answer("migrate", &resident);
+            assert!(row["error"].is_string(), "{about}: {row}");
+            let row = space.answer("recall", &stub);
+            assert!(row["error"].is_string() || row["state"] == "p", "{about}: {row}");
+            if let Some(got) = held.reads(&space.scene.scratch.join("copy")) {
+                assert!(got == content, "{about}: its holder reads something else");
+            }
+            let of_stub = begin_to_read(&stub);
+            let of_free = begin_to_read(&free).recv_timeout(ANSWER_MAX).expect("nobody waits");
+            assert!(of_free.unwrap() == other, "{about}: another file");
+            drop(held);
+            // Whoever asked while it was held may be refused.
+            if let Ok(got) = of_stub.recv_timeout(ANSWER_MAX).expect("content or an error") {
+                assert!(got == content, "{about}");
+            }
+            assert!(fs::read(&stub).unwrap() == content, "{about}: let go of");
+            space.migrate(&resident);
+            assert!(fs::read(&resident).unwrap() == content, "{about}: migrated");
+        }
+    }
+}
