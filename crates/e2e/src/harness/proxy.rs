@@ -28,6 +28,7 @@ pub struct Weather {
     answered_bytes: AtomicU64,
     /// Requests go through, and nothing comes back.
     is_silent: AtomicBool,
+    asked_bytes: AtomicU64,
     requests: AtomicU32,
     heads: Mutex<Vec<String>>,
     /// Clients that are connected, by number.
@@ -75,6 +76,11 @@ impl Weather {
     /// Bytes of answers that have come through.
     pub fn answered_bytes(&self) -> u64 {
         self.answered_bytes.load(SeqCst)
+    }
+
+    /// Bytes of requests that have gone on.
+    pub fn asked_bytes(&self) -> u64 {
+        self.asked_bytes.load(SeqCst)
     }
 
     /// How many of `count` bytes of an answer may come through. It goes down where not all may.
@@ -224,6 +230,7 @@ fn ask(
             return client.shutdown(Shutdown::Both);
         }
         server.write_all(&buffer[..end])?;
+        weather.asked_bytes.fetch_add(end as u64, SeqCst);
         if end < count {
             return client.shutdown(Shutdown::Both);
         }

@@ -22,6 +22,8 @@ mod supervisor;
 #[cfg(test)]
 mod tape;
 mod waiting;
+#[cfg(test)]
+mod traffic;
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
