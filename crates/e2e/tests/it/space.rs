@@ -24,6 +24,8 @@ mod tape;
 mod waiting;
 #[cfg(test)]
 mod traffic;
+#[cfg(test)]
+mod upkeep;
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};

@@ -1,0 +1,86 @@
+//! What is done to a file system as a whole.
+
+use super::*;
+
+impl Space {
+    fn states_below(&self, folder: &Path) -> Vec<String> {
+        let rows = self.hsm(&["ls"], folder).expect(&[0]).json_lines();
+        rows.iter().map(|row| row["state"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+#[test]
+fn stubs_whose_copies_are_lost_are_named() {
+    if !e2e::harness::is_in_folders() {
+        return;
+    }
+    for kind in KINDS {
+        let Some(mut space) = Space::new(kind, &[]) else { continue };
+        let kept = space.stub("kept", &noise(400, MIB));
+        let server = space.scene.server.dir().to_owned();
+        let saved = space.scene.scratch.join("saved");
+        space.scene.server.terminate().expect(&[0]);
+        assert!(shell("cp -a \"$1\" \"$2\"", &server, &saved));
+        space.scene.server.restart();
+        let lost = space.write("lost\nname", &noise(401, MIB));
+        // The connection was to the server as it was before.
+        drop(space.hsm(&["migrate"], &lost));
+        space.migrate(&lost);
+        space.scene.server.terminate().expect(&[0]);
+        fs::remove_dir_all(&server).unwrap();
+        fs::rename(&saved, &server).unwrap();
+        space.scene.server.restart();
+        // And once more.
+        drop(space.hsm(&["reconcile"], &space.fs()));
+        let done = space.hsm(&["reconcile"], &space.fs()).expect(&[4]).json();
+        let named: Vec<&str> = done["lost"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|path| path.as_str().unwrap())
+            .collect();
+        assert_eq!(named, [lost.to_str().unwrap()], "{}: {done}", kind[0]);
+        let fs_path = space.fs();
+        let text = space.node().run(&["hsm", "reconcile", fs_path.to_str().unwrap()]).expect(&[4]);
+        drop(text.says("lost\\x0aname: the server has lost it"));
+        assert_eq!(fs::read(&lost).unwrap_err().raw_os_error(), Some(libc::EIO), "{}", kind[0]);
+        assert!(fs::metadata(&lost).unwrap().blocks() * 512 < 64 << 10, "nothing was written");
+        assert!(fs::read(&kept).unwrap() == noise(400, MIB), "{}", kind[0]);
+        fs::remove_file(&lost).unwrap();
+        space.hsm(&["reconcile"], &space.fs()).expect(&[0]);
+    }
+}
+
+#[test]
+fn so_much_is_premigrated_as_is_said() {
+    for kind in KINDS {
+        let always = ["--high", "100", "--low", "100", "--unused-days", "0", "--premigrated"];
+        let Some(space) = Space::new(kind, &[&always[..], &["0"]].concat()) else { continue };
+        for number in 0..12 {
+            space.write(&format!("many/{number}"), &noise(410 + number, 10 * MIB));
+        }
+        let (fs_path, folder) = (space.fs(), space.fs().join("many"));
+        space.hsm(&["relieve"], &fs_path).expect(&[0]);
+        assert!(space.states_below(&folder).iter().all(|state| state == "r"), "{}", kind[0]);
+        let add = ["hsm", "add", fs_path.to_str().unwrap()];
+        space.node().run(&[&add[..], &always, &["5"]].concat()).expect(&[0]);
+        let mut space = space;
+        space.kill_all();
+        space.start(&[]);
+        let rows = space.hsm(&["relieve"], &fs_path).expect(&[0]).json_lines();
+        let states = space.states_below(&folder);
+        let premigrated = states.iter().filter(|state| *state == "p").count();
+        assert!(states.iter().all(|state| state != "m"), "{}: {states:?}", kind[0]);
+        let bytes = (premigrated * 10 * MIB) as u64;
+        let told: u64 = rows.iter().map(|row| row["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(told, bytes, "{}: {rows:?}", kind[0]);
+        assert!(bytes >= IMAGE_BYTES / 100 * 4, "{}: {states:?}", kind[0]);
+        // There is enough of it.
+        let rows = space.hsm(&["relieve"], &fs_path).expect(&[0]).json_lines();
+        assert_eq!(rows.len(), 0, "{}: {rows:?}", kind[0]);
+        for number in 0..12 {
+            let content = fs::read(folder.join(number.to_string())).unwrap();
+            assert!(content == noise(410 + number, 10 * MIB), "{}: {number}", kind[0]);
+        }
+    }
+}
