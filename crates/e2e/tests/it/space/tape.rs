@@ -126,3 +126,52 @@ fn lists_go_on_where_opens_are_refused() {
     server.admin(&["library", "set", "vault", "--optimised-only", "off"]);
     assert_eq!(fs::read(&files[1].0).unwrap(), files[1].1);
 }
+
+#[test]
+fn who_waits_for_a_volume_is_listed_and_sent_away() {
+    let Some((mut space, files)) = Space::on_volumes() else { return };
+    space.scene.configure("stage_bytes", 0);
+    space.scene.server.admin(&["library", "set", "vault", "--mounts", "1"]);
+    // Who opens a volume waits for its lease.
+    let volumes: Vec<PathBuf> = crate::scene::names(&space.scene.scratch.join("tapes"))
+        .into_iter()
+        .map(|name| space.scene.scratch.join("tapes").join(String::from_utf8(name).unwrap()))
+        .filter(|path| path.extension().is_some_and(|suffix| suffix == "volume"))
+        .collect();
+    let Some(held) = leases::Lease::take("read", &volumes) else { return };
+    let recall = |(path, _): &(PathBuf, Vec<u8>)| {
+        space.node().spawn(&["hsm", "recall", path.to_str().unwrap(), "--json"])
+    };
+    let server = &space.scene.server;
+    let queue = || server.try_admin(&["queue"]).expect(&[0]).json_lines();
+    let first = recall(&files[0]);
+    space.wait_for("the queue", || !queue().is_empty());
+    let wait = queue().remove(0);
+    assert_eq!((&wait["kind"], &wait["node"]), (&"list".into(), &"anna".into()), "{wait}");
+    assert_eq!((&wait["uid"], &wait["program"]), (&0.into(), &"holdfast".into()), "{wait}");
+    let under_way = wait["volume"].as_str().unwrap();
+    assert!(space.scene.volume_names().contains(&under_way.to_owned()), "{wait}");
+    // The only mount is taken: another one's volume is not begun with.
+    let second = recall(&files[1]);
+    let others = || queue().into_iter().filter(|wait| wait["volume"] != *under_way);
+    space.wait_for("the other", || others().next().is_some());
+    server.try_admin(&["queue", "--cancel", "999999"]).expect(&[12]);
+    // Its reading ahead, and then the file that it is at.
+    for _ in 0..100 {
+        for wait in others() {
+            let number = wait["number"].to_string();
+            drop(server.try_admin(&["queue", "--cancel", &number]).expect(&[0, 12]));
+        }
+        if second.ends_within(Duration::from_millis(100)) {
+            break;
+        }
+    }
+    assert!(second.ends_within(Duration::ZERO), "it is sent away");
+    let rows = second.wait().expect(&[4]).json_lines();
+    assert!(rows[0]["error"].as_str().unwrap().contains("cancelled"), "{rows:?}");
+    drop(held);
+    first.wait().expect(&[0]);
+    space.wait_for("the end of the queue", || queue().is_empty());
+    assert_eq!(fs::read(&files[1].0).unwrap(), files[1].1);
+    assert_eq!(fs::read(&files[0].0).unwrap(), files[0].1);
+}
