@@ -4,6 +4,9 @@ use e2e::harness::Proxy;
 
 use super::*;
 
+const FILES: u64 = 200;
+const FILE_BYTES: usize = 200_000;
+
 impl Space {
     /// Its node reaches the server by way of the proxy.
     fn behind_proxy(kind: &[&str]) -> Option<(Self, Proxy)> {
@@ -38,5 +41,52 @@ fn what_is_backed_up_migrates_without_its_data() {
         // What was recalled is compared, and not sent again.
         let of_old = sent(&old);
         assert!(of_old < 100_000, "{}: {of_old} bytes are sent again", kind[0]);
+    }
+}
+
+#[test]
+fn a_list_that_was_interrupted_goes_on_with_what_is_missing() {
+    for kind in KINDS {
+        let Some((space, proxy)) = Space::behind_proxy(kind) else { continue };
+        let content = |number| noise(310 + number, FILE_BYTES);
+        let (folder, list) = (space.fs().join("many"), space.scene.scratch.join("list"));
+        let paths: Vec<PathBuf> = (0..FILES)
+            .map(|number| space.write(&format!("many/{number}"), &content(number)))
+            .collect();
+        let lines = paths.iter().map(|path| format!("{}\n", path.display()));
+        fs::write(&list, lines.collect::<String>()).unwrap();
+        let words = ["hsm", "recall", "--filelist", list.to_str().unwrap(), "--json"];
+        let all_come = || {
+            let rows = space.node().run(&words).expect(&[0]).json_lines();
+            assert_eq!(rows.len() as u64, FILES, "{}: {rows:?}", kind[0]);
+        };
+        let answered = || proxy.weather().answered_bytes();
+        space.migrate(&folder);
+        let before = answered();
+        all_come();
+        let at_once = answered() - before;
+        space.migrate(&folder);
+
+        let before = answered();
+        let mut running = space.node().spawn(&words);
+        assert!(running.next_line(Duration::from_secs(60)).is_some(), "a file comes");
+        running.signal(Signal::INT);
+        assert!(running.ends_within(Duration::from_secs(20)), "{}: it goes on", kind[0]);
+        let outcome = running.wait();
+        assert!(outcome.was_killed() || outcome.code() != 0, "{outcome}");
+        let (here, missing): (Vec<&PathBuf>, Vec<&PathBuf>) = paths
+            .iter()
+            .partition(|path| fs::metadata(path).unwrap().blocks() * 512 >= FILE_BYTES as u64);
+        assert!(!here.is_empty() && !missing.is_empty(), "{}: {}", kind[0], here.len());
+        all_come();
+        let in_two = answered() - before;
+        assert!(in_two < at_once * 5 / 4, "{}: {in_two} for {at_once}", kind[0]);
+        let before = answered();
+        all_come();
+        let again = answered() - before;
+        assert!(again < at_once / 20, "{}: {again} for what is here", kind[0]);
+        for (number, path) in (0..).zip(&paths) {
+            assert!(fs::read(path).unwrap() == content(number), "{}: {number}", kind[0]);
+        }
     }
 }
