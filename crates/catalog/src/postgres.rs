@@ -170,7 +170,7 @@ impl Postgres {
     }
 
     /// A connection that was not gone a moment ago; waits for one.
-    fn take(&self) -> Result<Session, CatalogError> {
+    fn take(&self, patience: Duration) -> Result<Session, CatalogError> {
         {
             let mut pool = self.pool();
             loop {
@@ -187,7 +187,7 @@ impl Postgres {
                 pool = self.has_given.wait(pool).unwrap_or_else(PoisonError::into_inner);
             }
         }
-        let made = self.connect();
+        let made = self.connect(patience);
         if made.is_err() {
             self.pool().open -= 1;
             self.has_given.notify_all();
@@ -195,13 +195,17 @@ impl Postgres {
         made
     }
 
-    fn connect(&self) -> Result<Session, CatalogError> {
+    fn connect(&self, patience: Duration) -> Result<Session, CatalogError> {
         let began = sys::clock::monotonic();
+        let mut is_told = false;
         loop {
             match self.connector.connect() {
                 Ok(client) => return Ok(Session::new(client)),
-                Err(error) if error.is_passing && began.elapsed() < PATIENCE => {
-                    tracing::warn!(error = error.text, "the catalogue's database does not answer");
+                Err(error) if error.is_passing && began.elapsed() < patience => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        let error = error.text;
+                        tracing::warn!(error, "the catalogue's database does not answer");
+                    }
                     sys::clock::sleep(PAUSE);
                 }
                 Err(error) => return Err(CatalogError::Away(error.text)),
@@ -232,7 +236,16 @@ impl Postgres {
 
     /// Has a connection for `work`.
     fn with<T>(&self, work: impl FnOnce(&Session) -> T) -> Result<T, CatalogError> {
-        let session = self.take()?;
+        self.with_within(PATIENCE, work)
+    }
+
+    /// The same, waiting no longer for a database that is away.
+    fn with_within<T>(
+        &self,
+        patience: Duration,
+        work: impl FnOnce(&Session) -> T,
+    ) -> Result<T, CatalogError> {
+        let session = self.take(patience)?;
         session.failure.set(None);
         let done = work(&session);
         self.give(session);

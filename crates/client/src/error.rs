@@ -4,6 +4,9 @@ use std::io;
 
 use tonic::{Code, Status};
 
+/// How a failure begins of which the server itself tells.
+const SERVER_SAYS: &str = "the server cannot serve";
+
 /// What the user or a script can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
@@ -56,6 +59,9 @@ impl ClientError {
     /// What to do next, where that is not plain from the message.
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind {
+            ErrorKind::Retry if self.message.starts_with(SERVER_SAYS) => {
+                Some("try again later; the server's log has more")
+            }
             ErrorKind::Retry => Some("is the server running, and is its address right?"),
             ErrorKind::Busy => Some("wait until the other one has ended"),
             ErrorKind::NoSpace => Some("free space, then run the same command again"),
@@ -85,7 +91,11 @@ impl From<Status> for ClientError {
             }
             _ => ErrorKind::Bug,
         };
+        let is_of_server = std::error::Error::source(&status).is_none();
         let mut message = match kind {
+            ErrorKind::Retry if status.code() == Code::Unavailable && is_of_server => {
+                format!("{SERVER_SAYS}: {}", status.message())
+            }
             ErrorKind::Retry => {
                 format!("the connection to the server failed: {}", status.message())
             }

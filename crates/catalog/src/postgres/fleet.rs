@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use model::PackNumber;
 
-use super::{Alone, Postgres, Session};
+use super::{Alone, PATIENCE, Postgres, Session};
 use crate::relocate::Standing;
 use crate::sql::{Row, Sql, params, read};
 use crate::{CatalogError, PackRow};
@@ -115,7 +115,7 @@ impl Postgres {
         (address, version): (&str, &str),
     ) -> Result<Option<u64>, CatalogError> {
         let mut stay = self.stay.lock().unwrap_or_else(PoisonError::into_inner);
-        let session = self.connect()?;
+        let session = self.connect(PATIENCE)?;
         if !session.try_lock_shared()? {
             return Ok(None);
         }
@@ -143,7 +143,7 @@ impl Postgres {
     /// does.
     pub fn try_alone(&self) -> Result<bool, CatalogError> {
         let mut stay = self.stay.lock().unwrap_or_else(PoisonError::into_inner);
-        let session = self.connect()?;
+        let session = self.connect(PATIENCE)?;
         if !session.try_lock()? {
             return Ok(false);
         }
@@ -162,7 +162,7 @@ impl Postgres {
         let mut stay = self.stay.lock().unwrap_or_else(PoisonError::into_inner);
         if stay.as_ref().is_none_or(|session| session.client.is_closed()) {
             *stay = None;
-            let session = self.connect()?;
+            let session = self.connect(PATIENCE)?;
             if !session.try_lock_shared()? {
                 return Err(CatalogError::Fenced);
             }
@@ -263,11 +263,13 @@ impl Postgres {
         })
     }
 
-    /// Lets go of it.
+    /// Lets go of it, if the database is there: whoever waited for it before has waited enough.
     pub fn let_go(&self, what: &str) -> Result<(), CatalogError> {
         let id = self.server.load(Ordering::SeqCst);
         let delete = "DELETE FROM busy WHERE what = ? AND server = ?";
-        self.retried(|sql| sql.execute(delete, params![what, id]).map(drop))
+        self.with_within(Duration::ZERO, |session| {
+            (session as &dyn Sql).execute(delete, params![what, id]).map(drop)
+        })?
     }
 
     /// All that this server has for itself.

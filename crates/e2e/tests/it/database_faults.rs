@@ -11,8 +11,7 @@ use e2e::harness::{Cluster, Outcome, Running, binary, start};
 use crate::scene::{Scene, plant_files};
 use crate::site::{Over, Site, audit, compare_rounds, run_rounds};
 
-/// A session that ends lets go of what it has, which is waited for as well.
-const AWAY_MAX: Duration = Duration::from_secs(180);
+const AWAY_MAX: Duration = Duration::from_secs(100);
 
 /// Once in the middle of a backup: what was told to nodes until then is there.
 #[test]
