@@ -145,6 +145,10 @@ impl Home {
         all.join(",")
     }
 
+    pub(crate) fn has_several_servers(&self) -> bool {
+        self.addresses().contains(',')
+    }
+
     fn told_servers(&self) -> String {
         // Without it there are those of the configuration.
         std::fs::read_to_string(self.folder.join(SERVERS_FILE)).unwrap_or_default()

@@ -207,6 +207,11 @@ impl Client {
         self.link.hello()
     }
 
+    /// Whether another server may go on where this one has died.
+    pub fn has_several_servers(&self) -> bool {
+        self.home.has_several_servers()
+    }
+
     /// The server's address as enrolled.
     pub fn server(&self) -> &str {
         &self.home.config.server

@@ -158,7 +158,7 @@ impl Link {
         let runtime = runtime()?;
         let greeted = runtime.block_on(async {
             let began = sys::clock::monotonic();
-            let is_one_of_several = home.addresses().contains(',');
+            let is_one_of_several = home.has_several_servers();
             loop {
                 match greet(home).await {
                     // It died between taking the connection and answering.

@@ -167,7 +167,7 @@ impl Context {
             match work(&client, &progress) {
                 Err(error)
                     if error.kind == client::ErrorKind::Retry
-                        && client.server().contains(',')
+                        && client.has_several_servers()
                         && servers > 0
                         && !progress.is_stopped() =>
                 {

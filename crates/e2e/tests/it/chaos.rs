@@ -174,7 +174,7 @@ impl Victims {
                 None => {}
             }
             if !server.is_up() {
-                *server = Server::start_at(&server.dir().to_owned(), server.port());
+                *server = Server::start_at(server.dir(), server.port());
             }
         }
     }

@@ -104,6 +104,26 @@ fn another_server_goes_on_where_one_was_killed() {
 }
 
 #[test]
+fn a_node_that_knows_one_server_learns_of_the_others() {
+    let Some(mut site) = Site::new() else { return };
+    let other = site.join("other");
+    // From the one that it was enrolled at, which knows of the other within moments.
+    let knows_both = || {
+        site.scene.backup();
+        let told = fs::read_to_string(site.scene.node.home().join("servers")).unwrap_or_default();
+        told.lines().any(|line| line == other.address())
+    };
+    assert!((0..40).any(|_| knows_both() || {
+        pause(Duration::from_millis(250));
+        false
+    }));
+    site.scene.server.kill9();
+    fs::write(site.scene.file(1), "changed").unwrap();
+    site.scene.backup().counts(&[("backed_up", 1)]);
+    site.scene.compare("at the other");
+}
+
+#[test]
 fn a_restore_goes_on_at_another_server() {
     let Some(mut site) = Site::new() else { return };
     let mut other = site.with_another();
