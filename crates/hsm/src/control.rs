@@ -1,13 +1,17 @@
 //! What commands ask of the worker, over a socket in the node's folder: one JSON document a line,
 //! answered by as many as there is to tell, and at last by `done` or `refused`.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::SOCKET;
 use crate::settings::written;
+
+/// Whether who asks still wants to know is looked at so often.
+const GOES_ON: Duration = Duration::from_millis(250);
 
 /// A path in a document.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -177,12 +181,37 @@ pub fn ask(
     request: &Request,
     visit: &mut dyn FnMut(Reply) -> bool,
 ) -> std::io::Result<Result<(), String>> {
+    ask_while(home, request, (visit, &|| true))
+}
+
+/// The same while `goes_on` says so; then the error is `Interrupted`, and the worker stops.
+pub fn ask_while(
+    home: &Path,
+    request: &Request,
+    (visit, goes_on): (&mut dyn FnMut(Reply) -> bool, &dyn Fn() -> bool),
+) -> std::io::Result<Result<(), String>> {
     let mut socket = sys::net::connect_unix(home, SOCKET)?;
     socket.set_nonblocking(false)?;
     let text = serde_json::to_string(request).expect("a request is a document");
     socket.write_all(format!("{text}\n").as_bytes())?;
-    for line in BufReader::new(socket).lines() {
-        match serde_json::from_str(&line?)? {
+    socket.set_read_timeout(Some(GOES_ON))?;
+    let mut replies = BufReader::new(socket);
+    let mut line = Vec::new();
+    loop {
+        match replies.read_until(b'\n', &mut line) {
+            Ok(0) => return Ok(Err("space management has ended before it was done".to_owned())),
+            Ok(_) => {}
+            // What has come of the line is kept.
+            Err(error) if error.kind() == ErrorKind::WouldBlock && goes_on() => continue,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            Err(error) => return Err(error),
+        }
+        if !goes_on() {
+            return Err(ErrorKind::Interrupted.into());
+        }
+        match serde_json::from_slice(&std::mem::take(&mut line))? {
             Reply::Done => return Ok(Ok(())),
             Reply::Refused { reason } => return Ok(Err(reason)),
             reply => {
@@ -193,5 +222,4 @@ pub fn ask(
             }
         }
     }
-    Ok(Err("space management has ended before it was done".to_owned()))
 }

@@ -40,7 +40,7 @@ mod tree;
 mod worker;
 
 pub use control::{
-    FileOutcome, PathText, PlanState, PlannedVolume, Reply, Request, RequestState, ask,
+    FileOutcome, PathText, PlanState, PlannedVolume, Reply, Request, RequestState, ask, ask_while,
 };
 pub use hidden::{conceal, give_up, show};
 pub use keeper::{Adopted, Keeping, keep, refuse_waiting};

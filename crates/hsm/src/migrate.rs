@@ -131,7 +131,7 @@ impl Migrator<'_> {
         if batch.is_empty() {
             return;
         }
-        let client = match self.recaller.client() {
+        let client = match self.recaller.connected() {
             Ok(client) => client,
             Err(error) => {
                 let reason = error.to_string();

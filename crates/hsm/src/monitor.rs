@@ -23,8 +23,8 @@ pub(crate) fn used_percent(room: &Room) -> u8 {
     u8::try_from(percent).unwrap_or(100)
 }
 
-/// Where a candidate lies, in order of what goes first last.
-type Ranked = (u64, DirPath, Name);
+/// Where a candidate lies, and its bytes; in order of what goes first last.
+type Ranked = (u64, DirPath, Name, u64);
 
 /// Why a file system is relieved, and how far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,8 +51,14 @@ pub(crate) fn relieve(
         return Ok(());
     }
     let (mut ranked, premigrated_bytes) = candidates(mount)?;
-    let step = |ranked: &mut BTreeSet<Ranked>| {
-        let step: Vec<Ranked> = (0..STEP_FILES).map_while(|_| ranked.pop_last()).collect();
+    // As many of the best as give so many bytes.
+    let step = |ranked: &mut BTreeSet<Ranked>, wanted: u64| {
+        let (mut step, mut bytes) = (Vec::new(), 0);
+        while step.len() < STEP_FILES && bytes < wanted {
+            let Some(one) = ranked.pop_last() else { break };
+            bytes += one.3;
+            step.push(one);
+        }
         step
     };
     let mut perform = |step: Vec<Ranked>, only_copies: bool| {
@@ -72,7 +78,10 @@ pub(crate) fn relieve(
         bytes
     };
     while goes_on() && used()? > settings.low_percent {
-        let step = step(&mut ranked);
+        let room = sys::space::room(&*mount.root)?;
+        let used = room.bytes.saturating_sub(room.free_bytes);
+        let low = room.bytes / 100 * u64::from(settings.low_percent);
+        let step = step(&mut ranked, used.saturating_sub(low).max(1));
         if step.is_empty() {
             return Ok(());
         }
@@ -85,7 +94,7 @@ pub(crate) fn relieve(
     let wanted = room.bytes / 100 * u64::from(settings.premigrated_percent);
     let mut premigrated = premigrated_bytes;
     while goes_on() && premigrated < wanted {
-        let step = step(&mut ranked);
+        let step = step(&mut ranked, wanted - premigrated);
         if step.is_empty() {
             return Ok(());
         }
@@ -94,7 +103,7 @@ pub(crate) fn relieve(
     Ok(())
 }
 
-fn candidate(mount: &Mount, (_, path, name): &Ranked) -> Option<Candidate> {
+fn candidate(mount: &Mount, (_, path, name, _): &Ranked) -> Option<Candidate> {
     let directory = mount.directory(path).ok()?;
     Some(Candidate { directory, path: path.clone(), name: name.clone() })
 }
@@ -124,7 +133,7 @@ fn candidates(mount: &Mount) -> std::io::Result<(BTreeSet<Ranked>, u64)> {
         let accessed = accessed.unwrap_or(stat.mtime);
         let facts = FileFacts { bytes: stat.size, modified: stat.mtime, accessed, is_premigrated };
         if let Some(score) = facts.score(&rule, now) {
-            ranked.insert((score, visited.path.clone(), name.clone()));
+            ranked.insert((score, visited.path.clone(), name.clone(), stat.size));
             if ranked.len() > CANDIDATES_MAX {
                 ranked.pop_first();
             }

@@ -17,7 +17,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use client::{Client, Progress, Purpose, purpose};
+use client::{Client, ErrorKind, Progress, Purpose, purpose};
 use crossbeam_channel::Sender;
 use format::stub::{Grains, STUB_ATTRIBUTE, State, Stub, Unsynced};
 use model::{DirPath, ServerTime};
@@ -35,10 +35,22 @@ use crate::relay::{Asked, Relay};
 use crate::{record, tree};
 
 /// Programs that look for holes before they read, and would take a stub for one: what they open is
-/// recalled as a whole. Named as `/proc/PID/comm` has them.
-const SEEKERS: [&str; 11] = [
-    "cp", "tar", "rsync", "star", "bsdtar", "qemu-img", "losetup", "mount", "install", "mv",
+/// recalled as a whole. So it is for those that move what is in a file from place to place.
+/// Named as `/proc/PID/comm` has them.
+const SEEKERS: [&str; 13] = [
+    "cp",
+    "tar",
+    "rsync",
+    "star",
+    "bsdtar",
+    "qemu-img",
+    "losetup",
+    "mount",
+    "install",
+    "mv",
     "holdfast",
+    "fallocate",
+    "xfs_io",
 ];
 const CANCELLED: &str = "it was cancelled";
 /// What is read on beyond what was asked for, at most, while a file is read in order.
@@ -203,6 +215,19 @@ impl Recaller {
         let new = Arc::new(Client::open(&self.home)?);
         *client = Some(Arc::clone(&new));
         Ok(new)
+    }
+
+    /// The connection, and the server answers by it: it may be of one that has gone since.
+    pub(crate) fn connected(&self) -> Result<Arc<Client>, client::ClientError> {
+        let client = self.client()?;
+        match client.filespaces() {
+            Err(error) if error.kind == ErrorKind::Retry => {
+                self.disconnect();
+                self.client()
+            }
+            Err(error) => Err(error),
+            Ok(_) => Ok(client),
+        }
     }
 
     /// Gives up the connection: the next one who needs it makes another.

@@ -21,11 +21,11 @@ mod processes;
 mod supervisor;
 #[cfg(test)]
 mod tape;
-mod waiting;
 #[cfg(test)]
 mod traffic;
 #[cfg(test)]
 mod upkeep;
+mod waiting;
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};

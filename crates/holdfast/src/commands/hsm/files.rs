@@ -3,11 +3,10 @@
 
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ::hsm::{FileOutcome, PathText, Reply, Request};
-use client::{Phase, Progress};
+use client::Phase;
 use model::escaped;
 use serde::Serialize;
 
@@ -160,10 +159,10 @@ fn run_files(
     verb: &str,
 ) -> Result<u8, CommandError> {
     let folder = super::socket_folder(context)?;
-    let progress = Arc::<Progress>::default();
+    let progress = context.progress()?;
     let meter = context.meter(&progress);
     let mut teller = Teller::new(context, detail);
-    let asked = ::hsm::ask(&folder, request, &mut |reply| match reply {
+    let mut visit = |reply| match reply {
         Reply::Expect { files, bytes } => {
             progress.objects_expected.store(files, Relaxed);
             progress.bytes_expected.store(bytes, Relaxed);
@@ -177,9 +176,19 @@ fn run_files(
             teller.take(&outcome)
         }
         _ => true,
-    });
+    };
+    let asked = ::hsm::ask_while(&folder, request, (&mut visit, &|| !progress.is_stopped()));
     drop(meter);
-    let asked = asked.map_err(|error| super::not_running(&error))?;
+    let asked = match asked {
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
+            teller.end(verb);
+            return Err(CommandError {
+                message: "interrupted; what is done stays".to_owned(),
+                hint: Some("the same command goes on with the rest".to_owned()),
+            });
+        }
+        asked => asked.map_err(|error| super::not_running(&error))?,
+    };
     asked.map_err(CommandError::new)?;
     Ok(teller.end(verb))
 }
