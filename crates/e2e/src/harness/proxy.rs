@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -134,6 +134,11 @@ pub struct Proxy {
 impl Proxy {
     /// A proxy before the port `to` of this machine.
     pub fn start(to: u16) -> Self {
+        Self::before(SocketAddr::from(([127, 0, 0, 1], to)))
+    }
+
+    /// A proxy on this machine before whatever listens there.
+    pub fn before(to: SocketAddr) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let port = listener.local_addr().expect("it has one").port();
         let weather = Arc::new(Weather::default());
@@ -162,12 +167,12 @@ impl Proxy {
     }
 }
 
-fn carry(client: &TcpStream, to: u16, weather: &Arc<Weather>) -> std::io::Result<()> {
+fn carry(client: &TcpStream, to: SocketAddr, weather: &Arc<Weather>) -> std::io::Result<()> {
     if weather.is_down.load(SeqCst) {
         return client.shutdown(Shutdown::Both);
     }
     client.set_nodelay(true)?;
-    let server = TcpStream::connect(("127.0.0.1", to))?;
+    let server = TcpStream::connect(to)?;
     server.set_nodelay(true)?;
     let was_answered = Arc::new(AtomicBool::new(true));
     let (mut answers, mut back) = (server.try_clone()?, client.try_clone()?);

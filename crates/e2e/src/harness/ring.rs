@@ -9,13 +9,13 @@
 //! ```
 
 use std::fs;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::garage::{BUCKET, KEY_ID, SECRET, is_there, program};
-use super::is_root;
+use super::{Proxy, is_root};
 use crate::{clock, skip};
 
 const NODES: usize = 3;
@@ -215,11 +215,21 @@ impl Ring {
 
     /// The URL of a pool in it, by way of the first node.
     pub fn url(&self, prefix: &str) -> String {
-        format!(
-            "s3://{BUCKET}/{prefix}?endpoint=http://{}:{API_PORT}&region=garage&credentials={}",
-            self.address(0),
-            self.folder.join("keys").display()
-        )
+        self.url_at(&format!("{}:{API_PORT}", self.address(0)), prefix)
+    }
+
+    /// A proxy before the first node, and the URL by way of it.
+    pub fn proxied(&self, prefix: &str) -> (Proxy, String) {
+        let node = self.address(0).parse().expect("an address");
+        let proxy = Proxy::before(SocketAddr::new(node, API_PORT));
+        let url = self.url_at(&format!("127.0.0.1:{}", proxy.port()), prefix);
+        (proxy, url)
+    }
+
+    fn url_at(&self, host: &str, prefix: &str) -> String {
+        let keys = self.folder.join("keys");
+        let keys = keys.display();
+        format!("s3://{BUCKET}/{prefix}?endpoint=http://{host}&region=garage&credentials={keys}")
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use e2e::clock::pause;
-use e2e::harness::{Garage, Proxy, Ring, Server};
+use e2e::harness::{Garage, Proxy, Ring, Running, Server};
 use e2e::scratch::Scratch;
 
 use crate::recovery::recover;
@@ -93,16 +93,27 @@ fn large_packs_go_in_parts() {
 fn a_store_of_three_nodes_goes_on_without_one() {
     let scratch = Scratch::new();
     let Some(mut ring) = Ring::start(&scratch.join("ring")) else { return };
-    let mut scene = Scene::stored(scratch, &["--pool", &ring.url("site")], 10, 6 << 20);
-    let running = scene.node.spawn_backup(&scene.tree, &[]);
-    pause(Duration::from_millis(300));
+    // Some requests fail on the way, and all take their time.
+    let (proxy, url) = ring.proxied("site");
+    let mut scene = Scene::stored(scratch, &["--pool", &url], 10, 6 << 20);
+    proxy.weather().delay(Duration::from_millis(100));
+    proxy.weather().fail_each(7);
+    proxy.weather().cut_each(11);
+    let backing_up = |scene: &Scene| {
+        let running = scene.node.spawn_backup(&scene.tree, &[]);
+        pause(Duration::from_millis(300));
+        running
+    };
+    let is_under_way = |running: &Running| !running.ends_within(Duration::ZERO);
+    let running = backing_up(&scene);
     ring.kill(2);
+    assert!(is_under_way(&running), "it was over before the node was");
     running.wait().expect(&[0]);
     scene.compare("with two");
     // It comes back in the middle.
     plant_files(&scene.tree.join("more"), 10, 6 << 20, 2);
-    let running = scene.node.spawn_backup(&scene.tree, &[]);
-    pause(Duration::from_millis(300));
+    let running = backing_up(&scene);
+    assert!(is_under_way(&running), "it is over before the node is back");
     ring.begin(2);
     running.wait().expect(&[0]);
     scene.restart_bare();
