@@ -40,7 +40,7 @@ pub use preview::{PreviewOptions, Previewed, RuleShown, Ruled};
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
 pub use restore::{Filling, Staging};
-pub use rules::FileTreatment;
+pub use rules::{FileTreatment, SpaceRules};
 pub use tuning::{CompressionChoice, Stillness, Tuning};
 pub use wire::proto::{PlannedVolume, Purpose, RecallPlan, purpose};
 
@@ -305,6 +305,11 @@ impl Client {
         migrants: &[Migrant<'_>],
     ) -> Result<Vec<Result<Copied, String>>, ClientError> {
         backup::migrate(&self.link, &self.home, mount_point, batch, migrants)
+    }
+
+    /// Which files may migrate.
+    pub fn space_rules(&self) -> Result<SpaceRules, ClientError> {
+        SpaceRules::load(&self.home, &self.link)
     }
 
     /// Of each file, all in `directory` of the mount point and sorted by name, the digest of what

@@ -32,6 +32,25 @@ pub(crate) struct Rules {
     pub(crate) warnings: Vec<String>,
 }
 
+/// What the node's statements and the server's say of files that are to migrate.
+#[derive(Clone, Debug, Default)]
+pub struct SpaceRules(Selection);
+
+impl SpaceRules {
+    pub(crate) fn load(home: &Home, link: &Link) -> Result<Self, ClientError> {
+        let rules = Rules::load(home, link, None, &[], Operation::Backup)?;
+        Ok(Self(rules.selection))
+    }
+
+    /// Where the statement stands that keeps the file `path` of the node from migrating.
+    pub fn excludes(&self, path: &[u8]) -> Option<String> {
+        match self.0.treating(path, Treatment::SpaceManagement)? {
+            (true, _) => None,
+            (false, source) => Some(source.to_string()),
+        }
+    }
+}
+
 /// What the rules say of one object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ruling {

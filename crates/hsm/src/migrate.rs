@@ -12,7 +12,7 @@
 use std::io;
 use std::sync::Arc;
 
-use client::{BATCH_FILES_MAX, Client, Copied, Migrant};
+use client::{BATCH_FILES_MAX, Client, Copied, Migrant, SpaceRules};
 use format::stub::{STUB_ATTRIBUTE, State, Stub};
 use model::{BatchId, CopyId, DirPath, Kind, Name, Stat};
 use sys::fanotify::Asks;
@@ -47,6 +47,7 @@ pub(crate) struct Migrator<'a> {
     pub(crate) mount: &'a Mount,
     /// The files keep their content.
     pub(crate) only_copies: bool,
+    pub(crate) rules: &'a SpaceRules,
 }
 
 /// A candidate that has been looked at.
@@ -93,6 +94,10 @@ impl Migrator<'_> {
     /// Looks whether the file can be migrated; the error is what is told of it if not.
     fn look(&self, index: usize, candidate: &Candidate) -> Result<Looked, Migrated> {
         let name = candidate.name.as_bytes();
+        let path = self.mount.absolute(&candidate.path.join(&candidate.name));
+        if let Some(statement) = self.rules.excludes(&path) {
+            return Err(Err(format!("it is excluded from space management: {statement}")));
+        }
         let failed = |error: io::Error| Err(error.to_string());
         let found = candidate.directory.stat(name).map_err(failed)?;
         let found = found.ok_or_else(|| Err("a socket is not migrated".to_owned()))?;

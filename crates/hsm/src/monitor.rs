@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use client::SpaceRules;
 use model::{DirPath, Name};
 use policy::{Eligibility, FileFacts};
 use sys::space::Room;
@@ -50,7 +51,8 @@ pub(crate) fn relieve(
     if until == Until::PolicyIfFull && used()? <= settings.high_percent {
         return Ok(());
     }
-    let (mut ranked, premigrated_bytes) = candidates(mount)?;
+    let rules = recaller.rules().map_err(std::io::Error::other)?;
+    let (mut ranked, premigrated_bytes) = candidates(mount, &rules)?;
     // As many of the best as give so many bytes.
     let step = |ranked: &mut BTreeSet<Ranked>, wanted: u64| {
         let (mut step, mut bytes) = (Vec::new(), 0);
@@ -65,7 +67,7 @@ pub(crate) fn relieve(
         let candidates: Vec<Candidate> =
             step.iter().filter_map(|ranked| candidate(mount, ranked)).collect();
         let paths: Vec<Vec<u8>> = candidates.iter().map(|one| one.path.join(&one.name)).collect();
-        let migrator = Migrator { recaller, mount, only_copies };
+        let migrator = Migrator { recaller, mount, only_copies, rules: &rules };
         let mut bytes = 0;
         migrator.migrate(
             &candidates,
@@ -109,7 +111,7 @@ fn candidate(mount: &Mount, (_, path, name, _): &Ranked) -> Option<Candidate> {
 }
 
 /// The best candidates, and the bytes of files that are premigrated.
-fn candidates(mount: &Mount) -> std::io::Result<(BTreeSet<Ranked>, u64)> {
+fn candidates(mount: &Mount, rules: &SpaceRules) -> std::io::Result<(BTreeSet<Ranked>, u64)> {
     let settings = &mount.settings;
     let rule = Eligibility {
         file_bytes_min: settings.file_bytes_min,
@@ -125,10 +127,11 @@ fn candidates(mount: &Mount) -> std::io::Result<(BTreeSet<Ranked>, u64)> {
         if is_premigrated {
             premigrated_bytes += stat.size;
         }
-        if state == FileState::Migrated {
+        let name = visited.name;
+        let path = || mount.absolute(&visited.path.join(name));
+        if state == FileState::Migrated || rules.excludes(&path()).is_some() {
             return true;
         }
-        let name = visited.name;
         let accessed = sys::space::accessed(visited.directory, name.as_bytes());
         let accessed = accessed.unwrap_or(stat.mtime);
         let facts = FileFacts { bytes: stat.size, modified: stat.mtime, accessed, is_premigrated };

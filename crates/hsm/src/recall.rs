@@ -17,7 +17,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use client::{Client, ErrorKind, Progress, Purpose, purpose};
+use client::{Client, ErrorKind, Progress, Purpose, SpaceRules, purpose};
 use crossbeam_channel::Sender;
 use format::stub::{Grains, STUB_ATTRIBUTE, State, Stub, Unsynced};
 use model::{DirPath, ServerTime};
@@ -228,6 +228,11 @@ impl Recaller {
             Err(error) => Err(error),
             Ok(_) => Ok(client),
         }
+    }
+
+    /// What the node's statements say of files that are to migrate, as they are now.
+    pub(crate) fn rules(&self) -> Result<SpaceRules, client::ClientError> {
+        self.connected()?.space_rules()
     }
 
     /// Gives up the connection: the next one who needs it makes another.

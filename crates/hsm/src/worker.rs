@@ -345,7 +345,11 @@ fn migrate(recaller: &Recaller, caller: &Caller, path: &[u8], only_copies: bool)
         Ok(place) => place,
         Err(reason) => return caller.tell_file(path, Err(reason)),
     };
-    let migrator = Migrator { recaller, mount, only_copies };
+    let rules = match recaller.rules() {
+        Ok(rules) => rules,
+        Err(error) => return caller.tell_file(path, Err(error.to_string())),
+    };
+    let migrator = Migrator { recaller, mount, only_copies, rules: &rules };
     let flush = |taken: &mut Vec<Candidate>| {
         let paths: Vec<Vec<u8>> =
             taken.iter().map(|one| mount.absolute(&one.path.join(&one.name))).collect();

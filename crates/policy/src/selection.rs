@@ -153,11 +153,16 @@ impl Selection {
 
     /// Whether the file `path` is to be treated so; `None` where no statement says.
     pub fn treats(&self, path: &[u8], wanted: Treatment) -> Option<bool> {
+        self.treating(path, wanted).map(|(is_on, _)| is_on)
+    }
+
+    /// The same, and where the statement stands that says it.
+    pub fn treating(&self, path: &[u8], wanted: Treatment) -> Option<(bool, &Source)> {
         self.statements.iter().rev().find_map(|statement| match &statement.rule {
             Rule::Treat { pattern, treatment, is_on }
                 if *treatment == wanted && matches_file(pattern, path) =>
             {
-                Some(*is_on)
+                Some((*is_on, &statement.source))
             }
             _ => None,
         })
@@ -165,9 +170,9 @@ impl Selection {
 
     /// Whether any statement is on compression, deduplication or encryption.
     pub fn has_treatments(&self) -> bool {
-        self.statements
-            .iter()
-            .any(|statement| matches!(statement.rule, Rule::Treat { .. }))
+        self.statements.iter().any(|statement| {
+            matches!(statement.rule, Rule::Treat { .. }) && !is_of_space(&statement.rule)
+        })
     }
 
     /// The names of classes that statements bind to.
@@ -198,7 +203,8 @@ impl Selection {
     /// little endian).
     pub fn canonical(&self) -> Vec<u8> {
         let mut bytes = vec![CANONICAL_VERSION];
-        for statement in &self.statements {
+        // What migrates is backed up as it was.
+        for statement in self.statements.iter().filter(|one| !is_of_space(&one.rule)) {
             let text = statement.rule.written();
             let text_bytes = u32::try_from(text.len()).expect("bounded by LIST_BYTES_MAX");
             bytes.extend_from_slice(&text_bytes.to_le_bytes());
@@ -206,6 +212,10 @@ impl Selection {
         }
         bytes
     }
+}
+
+fn is_of_space(rule: &Rule) -> bool {
+    matches!(rule, Rule::Treat { treatment: Treatment::SpaceManagement, .. })
 }
 
 /// A pattern for directories only matches no file.

@@ -62,6 +62,8 @@ pub enum Treatment {
     Compression,
     Deduplication,
     Encryption,
+    /// Whether its data may migrate off the node.
+    SpaceManagement,
 }
 
 /// What a statement says.
@@ -128,6 +130,7 @@ impl Rule {
                     Treatment::Compression => "compression",
                     Treatment::Deduplication => "dedup",
                     Treatment::Encryption => "encrypt",
+                    Treatment::SpaceManagement => "spacemgmt",
                 };
                 line(&[format!("{verb}.{what}").as_bytes(), &quoted(pattern.as_bytes())])
             }
@@ -259,7 +262,8 @@ fn treat(keyword: &str, suffix: &str, words: &[Vec<u8>], is_on: bool) -> Result<
         "compression" => Treatment::Compression,
         "dedup" => Treatment::Deduplication,
         "encrypt" => Treatment::Encryption,
-        "image" | "spacemgmt" | "fs" => {
+        "spacemgmt" => Treatment::SpaceManagement,
+        "image" | "fs" => {
             return Err(Reason::Missing(keyword.to_owned()));
         }
         _ => return Err(Reason::Unknown(keyword.to_owned())),

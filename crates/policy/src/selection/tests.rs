@@ -198,3 +198,17 @@ fn every_change_of_the_rules_shows_in_the_canonical_bytes() {
     forms.dedup();
     assert_eq!(forms.len(), lists.len() + 1);
 }
+
+#[test]
+fn statements_on_space_management_are_not_about_backups() {
+    let list = "exclude /a/*\ninclude.spacemgmt /a/b\nexclude.spacemgmt /a/*";
+    let selection = listed(list);
+    let says = |path: &[u8]| {
+        let found = selection.treating(path, Treatment::SpaceManagement);
+        found.map(|(is_on, source)| (is_on, source.to_string()))
+    };
+    assert_eq!(says(b"/a/b"), Some((false, "list line 3".to_owned())), "the last one wins");
+    assert_eq!(says(b"/b"), None);
+    assert!(!selection.has_treatments());
+    assert_eq!(selection.canonical(), listed("exclude /a/*").canonical());
+}

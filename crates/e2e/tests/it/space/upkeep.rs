@@ -85,3 +85,28 @@ fn so_much_is_premigrated_as_is_said() {
         }
     }
 }
+
+#[test]
+fn what_a_statement_excludes_stays() {
+    let always = ["--high", "50", "--low", "0", "--unused-days", "0", "--premigrated", "0"];
+    let Some(space) = Space::new(KINDS[0], &always) else { return };
+    let fs_path = space.fs();
+    let shown = fs_path.display();
+    let list = format!("exclude.spacemgmt {shown}/vm/.../*\ninclude.spacemgmt {shown}/vm/old/*\n");
+    fs::write(space.node().home().join("inclexcl"), list).unwrap();
+    for name in ["vm/disk.img", "vm/old/disk.img", "data"] {
+        space.write(name, &noise(430, MIB));
+    }
+    let rows = space.hsm(&["migrate"], &fs_path.join("vm")).expect(&[4]).json_lines();
+    let of = |name: &str| rows.iter().find(|row| row["path"].as_str().unwrap().ends_with(name));
+    let error = of("vm/disk.img").unwrap()["error"].as_str().unwrap();
+    assert!(
+        error.contains("excluded from space management") && error.contains("line 1"),
+        "{error}"
+    );
+    assert_eq!(of("vm/old/disk.img").unwrap()["state"], "m");
+    let rows = space.hsm(&["relieve"], &fs_path).expect(&[0]).json_lines();
+    assert!(rows.iter().all(|row| row["path"].as_str().unwrap().ends_with("data")), "{rows:?}");
+    assert_eq!(space.state(&fs_path.join("vm/disk.img")), "r");
+    assert_eq!(space.state(&fs_path.join("data")), "m");
+}
