@@ -1,8 +1,8 @@
 //! `bench stores`: the same work with the catalogue and the packs in different places.
 //!
 //! ```text
-//!   round:  each place, one after the other:  new server and node
-//!             -> first backup -> incremental x INCREMENTALS -> server again -> restore
+//!   round:  each place, one after the other:  new server and node -> first backup
+//!             -> server again -> incremental x INCREMENTALS -> server again -> restore
 //! ```
 //!
 //! The database and the object store are real ones, on this machine: they have the same processors
@@ -81,6 +81,8 @@ struct Turn {
     restore: Sample,
     /// To the store, of the first backup and of the restore.
     requests: (u64, u64),
+    /// Of the database, in the same.
+    transactions: (u64, u64),
     database_bytes: u64,
 }
 
@@ -130,6 +132,12 @@ fn measure(
     };
     let requests = || store.as_ref().map_or(0, |(_, proxy)| u64::from(proxy.weather().requests()));
     let database = (setting != Setting::Embedded).then(|| cluster.add_database());
+    // Those of a server are all counted once its connections have ended.
+    let transactions = || {
+        let select = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
+        let told = database.as_ref().map(|database| cluster.sql(database, select));
+        told.and_then(|told| told.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
     let catalog = database.as_ref().map(|database| cluster.url(database));
     let pool = store.as_ref().map(|(garage, proxy)| garage.url_at(proxy.port(), "bench"));
     let mut options: Vec<&OsStr> = Vec::new();
@@ -142,9 +150,12 @@ fn measure(
     let site = Site::new(runner, folder.to_owned());
     let server = site.enrolled_with(&options)?;
     let backup: [&OsStr; 2] = ["backup".as_ref(), tree.as_os_str()];
-    let before = requests();
+    let before = (requests(), transactions());
     let first = site.measured(&server, &backup)?;
-    let of_first = requests() - before;
+    let requests_first = requests() - before.0;
+    server.stop()?;
+    let transactions_first = transactions() - before.1;
+    let server = site.serve()?;
     let mut incrementals = Vec::new();
     for _ in 0..INCREMENTALS {
         incrementals.push(site.measured(&server, &backup)?);
@@ -159,15 +170,16 @@ fn measure(
     let target = folder.join("restored");
     let restore: [&OsStr; 4] =
         ["restore".as_ref(), tree.as_os_str(), "--to".as_ref(), target.as_os_str()];
-    let before = requests();
+    let before = (requests(), transactions());
     let restore = site.measured(&server, &restore)?;
-    let of_restore = requests() - before;
+    let requests = (requests_first, requests() - before.0);
     server.stop()?;
+    let transactions = (transactions_first, transactions() - before.1);
     let database_bytes = database.map_or(0, |database| {
         let bytes = cluster.sql(&database, "SELECT pg_database_size(current_database())");
         bytes.parse().unwrap_or(0)
     });
-    Ok(Turn { first, incrementals, restore, requests: (of_first, of_restore), database_bytes })
+    Ok(Turn { first, incrementals, restore, requests, transactions, database_bytes })
 }
 
 /// Seconds of the samples that `of` takes from each turn with the setting.
@@ -196,9 +208,10 @@ fn table(turns: &[(Setting, Turn)], tally: &Tally, delay: Duration) -> String {
     let files = float(tally.objects);
     let mut text = format!(
         "{} objects; seconds, and times of what SQLite and a folder took in the same run.\n\n\
-         | catalogue, packs | first backup | incremental | restore | server's memory | requests of \
-         first backup and restore, for a million objects | database bytes an object |\n\
-         |---|---|---|---|---|---|---|\n",
+         | catalogue, packs | first backup | incremental | restore | server's memory, first backup \
+         and restore | requests to the store of first backup and restore, for a million objects | \
+         transactions of the database, for the same | database bytes an object |\n\
+         |---|---|---|---|---|---|---|---|\n",
         tally.objects
     );
     for setting in SETTINGS {
@@ -208,27 +221,33 @@ fn table(turns: &[(Setting, Turn)], tally: &Tally, delay: Duration) -> String {
             format!("{median:.2} ({least:.2}-{most:.2}), {:.2} x", median / base.median)
         };
         let of_setting = || turns.iter().filter(|(other, _)| *other == setting);
-        let memory = of_setting().map(|(_, turn)| turn.restore.server_memory_bytes).max();
+        let memory = |of: fn(&Turn) -> &Sample| {
+            let most = of_setting().map(|(_, turn)| of(turn).server_memory_bytes).max();
+            most.unwrap_or(0) >> 20
+        };
         let million = |requests: u64| float(requests) * 1e6 / files;
         let requests = |of: fn(&Turn) -> u64| {
             Spread::of(of_setting().map(|(_, turn)| million(of(turn)))).median
         };
         let bytes =
             Spread::of(of_setting().map(|(_, turn)| float(turn.database_bytes) / files)).median;
-        let asked = if setting.has_store() {
-            format!("{:.0} and {:.0}", requests(|t| t.requests.0), requests(|t| t.requests.1))
-        } else {
-            "-".to_owned()
+        let both = |is_there: bool, first: fn(&Turn) -> u64, restore: fn(&Turn) -> u64| {
+            let both = || format!("{:.0} and {:.0}", requests(first), requests(restore));
+            if is_there { both() } else { "-".to_owned() }
         };
+        let asked = both(setting.has_store(), |t| t.requests.0, |t| t.requests.1);
+        let of_database = setting != Setting::Embedded;
+        let transactions = both(of_database, |t| t.transactions.0, |t| t.transactions.1);
         let stored = if bytes > 0.0 { format!("{bytes:.0}") } else { "-".to_owned() };
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} MiB | {asked} | {stored} |",
+            "| {} | {} | {} | {} | {} and {} MiB | {asked} | {transactions} | {stored} |",
             setting.text(delay),
             cell(first),
             cell(incrementals),
             cell(restore),
-            memory.unwrap_or(0) >> 20,
+            memory(|turn| &turn.first),
+            memory(|turn| &turn.restore),
         );
     }
     text
@@ -248,6 +267,8 @@ fn document(
             "restore": turn.restore.json(),
             "requests_first": turn.requests.0,
             "requests_restore": turn.requests.1,
+            "transactions_first": turn.transactions.0,
+            "transactions_restore": turn.transactions.1,
             "database_bytes": turn.database_bytes,
         })
     };
