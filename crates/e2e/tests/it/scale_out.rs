@@ -12,7 +12,8 @@ use e2e::harness::{Cluster, Outcome, Server};
 use crate::recovery::recover;
 use crate::scene::{Scene, plant_files};
 use crate::site::{
-    FILE_BYTES, FILES, Over, Site, audit, await_servers, eventually, keeper, keeps_house, servers,
+    FILE_BYTES, FILES, Over, Site, audit, await_servers, compare_rounds, eventually, keeper,
+    keeps_house, run_rounds, servers,
 };
 
 /// Whether what has ended began at one server and went on at another.
@@ -197,6 +198,54 @@ fn what_a_dead_server_was_at_another_does_within_half_a_minute() {
     site.scene.server = other;
     site.scene.compare("taken over");
     site.audit();
+}
+
+/// What a newer program adds to the schema when it is started beside this one.
+const NEWER: &str = "
+    ALTER TABLE session ADD COLUMN of_newer BIGINT;
+    ALTER TABLE filespace ADD COLUMN of_newer TEXT NOT NULL DEFAULT 'new';
+    ALTER TABLE directory ADD COLUMN of_newer BYTEA;
+    ALTER TABLE page ADD COLUMN of_newer BIGINT NOT NULL DEFAULT 7;
+    ALTER TABLE digest ADD COLUMN of_newer BIGINT;
+    ALTER TABLE version ADD COLUMN of_newer BIGINT;
+    ALTER TABLE pack ADD COLUMN of_newer BIGINT;
+    ALTER TABLE event ADD COLUMN of_newer BIGINT;
+    ALTER TABLE server ADD COLUMN of_newer BIGINT;
+    CREATE TABLE of_newer(id BIGINT PRIMARY KEY);
+    UPDATE holdfast_schema SET version = version + 1";
+
+#[test]
+fn servers_go_on_beside_a_newer_one_and_end_where_it_says_so() {
+    let Some(mut site) = Site::new() else { return };
+    let mut other = site.with_another();
+    site.scene.backup();
+    let (node, tree) = site.client("berta", &other.address());
+    let is_over = AtomicBool::new(false);
+    let rounds = std::thread::scope(|scope| {
+        let rounds = scope.spawn(|| run_rounds(&node, &tree, 1, &is_over));
+        let over = Over(&is_over);
+        pause(Duration::from_secs(1));
+        site.cluster.sql(&site.database, NEWER);
+        fs::write(site.scene.file(1), "changed").unwrap();
+        site.scene.backup().counts(&[("backed_up", 1)]);
+        pause(Duration::from_secs(1));
+        drop(over);
+        rounds.join().expect("no panic")
+    });
+    assert!(rounds.len() > 2, "{rounds:?}");
+    // One after the other is started again, of the old version too.
+    site.scene.server.restart();
+    compare_rounds((&node, &tree), &rounds, &site.scene.scratch.folder("of-berta"));
+    other.restart();
+    fs::remove_file(site.scene.file(2)).unwrap();
+    site.scene.backup().counts(&[("expired", 1)]);
+    site.scene.compare("beside");
+    audit(&[&site.scene.server, &other]);
+    // What a newer one has changed so that this one cannot go on, it says.
+    site.cluster.sql(&site.database, "UPDATE holdfast_schema SET needs = version");
+    other.terminate().expect(&[0]);
+    let refused = Server::try_start_at(other.dir(), other.port());
+    drop(refused.unwrap_err().says("its schema needs programs of version"));
 }
 
 #[test]
