@@ -147,7 +147,10 @@ fn public_socket(home: &Path) -> Option<UnixListener> {
         None if home == Path::new(client::SYSTEM_FOLDER) => PathBuf::from(PUBLIC_FOLDER),
         None => return None,
     };
-    let made = std::fs::create_dir_all(&folder).and_then(|()| listen(&folder));
+    let for_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    let made = std::fs::create_dir_all(&folder)
+        .and_then(|()| std::fs::set_permissions(&folder, for_all))
+        .and_then(|()| listen(&folder));
     let failed = |error: &std::io::Error| {
         let folder = folder.display();
         tracing::warn!(%folder, %error, "only root can ask for recalls");
