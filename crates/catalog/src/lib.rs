@@ -148,6 +148,14 @@ pub trait Catalog: Send + Sync {
     /// One page.
     fn page(&self, filespace: FilespaceId, key: &PageKey) -> Result<Option<PageRow>, CatalogError>;
 
+    /// Those of the pages `keys` that are there, in no order; at once where asking for one after
+    /// the other would mean to wait for a network each time.
+    fn pages_at(
+        &self,
+        filespace: FilespaceId,
+        keys: &[PageKey],
+    ) -> Result<Vec<PageRow>, CatalogError>;
+
     /// The page of `directory` that holds or would hold `name`: the last that does not begin behind
     /// it.
     fn page_holding(

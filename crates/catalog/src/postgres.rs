@@ -333,6 +333,8 @@ impl Postgres {
 }
 
 impl Engine for Postgres {
+    const IS_FAR: bool = true;
+
     fn read<T>(
         &self,
         query: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,

@@ -249,6 +249,8 @@ struct Session {
 #[derive(Default)]
 struct Prepared {
     writes: Vec<Write>,
+    /// Pages that changes are about, as they were before the transaction, until they are looked at.
+    read: HashMap<PageKey, Option<PageRow>>,
     /// Pages as they will be, for later changes of the same transaction.
     pages: HashMap<PageKey, Option<PageRow>>,
     rejected: Vec<proto::Rejected>,
@@ -306,8 +308,12 @@ impl Session {
         // Until the commit no pack is condemned that a page of it names (invariant 9).
         let condemned = self.core.condemned();
         let resolver = Resolver::new(&self.core, &self.node, &self.quanta, &condemned);
-        for change in changes {
-            let resolved = resolver.resolve(change)?;
+        let resolved: Vec<Resolved> = changes
+            .iter()
+            .map(|change| resolver.resolve(change))
+            .collect::<Result<_, _>>()?;
+        self.read_pages(&resolved, &mut prepared)?;
+        for resolved in resolved {
             self.prepare(resolved, (now, condemned.generation), &mut prepared)?;
         }
         if let Some(number) = self.archive {
@@ -386,6 +392,8 @@ impl Session {
         }
         for directory in vanishing(&key.directory, &current, &change) {
             prepared.expired_objects += self.expire_subtree(&directory, (now, generation))?;
+            // Some of it may be gone.
+            prepared.read.clear();
         }
         let mut changed = apply(&key, current, change, now)
             .map_err(|unfit| Status::failed_precondition(unfit.to_string()))?;
@@ -410,10 +418,20 @@ impl Session {
         Ok(())
     }
 
+    /// Takes the pages that are to change as they are.
+    fn read_pages(&self, resolved: &[Resolved], prepared: &mut Prepared) -> Result<(), Status> {
+        let keys: Vec<PageKey> = resolved.iter().map(|resolved| resolved.key.clone()).collect();
+        let found = self.core.catalog.pages_at(self.filespace.id, &keys);
+        let found = found.map_err(|error| refusal::catalog(&error))?;
+        prepared.read.extend(keys.into_iter().map(|key| (key, None)));
+        prepared.read.extend(found.into_iter().map(|row| (row.key.clone(), Some(row))));
+        Ok(())
+    }
+
     /// The objects of the page as the transaction has left it so far.
-    fn current(&self, key: &PageKey, prepared: &Prepared) -> Result<Vec<Object>, Status> {
-        let row = match prepared.pages.get(key) {
-            Some(row) => row.clone(),
+    fn current(&self, key: &PageKey, prepared: &mut Prepared) -> Result<Vec<Object>, Status> {
+        let row = match prepared.pages.get(key).cloned().or_else(|| prepared.read.remove(key)) {
+            Some(row) => row,
             None => self
                 .core
                 .catalog

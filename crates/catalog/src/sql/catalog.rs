@@ -114,6 +114,18 @@ impl<E: Engine> Catalog for E {
         self.read(|sql| read::page(sql, filespace, key))
     }
 
+    fn pages_at(
+        &self,
+        filespace: FilespaceId,
+        keys: &[PageKey],
+    ) -> Result<Vec<PageRow>, CatalogError> {
+        if !E::IS_FAR {
+            let pages = keys.iter().map(|key| self.page(filespace, key));
+            return pages.filter_map(Result::transpose).collect();
+        }
+        self.read(|sql| read::pages_at(sql, filespace, keys))
+    }
+
     fn page_holding(
         &self,
         filespace: FilespaceId,

@@ -28,6 +28,9 @@ use crate::CatalogError;
 
 /// What an engine does with the statements.
 pub(crate) trait Engine: Send + Sync {
+    /// Whether a statement waits for a network.
+    const IS_FAR: bool;
+
     /// Runs `query`, which writes nothing; each of its statements sees all that was committed
     /// before. It may be begun more than once.
     fn read<T>(

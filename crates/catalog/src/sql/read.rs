@@ -49,6 +49,9 @@ pub(crate) fn digests(
     visit_digests(sql, select, &[&filespace.0, &within.as_bytes(), &end], visit)
 }
 
+/// Pages that one statement asks for.
+const PAGES_AT_ONCE: usize = 32;
+
 const PAGE: &str = "SELECT path, directory.first, objects, digest, body
                     FROM directory JOIN page ON page.id = page JOIN digest ON digest.id = page";
 
@@ -73,6 +76,30 @@ pub(crate) fn page(
     let select = format!("{PAGE} WHERE filespace = ? AND path = ? AND directory.first = ?");
     let parameters = params![filespace.0, key.directory.as_bytes(), key.first];
     first_page(sql, &select, parameters)
+}
+
+pub(crate) fn pages_at(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    keys: &[PageKey],
+) -> Result<Vec<PageRow>, CatalogError> {
+    // Always as many, so that it is prepared once.
+    let places = vec!["(path = ? AND directory.first = ?)"; PAGES_AT_ONCE].join(" OR ");
+    let select = format!("{PAGE} WHERE filespace = ? AND ({places})");
+    let mut rows = Vec::new();
+    for some in keys.chunks(PAGES_AT_ONCE) {
+        let paths: Vec<&[u8]> = some.iter().map(|key| key.directory.as_bytes()).collect();
+        let mut parameters: Vec<&dyn ToValue> = vec![&filespace.0];
+        for at in 0..PAGES_AT_ONCE {
+            // The last one again in the places that are left.
+            let at = at.min(some.len() - 1);
+            parameters.extend([&paths[at] as &dyn ToValue, &some[at].first]);
+        }
+        let found: Vec<PageRow> =
+            sql.all(&select, &parameters, |row| page_row(page_columns(row)?))?;
+        rows.extend(found);
+    }
+    Ok(rows)
 }
 
 pub(crate) fn page_holding(
