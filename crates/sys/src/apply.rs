@@ -61,13 +61,39 @@ impl Applied {
     }
 }
 
+/// What a file has that was made in a directory, before it is given anything: the same for all
+/// files that the same process makes there, so that it is asked once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Newborn {
+    owner: (u32, u32),
+    /// A parent's default ACL gives some, and what labels objects.
+    xattr_names: Vec<Vec<u8>>,
+    /// Those within [`FLAGS_RESTORED`].
+    flags: u32,
+}
+
+impl Newborn {
+    /// Looks at a file that has been given nothing but content.
+    pub(crate) fn of(inode: &Inode<'_>) -> io::Result<Self> {
+        Ok(Self {
+            owner: owner(inode)?,
+            xattr_names: inode.xattr_names()?,
+            flags: inode.flags()?.bits() & FLAGS_RESTORED,
+        })
+    }
+
+    fn has_owner_of(&self, stat: &Stat) -> bool {
+        self.owner == (stat.uid, stat.gid)
+    }
+}
+
 impl Dir {
     /// Gives this directory what `stat` and `attributes` say, the owner only if `owner` is set.
     /// Comes after all objects in it, since making those would change its times again.
     pub fn apply(&self, stat: &Stat, attributes: &Attributes, owner: bool) -> Applied {
         let inode = Inode::of_open(self.as_fd());
-        let mut applied = apply(&inode, stat, attributes, owner);
-        applied.note(Part::Flags, set_flags(&inode, attributes.flags, FLAGS_RESTORED));
+        let mut applied = apply(&inode, stat, attributes, owner, None);
+        applied.note(Part::Flags, set_flags(&inode, attributes.flags, FLAGS_RESTORED, None));
         applied
     }
 
@@ -85,19 +111,20 @@ impl Dir {
         if found.stat.kind != stat.kind {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "another kind of object"));
         }
-        Ok(apply(&Inode::of_handle(&fd), stat, attributes, owner))
+        Ok(apply(&Inode::of_handle(&fd), stat, attributes, owner, None))
     }
 }
 
-/// Applies all but the flags.
+/// Applies all but the flags; what the inode has by being new need not be asked.
 pub(crate) fn apply(
     inode: &Inode<'_>,
     stat: &Stat,
     attributes: &Attributes,
     owner: bool,
+    newborn: Option<&Newborn>,
 ) -> Applied {
     let mut applied = Applied::default();
-    if owner {
+    if owner && !newborn.is_some_and(|newborn| newborn.has_owner_of(stat)) {
         applied.note(Part::Owner, set_owner(inode, stat));
     }
     let owned = owner && applied.refused.is_empty();
@@ -109,7 +136,10 @@ pub(crate) fn apply(
         let _refused = change_mode(inode, mode);
     }
     // What was given by making it: what is set from here on is meant.
-    let mut present = inode.xattr_names().unwrap_or_default();
+    let mut present = match newborn {
+        Some(newborn) => newborn.xattr_names.clone(),
+        None => inode.xattr_names().unwrap_or_default(),
+    };
     let is_marked = present.iter().any(|name| name == UNFINISHED.as_bytes());
     present.retain(|name| name != UNFINISHED.as_bytes());
     // What cannot be taken off stays, and has the next run set all again.
@@ -169,11 +199,15 @@ fn change_mode(inode: &Inode<'_>, bits: Mode) -> io::Result<()> {
 }
 
 fn has_owner(inode: &Inode<'_>, stat: &Stat) -> io::Result<bool> {
+    Ok(owner(inode)? == (stat.uid, stat.gid))
+}
+
+fn owner(inode: &Inode<'_>) -> io::Result<(u32, u32)> {
     let found = match inode {
         Inode::Open(fd) => rustix::fs::fstat(fd)?,
         Inode::Handle(path) => rustix::fs::stat(path)?,
     };
-    Ok((found.st_uid, found.st_gid) == (stat.uid, stat.gid))
+    Ok((found.st_uid, found.st_gid))
 }
 
 fn is_acl(name: &[u8]) -> bool {
@@ -234,9 +268,17 @@ impl Dir {
 
 /// Makes the flags of an open inode within `mask` those of `flags`. Where privileges lack for the
 /// sealing ones, the others are set all the same.
-pub(crate) fn set_flags(inode: &Inode<'_>, flags: u32, mask: u32) -> io::Result<()> {
+pub(crate) fn set_flags(
+    inode: &Inode<'_>,
+    flags: u32,
+    mask: u32,
+    newborn: Option<&Newborn>,
+) -> io::Result<()> {
     let Inode::Open(fd) = inode else { return Ok(()) };
     let mask = mask & FLAGS_RESTORED;
+    if newborn.is_some_and(|newborn| newborn.flags & mask == flags & mask) {
+        return Ok(());
+    }
     let current = inode.flags()?.bits();
     let wanted = current & !mask | flags & mask;
     if wanted == current {

@@ -6,12 +6,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use model::{Attributes, Kind, Stat, Timestamp};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, SeekFrom, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 
+use crate::apply::Newborn;
 use crate::attributes::{FLAGS_RESTORED, Inode};
 use crate::listing::Listing;
 use crate::source::SourceFile;
@@ -28,6 +29,8 @@ pub struct Dir {
     fd: OwnedFd,
     /// Whether the descriptor's position has left the start; locked while it moves.
     listed: Mutex<bool>,
+    /// What a file has that is made here, once one has been.
+    pub(crate) newborn: OnceLock<Newborn>,
 }
 
 /// What one `statx` says of an object.
@@ -79,7 +82,7 @@ impl Dir {
     }
 
     pub(crate) fn from_fd(fd: OwnedFd) -> Self {
-        Self { fd, listed: Mutex::new(false) }
+        Self { fd, listed: Mutex::new(false), newborn: OnceLock::new() }
     }
 
     /// Replaces what `listing` holds by all names of this directory, sorted, and what `statx` says

@@ -21,7 +21,7 @@ use model::{Attributes, Kind, Stat};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
-use crate::apply::{self, Applied, FLAGS_OF_EMPTY, FLAGS_SEALING, Part};
+use crate::apply::{self, Applied, FLAGS_OF_EMPTY, FLAGS_SEALING, Newborn, Part};
 use crate::attributes::{FLAGS_RESTORED, Inode};
 use crate::dir::{Dir, single};
 use crate::entropy;
@@ -45,6 +45,8 @@ pub struct NewFile {
     draft: Option<Vec<u8>>,
     /// Flags that must wait until it is published.
     sealing: u32,
+    /// Whether it may have been given something already but content.
+    is_prepared: bool,
 }
 
 impl NewFile {
@@ -76,15 +78,17 @@ impl NewFile {
     }
 
     fn new(fd: OwnedFd, dir: &Arc<Dir>, name: Vec<u8>, draft: Option<Vec<u8>>) -> Self {
-        Self { file: fd.into(), dir: Arc::clone(dir), name, draft, sealing: 0 }
+        let dir = Arc::clone(dir);
+        Self { file: fd.into(), dir, name, draft, sealing: 0, is_prepared: false }
     }
 
     /// Gives the file those of `attributes` that it takes only while it is empty: no copy on write,
     /// compression. Comes before the first write, if at all.
-    pub fn prepare(&self, attributes: &Attributes) -> Applied {
+    pub fn prepare(&mut self, attributes: &Attributes) -> Applied {
         let mut applied = Applied::default();
         if attributes.flags & FLAGS_OF_EMPTY != 0 {
-            let set = apply::set_flags(&self.inode(), attributes.flags, FLAGS_OF_EMPTY);
+            self.is_prepared = true;
+            let set = apply::set_flags(&self.inode(), attributes.flags, FLAGS_OF_EMPTY, None);
             applied.note(Part::Flags, set);
         }
         applied
@@ -96,7 +100,8 @@ impl NewFile {
     }
 
     /// Sets one extended attribute.
-    pub fn set_attribute(&self, name: &str, value: &[u8]) -> io::Result<()> {
+    pub fn set_attribute(&mut self, name: &str, value: &[u8]) -> io::Result<()> {
+        self.is_prepared = true;
         Ok(rustix::fs::fsetxattr(&self.file, name, value, XattrFlags::empty())?)
     }
 
@@ -112,11 +117,26 @@ impl NewFile {
     /// no name.
     pub fn apply(&mut self, stat: &Stat, attributes: &Attributes, owner: bool) -> Applied {
         let inode = self.inode();
-        let mut applied = apply::apply(&inode, stat, attributes, owner);
-        let set = apply::set_flags(&inode, attributes.flags, FLAGS_RESTORED & !FLAGS_SEALING);
+        let newborn = self.newborn(&inode);
+        let mut applied = apply::apply(&inode, stat, attributes, owner, newborn);
+        let mask = FLAGS_RESTORED & !FLAGS_SEALING;
+        let set = apply::set_flags(&inode, attributes.flags, mask, newborn);
         applied.note(Part::Flags, set);
         self.sealing = attributes.flags & FLAGS_SEALING;
+        self.is_prepared = true;
         applied
+    }
+
+    /// What the file has by being new, if that can be told.
+    fn newborn(&self, inode: &Inode<'_>) -> Option<&Newborn> {
+        if self.is_prepared {
+            return None;
+        }
+        if let Some(known) = self.dir.newborn.get() {
+            return Some(known);
+        }
+        let found = Newborn::of(inode).ok()?;
+        Some(self.dir.newborn.get_or_init(|| found))
     }
 
     /// Makes the name lead to the file, then sets the flags that had to wait.
@@ -131,7 +151,7 @@ impl NewFile {
         self.draft = None;
         let mut applied = Applied::default();
         if self.sealing != 0 {
-            let set = apply::set_flags(&self.inode(), self.sealing, FLAGS_SEALING);
+            let set = apply::set_flags(&self.inode(), self.sealing, FLAGS_SEALING, None);
             applied.note(Part::Flags, set);
         }
         Ok(applied)
@@ -153,6 +173,12 @@ impl NewFile {
     }
 
     fn link(&self, name: &[u8]) -> Result<(), Errno> {
+        let flags = AtFlags::EMPTY_PATH;
+        match rustix::fs::linkat(&self.file, c"", self.dir.as_fd(), name, flags) {
+            // The right to do so is root's before Linux 6.10.
+            Err(Errno::NOENT) => {}
+            result => return result,
+        }
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         rustix::fs::linkat(CWD, path, self.dir.as_fd(), name, AtFlags::SYMLINK_FOLLOW)
     }

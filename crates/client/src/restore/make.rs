@@ -356,7 +356,7 @@ fn data_bytes(object: &Object) -> u64 {
 }
 
 fn create(site: &Site<'_>, object: &Object) -> io::Result<NewFile> {
-    let new = NewFile::create(&site.dir, object.name.as_bytes())?;
+    let mut new = NewFile::create(&site.dir, object.name.as_bytes())?;
     // Refusals show again, and are counted, when the attributes are applied.
     let _refusals = new.prepare(&object.attributes);
     Ok(new)

@@ -191,7 +191,7 @@ fn a_file_comes_back_with_all_it_had() {
             let writes = fs::OpenOptions::new().write(true).open(folder.path().join("file"));
             assert_eq!(writes.unwrap_err().kind(), ErrorKind::PermissionDenied);
             let handle = File::open(folder.path().join("file")).unwrap();
-            apply::set_flags(&Inode::of_open(handle.as_fd()), 0, FLAGS_SEALING).unwrap();
+            apply::set_flags(&Inode::of_open(handle.as_fd()), 0, FLAGS_SEALING, None).unwrap();
         }
         assert_eq!((found.mode, found.uid, found.gid), (wanted.mode, wanted.uid, wanted.gid));
         assert_eq!((found.mtime, found.size), (wanted.mtime, 7));
@@ -232,6 +232,41 @@ fn an_inherited_acl_does_not_stay() {
     let found = dir.stat_self().unwrap().stat;
     assert_eq!(dir.own_attributes().unwrap().xattrs, []);
     assert_eq!((found.mode, found.mtime), (0o750, dir_stat.mtime));
+}
+
+/// What files are given by being made is asked of the first one: the others must differ as much.
+#[test]
+fn what_a_directory_gives_its_files_does_not_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = open(folder.path());
+    let given = Attributes { xattrs: vec![], flags: IFlags::NODUMP.bits() };
+    let mut of_dir = stat(Kind::Directory);
+    of_dir.mode = 0o2750;
+    of_dir.gid += u32::from(process::is_root());
+    let refused = accepted(made.apply(&of_dir, &given, process::is_root()));
+    let dir = open(folder.path());
+    let meant = [
+        stat(Kind::File),
+        Stat { gid: of_dir.gid, ..stat(Kind::File) },
+        Stat { uid: stat(Kind::File).uid + u32::from(process::is_root()), ..of_dir },
+        stat(Kind::File),
+    ];
+    for (number, meant) in meant.into_iter().enumerate() {
+        let meant = Stat { kind: Kind::File, ..meant };
+        for attributes in [Attributes::default(), given.clone()] {
+            let name = format!("{number}-{}", attributes.flags).into_bytes();
+            let mut file = NewFile::create(&dir, &name).unwrap();
+            file.write_at(b"content", 0).unwrap();
+            accepted(file.apply(&meant, &attributes, process::is_root()));
+            accepted(file.publish(false).unwrap());
+            let found = dir.stat(&name).unwrap().unwrap().stat;
+            assert_eq!((found.uid, found.gid), (meant.uid, meant.gid));
+            assert_eq!((found.mode, found.mtime), (meant.mode, meant.mtime));
+            if refused.is_empty() {
+                assert_eq!(dir.attributes(&name, Kind::File).unwrap(), attributes);
+            }
+        }
+    }
 }
 
 #[test]
