@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use chunk::{Decompressor, DomainKey, Unsealer};
+use chunk::{Decompressor, DomainKey, RawQuantum, Unsealer};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -49,6 +49,12 @@ use window::{Checker, Window, WindowBuilder};
 const QUANTA_WAITING: usize = 8;
 /// Answers that wait for the network at most.
 const ANSWERS_WAITING: usize = 4;
+/// Directories of a window that are worth having open: more save hardly a quantum that comes twice.
+const WINDOW_DIRECTORIES_MAX: u32 = 2048;
+/// Windows whose directories are open: one gets its data, two have told what there is.
+const WINDOWS_AT_ONCE: u64 = 3;
+/// Open files besides.
+const OPEN_FILES_ELSE: u64 = 128;
 /// Whether it is to stop is looked at so often while nothing comes: a tape may be far away.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -144,7 +150,6 @@ pub(crate) fn run(
     progress: &Arc<Progress>,
 ) -> Result<RestoreReport, ClientError> {
     let started = sys::clock::monotonic();
-    sys::process::raise_open_files();
     let tally = Tally::new(Arc::clone(progress));
     progress.enter(Phase::Running);
     let origins: Vec<Vec<FilespaceSummary>> = match &options.origin {
@@ -260,7 +265,9 @@ pub(crate) fn stream_for<D: Destination>(
 ) -> Result<u64, ClientError> {
     let (answers, receiver) = mpsc::channel(ANSWERS_WAITING);
     let start = proto::restore_request::Message::Start(selection);
-    send(&answers, start, purpose)?;
+    let directories_max = directories_max(sys::process::raise_open_files());
+    let request = proto::RestoreRequest { message: Some(start), purpose, directories_max };
+    send(&answers, request)?;
     let mut client = link.client();
     let messages = link
         .runtime
@@ -271,13 +278,18 @@ pub(crate) fn stream_for<D: Destination>(
     Ok(stream.entries)
 }
 
+/// Directories that a window may have where so many files can be open, so that those of all windows
+/// under way can be.
+fn directories_max(open_files: u64) -> u32 {
+    let share = open_files.saturating_sub(OPEN_FILES_ELSE) / (WINDOWS_AT_ONCE + 1);
+    u32::try_from(share).unwrap_or(u32::MAX).clamp(1, WINDOW_DIRECTORIES_MAX)
+}
+
 fn send(
     answers: &mpsc::Sender<proto::RestoreRequest>,
-    message: proto::restore_request::Message,
-    purpose: Option<proto::Purpose>,
+    request: proto::RestoreRequest,
 ) -> Result<(), ClientError> {
     let lost = |_| ClientError::new(ErrorKind::Retry, "the connection to the server was lost");
-    let request = proto::RestoreRequest { message: Some(message), purpose };
     answers.blocking_send(request).map_err(lost)
 }
 
@@ -404,7 +416,8 @@ impl Incoming<'_> {
         let (window, bits) = std::mem::replace(builder, WindowBuilder::new()).finish();
         ready.push_back(Arc::new(window));
         let wanted = proto::Wanted { window: number, bits: bits.into() };
-        send(&self.answers, proto::restore_request::Message::Wanted(wanted), None)
+        let message = Some(proto::restore_request::Message::Wanted(wanted));
+        send(&self.answers, proto::RestoreRequest { message, ..Default::default() })
     }
 
     /// As [`Self::data`], on this thread alone: for so little, starting others takes longer.
@@ -523,12 +536,14 @@ struct Opener<'a> {
     decompressor: Decompressor,
     unsealer: Unsealer<'a>,
     key: &'a DomainKey,
+    /// Room for a quantum: new memory is dear.
+    raw: RawQuantum,
 }
 
 impl<'a> Opener<'a> {
     fn new(link: &'a Link) -> std::io::Result<Self> {
         let (decompressor, unsealer) = (Decompressor::new()?, Unsealer::new(&link.seal_keys)?);
-        Ok(Self { decompressor, unsealer, key: &link.domain_key })
+        Ok(Self { decompressor, unsealer, key: &link.domain_key, raw: RawQuantum::default() })
     }
 
     /// Hands the chunks of `work` to where they are needed.
@@ -538,34 +553,33 @@ impl<'a> Opener<'a> {
         destination: &D,
     ) -> Result<(), String> {
         let Work { window, quantum } = work;
-        let opened = self.decompressor.decode(&quantum.record);
-        let raw = opened.map_err(|damage| damage.to_string())?;
+        let opened = self.decompressor.decode_into(&quantum.record, &mut self.raw);
+        opened.map_err(|damage| damage.to_string())?;
         let (digests, _) = quantum.digests.as_chunks::<32>();
-        if raw.lengths().len() != digests.len() {
+        if self.raw.lengths().len() != digests.len() {
             return Err("its digests are not whole".to_owned());
         }
-        for (index, (chunk, digest)) in (0..).zip(raw.chunks().zip(digests)) {
-            let mut sent = Sent { key: self.key, digest, unsealer: &mut self.unsealer };
-            window.put(destination, quantum.first_place + index, chunk, &mut sent);
-        }
+        let mut sent = Sent { key: self.key, digests, unsealer: &mut self.unsealer };
+        window.put(destination, (quantum.first_place, &self.raw), &mut sent);
         if let Some(kept) = destination.kept() {
             let (first_place, digests) = (quantum.first_place, quantum.digests.to_vec());
+            let raw = std::mem::take(&mut self.raw);
             kept.put(KeptQuantum { first_place, raw, digests });
         }
         Ok(())
     }
 }
 
-/// What the server said of a chunk that it sent.
+/// What the server said of the chunks of a quantum that it sent.
 struct Sent<'a, 'b> {
     key: &'a DomainKey,
-    digest: &'a [u8; 32],
+    digests: &'a [[u8; 32]],
     unsealer: &'a mut Unsealer<'b>,
 }
 
 impl Checker for Sent<'_, '_> {
-    fn is_right(&self, chunk: &[u8]) -> bool {
-        self.key.digest(chunk).0 == *self.digest
+    fn is_right(&self, index: usize, chunk: &[u8]) -> bool {
+        self.key.digest(chunk).0 == self.digests[index]
     }
 
     fn unseal(&mut self, sealed: &[u8], bytes: u32) -> Result<Vec<u8>, String> {

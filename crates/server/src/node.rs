@@ -282,12 +282,13 @@ impl NodeService for NodeApi {
             return Err(malformed("a restore begins with a selection"));
         };
         let who = Who::of_node(&node, &first.purpose.unwrap_or_default());
+        let directories = first.directories_max;
         let answers = forward_wanted(requests);
         let stream = streaming(move |replies| {
             let filespace = filespace(&core, &node, &start.filespace)?;
             let selection = Selection::parse(&start, filespace.id)?;
             let _reading = core.use_packs(false);
-            restore::serve(&core, &selection, who, (answers, replies))
+            restore::serve(&core, &selection, (who, directories), (answers, replies))
         });
         Ok(Response::new(stream))
     }

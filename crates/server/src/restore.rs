@@ -2,7 +2,8 @@
 //! media order.
 //!
 //! The client looks at each window and answers which files it lacks; the server is a window ahead
-//! meanwhile. A quantum goes out once a window, however many files it serves.
+//! meanwhile. A quantum goes out once a window, however many files it serves: the larger windows
+//! are, the fewer go out again for files of the next one.
 
 mod ahead;
 
@@ -23,12 +24,14 @@ use crate::volumes::{Ahead, Who};
 
 use ahead::ReadAhead;
 
-/// Objects in a window at most.
-const WINDOW_OBJECTS: usize = 8192;
-/// Directories in a window at most: the client keeps each open.
-const WINDOW_DIRECTORIES: usize = 512;
+/// Directories in a window at most, whatever the client says.
+const WINDOW_DIRECTORIES_MAX: u32 = 2048;
+/// The same for a client that does not say how many it can keep open.
+const WINDOW_DIRECTORIES: u32 = 512;
+/// Objects in a window at most, for each directory that may be in it.
+const OBJECTS_PER_DIRECTORY: usize = 16;
 /// Raw bytes after which a window ends.
-const WINDOW_BYTES: u64 = 256 << 20;
+const WINDOW_BYTES: u64 = 1 << 30;
 /// Windows that wait for the client's answer at most.
 const WINDOWS_AHEAD: usize = 2;
 /// Directories in one message at most.
@@ -44,6 +47,7 @@ type Contents = Vec<(usize, Vec<(Place, u32)>)>;
 
 struct Window {
     number: u64,
+    directories_max: usize,
     objects: usize,
     directories: usize,
     bytes: u64,
@@ -53,9 +57,10 @@ struct Window {
 }
 
 impl Window {
-    fn new(number: u64) -> Self {
+    fn new(number: u64, directories_max: usize) -> Self {
         Self {
             number,
+            directories_max,
             objects: 0,
             directories: 0,
             bytes: 0,
@@ -66,19 +71,24 @@ impl Window {
     }
 
     fn is_full(&self) -> bool {
-        self.objects >= WINDOW_OBJECTS
-            || self.directories >= WINDOW_DIRECTORIES
+        self.objects >= self.directories_max * OBJECTS_PER_DIRECTORY
+            || self.directories >= self.directories_max
             || self.bytes >= WINDOW_BYTES
     }
 }
 
-/// Sends everything that `selection` selects. Blocks; ends early when the client is gone.
+/// Sends everything that `selection` selects. Blocks; ends early when the client is gone, which can
+/// keep the directories of windows with so many open; 0: it does not say.
 pub(crate) fn serve(
     core: &Core,
     selection: &Selection,
-    who: Who,
+    (who, directories): (Who, u32),
     (answers, replies): (Answers, &Replies),
 ) -> Result<(), Status> {
+    let directories_max = match directories {
+        0 => WINDOW_DIRECTORIES,
+        said => said.min(WINDOW_DIRECTORIES_MAX),
+    };
     let mut sender = Sender {
         core,
         ahead: look_ahead(core, selection, who)?,
@@ -86,7 +96,7 @@ pub(crate) fn serve(
         answers,
         range: selection.range.clone(),
         waiting: VecDeque::new(),
-        window: Window::new(0),
+        window: Window::new(0, directories_max as usize),
     };
     selection.walk(&*core.catalog, |found| sender.add(found))?;
     sender.finish()
@@ -209,7 +219,8 @@ impl Sender<'_> {
     fn end_window(&mut self, last: bool) -> Result<(), Status> {
         self.send_entries()?;
         let number = self.window.number;
-        let window = std::mem::replace(&mut self.window, Window::new(number + 1));
+        let next = Window::new(number + 1, self.window.directories_max);
+        let window = std::mem::replace(&mut self.window, next);
         let end = proto::WindowEnd { window: number, last };
         self.send(proto::restore_reply::Message::EntriesEnd(end))?;
         self.waiting.push_back((number, window.contents));

@@ -280,7 +280,7 @@ impl Walk<'_> {
             listed.entries.iter().filter(|(_, found)| found.stat.kind == Kind::Directory);
         let descends =
             |found: &Found| found.device_id == listed.device_id || self.crosses_filesystems;
-        directories
+        let mut children: Vec<Task> = directories
             .filter(|(_, found)| descends(found))
             .map(|(name, _)| Task {
                 parent: Arc::clone(dir),
@@ -288,7 +288,10 @@ impl Walk<'_> {
                 path: task.path.child(name),
                 device_id: listed.device_id,
             })
-            .collect()
+            .collect();
+        // Taken from the end: in the order of paths, in which all will be restored.
+        children.sort_unstable_by(|one, other| other.path.cmp(&one.path));
+        children
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
 
+use chunk::RawQuantum;
 use format::{Reader, page};
 use model::{DirPath, Extent, Object, Payload, PlaceCode as _, ServerTime};
 use wire::proto;
@@ -118,10 +119,10 @@ struct Wanted<F> {
     is_lost: AtomicBool,
 }
 
-/// Looks at a chunk before it is written.
+/// Looks at the chunks of a quantum before they are written.
 pub(crate) trait Checker {
-    /// Whether it is what the server says it is.
-    fn is_right(&self, chunk: &[u8]) -> bool;
+    /// Whether the chunk at `index` is what the server says it is.
+    fn is_right(&self, index: usize, chunk: &[u8]) -> bool;
 
     /// The `bytes` that the sealed chunk stands for.
     fn unseal(&mut self, sealed: &[u8], bytes: u32) -> Result<Vec<u8>, String>;
@@ -131,6 +132,25 @@ pub(crate) trait Checker {
 struct Need {
     piece: Piece,
     file: u32,
+}
+
+/// Chunks that follow each other in a quantum as they do in a file.
+struct Run<'a> {
+    file: u32,
+    /// In the file.
+    offset: u64,
+    pieces: u32,
+    /// In the quantum.
+    begin: usize,
+    bytes: &'a [u8],
+}
+
+impl Run<'_> {
+    /// Whether a chunk that lies at `begin` in the quantum, and at `offset` of `file`, is next.
+    fn goes_on(&self, file: u32, offset: u64, begin: usize) -> bool {
+        let bytes = self.bytes.len();
+        (self.file, self.offset + bytes as u64, self.begin + bytes) == (file, offset, begin)
+    }
 }
 
 /// What the quanta of a window are for.
@@ -156,38 +176,80 @@ impl<F> Window<F> {
         &self.needs[from..to]
     }
 
-    /// Hands the chunk at `place` to the files that need it, once `checker` has found it right;
-    /// opened where it is sealed.
+    /// Hands the chunks of `quantum`, the first of which is at `first_place`, to the files that
+    /// need them, once `checker` has found them right; opened where they are sealed. What follows
+    /// each other in a file as it does here is written at once.
     pub(crate) fn put<D: Destination<File = F>>(
         &self,
         destination: &D,
-        place: u64,
-        chunk: &[u8],
+        (first_place, quantum): (u64, &RawQuantum),
         checker: &mut impl Checker,
     ) {
-        let needs = self.needs_at(place);
-        if needs.is_empty() {
-            return;
-        }
-        if !checker.is_right(chunk) {
-            return self.lose(destination, place, 1, "its content differs from its digest");
-        }
-        for Need { piece, file } in needs {
-            let wanted = &self.files[*file as usize];
-            if wanted.is_lost.load(Relaxed) {
+        let mut run: Option<Run<'_>> = None;
+        let mut end = 0;
+        for (index, chunk) in quantum.chunks().enumerate() {
+            let begin = end;
+            end += chunk.len();
+            let place = first_place + index as u64;
+            let needs = self.needs_at(place);
+            if needs.is_empty() {
                 continue;
             }
-            let write = |chunk: &[u8]| destination.write(&wanted.file, chunk, piece.offset);
-            let written = match piece.is_sealed {
-                false => write(chunk),
-                true => checker.unseal(chunk, piece.bytes).and_then(|chunk| write(&chunk)),
-            };
-            if let Err(reason) = written {
-                self.lose_file(destination, *file, &reason);
-            // Counted after it is written: whoever counts to zero knows that all is written.
-            } else if wanted.missing.fetch_sub(1, AcqRel) == 1 && !wanted.is_lost.load(Relaxed) {
-                destination.complete(&wanted.file);
+            if !checker.is_right(index, chunk) {
+                self.lose(destination, place, 1, "its content differs from its digest");
+                continue;
             }
+            for Need { piece, file } in needs {
+                if piece.is_sealed {
+                    let opened = checker.unseal(chunk, piece.bytes);
+                    self.put_pieces(destination, (*file, 1), |file| {
+                        destination.write(file, &opened?, piece.offset)
+                    });
+                    continue;
+                }
+                if let Some(run) = &mut run
+                    && run.goes_on(*file, piece.offset, begin)
+                {
+                    run.bytes = &quantum.data()[run.begin..end];
+                    run.pieces += 1;
+                    continue;
+                }
+                let offset = piece.offset;
+                let next = Run { file: *file, offset, pieces: 1, begin, bytes: chunk };
+                if let Some(run) = run.replace(next) {
+                    self.put_run(destination, &run);
+                }
+            }
+        }
+        if let Some(run) = run {
+            self.put_run(destination, &run);
+        }
+    }
+
+    fn put_run<D: Destination<File = F>>(&self, destination: &D, run: &Run<'_>) {
+        self.put_pieces(destination, (run.file, run.pieces), |file| {
+            destination.write(file, run.bytes, run.offset)
+        });
+    }
+
+    /// Has `write` write so many pieces of a file.
+    fn put_pieces<D: Destination<File = F>>(
+        &self,
+        destination: &D,
+        (file, pieces): (u32, u32),
+        write: impl FnOnce(&F) -> Result<(), String>,
+    ) {
+        let wanted = &self.files[file as usize];
+        if wanted.is_lost.load(Relaxed) {
+            return;
+        }
+        if let Err(reason) = write(&wanted.file) {
+            return self.lose_file(destination, file, &reason);
+        }
+        // Counted after they are written: whoever counts to zero knows that all is written.
+        let missing = wanted.missing.fetch_sub(pieces, AcqRel);
+        if missing == pieces && !wanted.is_lost.load(Relaxed) {
+            destination.complete(&wanted.file);
         }
     }
 
@@ -254,5 +316,119 @@ impl<F> WindowBuilder<F> {
     pub(crate) fn finish(mut self) -> (Window<F>, Vec<u8>) {
         self.needs.sort_unstable_by_key(|need| (need.piece.place, need.file));
         (Window { needs: self.needs, files: self.files }, self.bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// What becomes of files, by their number: writes, then how it ended.
+    #[derive(Default)]
+    struct Written(Mutex<Vec<(usize, String)>>);
+
+    impl Written {
+        fn note(&self, file: usize, what: String) {
+            self.0.lock().unwrap().push((file, what));
+        }
+
+        fn of(&self, file: usize) -> Vec<String> {
+            let all = self.0.lock().unwrap();
+            all.iter().filter(|(of, _)| *of == file).map(|(_, what)| what.clone()).collect()
+        }
+    }
+
+    impl Destination for Written {
+        type File = usize;
+
+        fn take(&mut self, _: Entry) -> Option<usize> {
+            None
+        }
+
+        fn write(&self, file: &usize, bytes: &[u8], offset: u64) -> Result<(), String> {
+            self.note(*file, format!("{offset}:{}", bytes.escape_ascii()));
+            if bytes.starts_with(b"full") { Err("no room".to_owned()) } else { Ok(()) }
+        }
+
+        fn complete(&self, file: &usize) {
+            self.note(*file, "whole".to_owned());
+        }
+
+        fn lose(&self, file: &usize, reason: &str) {
+            self.note(*file, reason.to_owned());
+        }
+    }
+
+    /// Finds everything right but what says that it is damaged; sealed is what is in capitals.
+    struct Look;
+
+    impl Checker for Look {
+        fn is_right(&self, _: usize, chunk: &[u8]) -> bool {
+            chunk != b"damaged"
+        }
+
+        fn unseal(&mut self, sealed: &[u8], _: u32) -> Result<Vec<u8>, String> {
+            Ok(sealed.to_ascii_lowercase())
+        }
+    }
+
+    const FIRST_PLACE: u64 = 100;
+
+    /// What `files` get, each of chunks by index and offset, out of a quantum of `chunks`.
+    fn put(chunks: &[&[u8]], files: &[&[(u64, u64)]]) -> Written {
+        let mut quantum = RawQuantum::default();
+        chunks.iter().for_each(|chunk| _ = quantum.push(chunk));
+        let mut builder = WindowBuilder::new();
+        for (number, pieces) in files.iter().enumerate() {
+            let piece = |&(index, offset): &(u64, u64)| {
+                let chunk = chunks.get(usize::try_from(index).unwrap());
+                let is_sealed = chunk.is_some_and(|chunk| chunk.is_ascii() && chunk[0] < b'a');
+                Piece { place: FIRST_PLACE + index, offset, bytes: 3, is_sealed }
+            };
+            builder.add(Some(number), &Some(pieces.iter().map(piece).collect()));
+        }
+        let (window, _) = builder.finish();
+        let written = Written::default();
+        window.put(&written, (FIRST_PLACE, &quantum), &mut Look);
+        window.lose_rest(&written);
+        written
+    }
+
+    #[test]
+    fn what_lies_together_is_written_together() {
+        let chunks: &[&[u8]] = &[b"abc", b"def", b"ghi", b"jkl"];
+        let written = put(chunks, &[&[(0, 0), (1, 3), (2, 6)], &[(3, 9)]]);
+        assert_eq!(written.of(0), ["0:abcdefghi", "whole"]);
+        assert_eq!(written.of(1), ["9:jkl", "whole"]);
+        // A gap in the quantum, one in the file, and another order.
+        let written = put(chunks, &[&[(0, 0), (2, 3)], &[(1, 0), (3, 9)]]);
+        assert_eq!(written.of(0), ["0:abc", "3:ghi", "whole"]);
+        assert_eq!(written.of(1), ["0:def", "9:jkl", "whole"]);
+        let written = put(chunks, &[&[(0, 3), (1, 0)]]);
+        assert_eq!(written.of(0), ["3:abc", "0:def", "whole"]);
+    }
+
+    #[test]
+    fn a_chunk_goes_wherever_it_is_needed() {
+        let chunks: &[&[u8]] = &[b"abc", b"DEF", b"ghi"];
+        let written = put(chunks, &[&[(0, 0), (0, 3), (1, 6), (2, 9)], &[(0, 0), (2, 3)]]);
+        assert_eq!(written.of(0), ["0:abc", "3:abc", "6:def", "9:ghi", "whole"]);
+        assert_eq!(written.of(1), ["0:abc", "3:ghi", "whole"]);
+    }
+
+    #[test]
+    fn a_file_that_lacks_something_is_never_whole() {
+        let chunks: &[&[u8]] = &[b"abc", b"damaged", b"ghi", b"full"];
+        let written = put(chunks, &[&[(0, 0), (1, 3), (2, 10)], &[(3, 0), (0, 4)], &[(2, 0)]]);
+        let reason = "its content differs from its digest";
+        assert!(written.of(0).contains(&reason.to_owned()));
+        assert!(!written.of(0).contains(&"whole".to_owned()));
+        assert_eq!(written.of(1).last().unwrap(), "no room");
+        assert_eq!(written.of(2), ["0:ghi", "whole"]);
+        // The quantum with its last chunk does not come.
+        let written = put(&chunks[..1], &[&[(0, 0), (7, 3)]]);
+        assert_eq!(written.of(0), ["0:abc", "the server did not send all its data"]);
     }
 }
