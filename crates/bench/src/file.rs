@@ -2,15 +2,19 @@
 //!
 //! ```text
 //!   size (a quarter, then the whole), round:
-//!     stages, each alone:  read | cut, digest | compress | store | check | make
-//!     Holdfast:            first backup -> restore -> compare
+//!     stages, each alone:  read | cut, digest | compress | check
+//!     pause -> store alone -> pause -> first backup
+//!     pause -> make alone  -> pause -> restore -> compare
 //! ```
 //!
+//! What writes begins after a pause, as does what it is compared with: see [`machine::settle`].
+//!
 //! The limit of a first backup is what stages take that overlap perfectly: the larger of their
-//! processor time over all cores and the time of the disk for what is stored. A restore does not
-//! wait for the disk; its limit is made of checking and of writing the file. Neither has TLS, the
-//! catalogue or a process to start in it.
+//! processor time over all cores and the time of the disk for what is stored. That of a restore is
+//! made of checking and of writing the file in the same way. Neither has TLS, the catalogue or a
+//! process to start in it.
 
+pub(crate) mod again;
 mod figures;
 pub(crate) mod mix;
 pub(crate) mod stages;
@@ -22,10 +26,11 @@ use figures::{Measured, Results, Round};
 use stages::Stages;
 
 use crate::arguments::{Grammar, Line};
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::output;
 use crate::process::{self, Runner};
 use crate::site::Site;
+use crate::spent::Spent;
 use crate::trouble::{Trouble, While as _};
 use crate::workplace::{self, Workplace};
 
@@ -37,7 +42,7 @@ bench file [--bytes SIZE] [--rounds N] [--text DIR] [--work DIR] [--json]
   --bytes SIZE  Size of the file; a quarter of it is measured first [default: 8G]
   --rounds N    Measure each size so many times [default: 3]
   --text DIR    Where text is taken from [default: /usr/include]
-  --work DIR    Where to work, instead of TMPDIR; takes five times the size
+  --work DIR    Where to work, instead of TMPDIR; takes six times the size
   --json        Write one JSON document with every sample
 ";
 
@@ -51,8 +56,8 @@ const ROUNDS_MAX: usize = 100;
 /// The smaller of the two sizes is this part of the larger.
 const SMALLER: u64 = 4;
 
-/// The file, what is stored of it at the server and by the stages, and two copies.
-const COPIES: u64 = 5;
+/// The file, what is stored of it at the server and, twice, by the stages, and two copies.
+const COPIES: u64 = 6;
 
 const TEXT_DEFAULT: &str = "/usr/include";
 
@@ -116,18 +121,27 @@ impl Bench<'_> {
 
     fn round(&self, source: &Path, file: &Path, folder: &Path) -> Result<Round, Trouble> {
         let target = folder.join("stages");
-        rustix::fs::sync();
         let answer = self.part(&["stages".as_ref(), file.as_os_str(), target.as_os_str()])?;
-        let stages = Stages::parse(&answer)?;
+        let mut stages = Stages::parse(&answer)?;
+        output::step("what is stored, alone");
+        let compressed = target.join(stages::COMPRESSED);
+        stages.store = self.again(&compressed, &target, &["--sync".as_ref()])?;
         remove(&target)?;
         let site = Site::new(&self.runner, folder.to_owned());
         let server = site.enrolled()?;
         output::step("first backup");
+        machine::settle();
         let first = site.measured(&server, &["backup".as_ref(), source.as_os_str()])?;
         server.stop()?;
         let stored = site.stored()?;
+        output::step("the file, alone");
+        let alone = folder.join("alone");
+        std::fs::create_dir(&alone).while_doing(|| format!("make {}", alone.display()))?;
+        stages.make = self.again(file, &alone, &[])?;
+        remove(&alone)?;
         output::step("restore");
         let server = site.serve()?;
+        machine::settle();
         let target = folder.join("restored");
         let restore: [&OsStr; 4] =
             ["restore".as_ref(), source.as_os_str(), "--to".as_ref(), target.as_os_str()];
@@ -137,6 +151,14 @@ impl Bench<'_> {
         let answer = self.part(&["compare".as_ref(), source.as_os_str(), restored.as_os_str()])?;
         let differences = answer["differences"].as_u64().unwrap_or(u64::MAX);
         Ok(Round { stages, first, pool_bytes: stored.pool_bytes, restore, differences })
+    }
+
+    /// Writes what `file` has anew, in `folder`.
+    fn again(&self, file: &Path, folder: &Path, more: &[&OsStr]) -> Result<Spent, Trouble> {
+        machine::settle();
+        let target = folder.join("again");
+        let words: [&OsStr; 3] = ["again".as_ref(), file.as_os_str(), target.as_os_str()];
+        Spent::parse(&self.part(&[&words, more].concat())?)
     }
 
     fn part(&self, arguments: &[&OsStr]) -> Result<serde_json::Value, Trouble> {

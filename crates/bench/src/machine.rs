@@ -8,6 +8,17 @@ use serde_json::{Value, json};
 
 use crate::trouble::{Trouble, While as _};
 
+/// Long enough for a host to take back what has been freed: Linux reports it after 2 s.
+const SETTLING: Duration = Duration::from_secs(5);
+
+/// Writes all data, and pauses. A virtual machine's host takes back memory that is freed, and gives
+/// it again page by page, which can take longer than what is measured: what writes much, and what
+/// that is compared with, begin alike only behind this.
+pub(crate) fn settle() {
+    rustix::fs::sync();
+    sys::clock::sleep(SETTLING);
+}
+
 /// What the figures were measured on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Machine {

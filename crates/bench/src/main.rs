@@ -65,6 +65,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         run: file::mix::run,
     },
     Subcommand {
+        name: "again",
+        usage: file::again::USAGE,
+        grammar: file::again::GRAMMAR,
+        run: file::again::run,
+    },
+    Subcommand {
         name: "stages",
         usage: file::stages::USAGE,
         grammar: file::stages::GRAMMAR,

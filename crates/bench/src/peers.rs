@@ -9,7 +9,8 @@
 //!   after:  with --cold and with --mutate, what they say
 //! ```
 //!
-//! 1. All data is written before each measurement begins.
+//! 1. All data is written before each measurement begins; what writes much begins after a pause
+//!    (see [`crate::machine::settle`]).
 //! 2. Peers write to a local folder; Holdfast goes over TLS to a server, and what both ends use
 //!    counts.
 //! 3. A peer that fails costs its row, not the run.

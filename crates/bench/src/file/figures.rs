@@ -45,11 +45,12 @@ impl Round {
         limit([read, cut, compress, store, check].map(|spent| spent.cpu), cores, store.wall)
     }
 
-    /// Returns what a restore takes at least, in seconds. It does not wait for the disk, but only
-    /// one thread at a time can write to a file.
+    /// Returns what a restore takes at least, in seconds. Only one thread at a time can write to a
+    /// file; and though a restore does not wait until the disk has all, the kernel lets nobody
+    /// write far ahead of it.
     fn restore_limit(&self, cores: usize) -> f64 {
         let Stages { check, make, .. } = self.stages;
-        limit([check, make].map(|spent| spent.cpu), cores, make.cpu)
+        limit([check, make].map(|spent| spent.cpu), cores, make.wall)
     }
 }
 
@@ -96,6 +97,8 @@ impl Results {
         }
         let store = |_: &Measured, round: &Round| round.stages.store.wall.as_secs_f64();
         lines.push(line("stage store, s", &store));
+        let make = |_: &Measured, round: &Round| round.stages.make.wall.as_secs_f64();
+        lines.push(line("stage make, s", &make));
         lines.push(line("stored by the stages, MiB", &|_, one| {
             float(one.stages.stored_bytes) / MIB
         }));

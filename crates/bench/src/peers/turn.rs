@@ -119,6 +119,7 @@ impl Stage<'_> {
         let server = site.enrolled()?;
         let backup: [&OsStr; 2] = ["backup".as_ref(), self.source.as_os_str()];
         read_all(self.source)?;
+        machine::settle();
         turn.add(Phase::First, site.measured(&server, &backup)?);
         for _ in 0..PAIRS {
             turn.walks.push(site::bare_walk(self.source)?);
@@ -131,6 +132,7 @@ impl Stage<'_> {
         let target = folder.join("restored");
         let restore: [&OsStr; 4] =
             ["restore".as_ref(), self.source.as_os_str(), "--to".as_ref(), target.as_os_str()];
+        machine::settle();
         turn.add(Phase::Restore, site.measured(&server, &restore)?);
         server.stop()?;
         // It restores the tree under its name into the folder that is named.
@@ -149,7 +151,7 @@ impl Stage<'_> {
             "--threads".as_ref(),
             threads.as_ref(),
         ];
-        rustix::fs::sync();
+        machine::settle();
         let answer = process::run_part(&arguments, self.outputs)?;
         let Spent { wall, cpu: client_cpu } = Spent::parse(&answer["spent"])?;
         turn.add(Phase::Restore, Sample { wall, client_cpu, ..Sample::default() });
@@ -209,6 +211,7 @@ impl<'a> Play<'a> {
         turn.stored_bytes = Some(machine::bytes_below(&self.ground.repo)?);
         turn.add(Phase::Unchanged, self.backup(Phase::Unchanged)?);
         let mut restore = self.recipe.restore(self.program, &self.ground, self.number);
+        machine::settle();
         turn.add(Phase::Restore, self.measured(&mut restore, Phase::Restore.title())?);
         if self.stage.compares_peers {
             turn.comparison = Some(self.stage.compare(&self.restored())?);
@@ -218,6 +221,7 @@ impl<'a> Play<'a> {
 
     pub(crate) fn first(&mut self) -> Result<Sample, Stop> {
         read_all(self.stage.source)?;
+        machine::settle();
         self.backup(Phase::First)
     }
 
