@@ -120,23 +120,31 @@ impl fmt::Display for Compression {
     }
 }
 
-pub(crate) fn context(compression: Compression) -> io::Result<zstd::bulk::Compressor<'static>> {
-    let level = match compression {
-        Compression::Stored => 1,
-        Compression::Standard => 3,
-        Compression::Level(level) => level,
-    };
-    let mut context = zstd::bulk::Compressor::new(level)?;
-    if compression == Compression::Standard {
-        for parameter in [
-            CParameter::Strategy(Strategy::ZSTD_dfast),
-            CParameter::WindowLog(21),
-            CParameter::ChainLog(15),
-            CParameter::HashLog(16),
-            CParameter::MinMatch(5),
-        ] {
-            context.set_parameter(parameter)?;
+/// What [`Compression::Standard`] is beside level 3.
+const STANDARD: [CParameter; 5] = [
+    CParameter::Strategy(Strategy::ZSTD_dfast),
+    CParameter::WindowLog(21),
+    CParameter::ChainLog(15),
+    CParameter::HashLog(16),
+    CParameter::MinMatch(5),
+];
+
+impl Compression {
+    /// The level of zstd, and what differs from it.
+    pub fn parameters(self) -> (i32, &'static [CParameter]) {
+        match self {
+            Self::Stored => (1, &[]),
+            Self::Standard => (3, &STANDARD),
+            Self::Level(level) => (level, &[]),
         }
+    }
+}
+
+pub(crate) fn context(compression: Compression) -> io::Result<zstd::bulk::Compressor<'static>> {
+    let (level, parameters) = compression.parameters();
+    let mut context = zstd::bulk::Compressor::new(level)?;
+    for parameter in parameters {
+        context.set_parameter(*parameter)?;
     }
     Ok(context)
 }

@@ -160,14 +160,13 @@ fn loss(part: &Path, quanta: &[RawQuantum], level: Compression) -> Result<Loss, 
     })
 }
 
-/// Returns the bytes of one zstd stream over the same data.
-fn stream(quanta: &[RawQuantum], level: Compression) -> io::Result<u64> {
-    // The usual strength lies next to level 3, which is a stream's fair measure for it.
-    let level = match level {
-        Compression::Level(level) => level,
-        Compression::Standard | Compression::Stored => 3,
-    };
+/// Returns the bytes of one zstd stream of the same strength over the same data.
+fn stream(quanta: &[RawQuantum], strength: Compression) -> io::Result<u64> {
+    let (level, parameters) = strength.parameters();
     let mut encoder = zstd::stream::write::Encoder::new(Counter(0), level)?;
+    for parameter in parameters {
+        encoder.set_parameter(*parameter)?;
+    }
     for quantum in quanta {
         encoder.write_all(quantum.data())?;
     }

@@ -162,9 +162,9 @@ fn losses(alone: &alone::Results) -> String {
     let rows: Vec<Vec<String>> = alone.losses.iter().map(loss_cells).collect();
     let head = ["part", "level", "MB", "ratio, one stream", "ratio, quanta", "ratio lost, %"];
     format!(
-        "\n## Independence\n\nThe same bytes as one zstd stream and as quanta of 2 MiB that each \
-         stand alone, headers and chunk lengths counted. What may be lost: {:.0} % on average, \
-         {:.0} % at most.\n\n{}\n{}",
+        "\n## Independence\n\nThe same bytes as one zstd stream of the same strength and as quanta \
+         of 2 MiB that each stand alone, headers and chunk lengths counted. What may be lost: \
+         {:.0} % on average, {:.0} % at most.\n\n{}\n{}",
         LOSS_MEAN_TARGET * 100.0,
         LOSS_MOST_TARGET * 100.0,
         summary.concat(),
