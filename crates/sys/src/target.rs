@@ -175,9 +175,10 @@ impl NewFile {
     fn link(&self, name: &[u8]) -> Result<(), Errno> {
         let flags = AtFlags::EMPTY_PATH;
         match rustix::fs::linkat(&self.file, c"", self.dir.as_fd(), name, flags) {
+            Ok(()) => return Ok(()),
+            Err(Errno::EXIST) => return Err(Errno::EXIST),
             // The right to do so is root's before Linux 6.10.
-            Err(Errno::NOENT) => {}
-            result => return result,
+            Err(_) => {}
         }
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         rustix::fs::linkat(CWD, path, self.dir.as_fd(), name, AtFlags::SYMLINK_FOLLOW)
