@@ -2,9 +2,7 @@
 //!
 //! Invariants:
 //! 1. A page change goes out behind every quantum that it refers to.
-//! 2. A transaction holds whole changes only; it closes by bytes, objects or time, and early where
-//!    the server has nothing else to do for the session: what it does meanwhile need not be waited
-//!    for at the end.
+//! 2. A transaction holds whole changes only; it closes by bytes, objects or time.
 //! 3. No more than [`UNANSWERED_MAX`] transactions are without an answer, which bounds what both
 //!    ends keep for them.
 
@@ -29,12 +27,6 @@ use crate::{ClientError, ErrorKind, Tuning};
 const TRANSACTION_CHANGES: usize = 4096;
 /// Time after which a transaction closes.
 const TRANSACTION_TIME: Duration = Duration::from_secs(2);
-/// A transaction of so many changes is worth closing early.
-const EARLY_CHANGES: usize = 256;
-/// Not before it has been open for so long, nor for less than [`EARLY_ANSWERS`] times what the last
-/// one took to be answered: where that waits for a disk or a network, few large ones are better.
-const EARLY_TIME: Duration = Duration::from_millis(100);
-const EARLY_ANSWERS: u32 = 1;
 /// Transactions without an answer at most. The server keeps quanta for longer than that.
 const UNANSWERED_MAX: u64 = 8;
 /// Changes travel together up to so many bytes.
@@ -74,9 +66,6 @@ struct State {
     /// Digests of quanta whose grants have not come.
     sent: HashMap<u64, Vec<ChunkDigest>>,
     unanswered: u64,
-    /// When the last transaction closed, and how long the last one that was answered took.
-    committed: Option<Instant>,
-    answered_in: Duration,
     closed: bool,
     rejected: Vec<proto::Rejected>,
     failure: Option<ClientError>,
@@ -152,9 +141,6 @@ impl Answered {
                 tally.expired.fetch_add(committed.expired_objects, Relaxed);
                 let mut state = self.state();
                 state.unanswered = state.unanswered.saturating_sub(1);
-                if let Some(began) = state.committed.filter(|_| state.unanswered == 0) {
-                    state.answered_in = began.elapsed();
-                }
                 state.rejected.extend(committed.rejected);
             }
             proto::from_server::Message::Closed(proto::Closed {}) => self.state().closed = true,
@@ -211,13 +197,6 @@ impl Transaction {
             || self.objects >= tuning.transaction_objects()
             || self.changes >= TRANSACTION_CHANGES
             || (!self.is_empty() && self.began.elapsed() >= TRANSACTION_TIME)
-    }
-
-    /// Whether it is worth closing where the server waits for it, which took so long to answer the
-    /// last one.
-    fn may_close_early(&self, answered_in: Duration) -> bool {
-        let least = EARLY_TIME.max(answered_in * EARLY_ANSWERS);
-        self.changes >= EARLY_CHANGES && self.began.elapsed() >= least
     }
 
     fn is_empty(&self) -> bool {
@@ -376,19 +355,7 @@ impl<'a> Outbox<'a> {
     }
 
     fn commit_if_due(&mut self) -> Result<(), ClientError> {
-        if self.transaction.is_due(&self.tuning) || self.is_welcome() {
-            return self.commit();
-        }
-        Ok(())
-    }
-
-    /// Whether the server waits for a transaction, and this one is worth closing.
-    fn is_welcome(&self) -> bool {
-        if self.transaction.changes < EARLY_CHANGES {
-            return false;
-        }
-        let state = self.answered.state();
-        state.unanswered == 0 && self.transaction.may_close_early(state.answered_in)
+        if self.transaction.is_due(&self.tuning) { self.commit() } else { Ok(()) }
     }
 
     fn commit(&mut self) -> Result<(), ClientError> {
@@ -396,11 +363,7 @@ impl<'a> Outbox<'a> {
         self.transaction = Transaction::new();
         let number = self.next_transaction;
         self.next_transaction += 1;
-        {
-            let mut state = self.answered.state();
-            state.unanswered += 1;
-            state.committed = Some(sys::clock::monotonic());
-        }
+        self.answered.state().unanswered += 1;
         self.send(proto::to_server::Message::Commit(proto::Commit { number }))?;
         self.answered.wait_until(|state| state.unanswered < UNANSWERED_MAX)
     }
