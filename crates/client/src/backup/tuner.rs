@@ -21,8 +21,6 @@ const START: usize = 4;
 
 /// How long a strength is tried before it is judged, at least.
 const WINDOW: Duration = Duration::from_millis(100);
-/// The same on the way from where it starts: what is wrong by far shows at once.
-const FIRST_WINDOW: Duration = Duration::from_millis(50);
 /// Quanta in a window at least.
 const WINDOW_QUANTA: u32 = 2;
 /// Windows after which a strength that turned out worse is tried again; doubled each time.
@@ -62,8 +60,6 @@ impl Window {
 /// Chooses a strength of compression while quanta are being pressed.
 pub(super) struct Tuner {
     at: usize,
-    /// Whether every window until now has led on.
-    is_under_way: bool,
     window: Began,
     quanta: u32,
     bytes: usize,
@@ -93,7 +89,6 @@ impl Tuner {
     pub(super) fn start() -> Self {
         Self {
             at: START,
-            is_under_way: true,
             window: Began::now(),
             quanta: 0,
             bytes: 0,
@@ -115,8 +110,7 @@ impl Tuner {
         self.quanta += 1;
         self.bytes += bytes;
         self.waited += waited;
-        let least = if self.is_under_way { FIRST_WINDOW } else { WINDOW };
-        if self.quanta < WINDOW_QUANTA || self.window.at.elapsed() < least {
+        if self.quanta < WINDOW_QUANTA || self.window.at.elapsed() < WINDOW {
             return;
         }
         let (began, now) = (self.window, Began::now());
@@ -133,9 +127,7 @@ impl Tuner {
         };
         let rate = self.bytes as f64 / wall;
         (self.window, self.quanta, self.bytes, self.waited) = (now, 0, 0, Duration::ZERO);
-        let was_at = self.at;
         self.turn(window.step(), rate);
-        self.is_under_way &= self.at != was_at;
     }
 
     /// Takes a step, or takes the last one back if it came to less. Between two strengths with one
