@@ -16,6 +16,7 @@ mod batch;
 mod block;
 mod connect;
 mod fleet;
+mod pages;
 mod schema;
 
 use std::cell::{Cell, RefCell};
@@ -27,13 +28,14 @@ use std::time::Duration;
 
 use futures_executor::block_on;
 use futures_util::TryStreamExt as _;
+use model::FilespaceId;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Statement};
 
 use crate::relocate::{Standing, mark_left};
 use crate::sql::{Columns, Engine, Row, Sql, ToValue, Value, Visit, params};
-use crate::{CatalogError, Write};
+use crate::{CatalogError, PageKey, PageRow, Write};
 
 use connect::Connector;
 pub use connect::is_postgres;
@@ -333,7 +335,13 @@ impl Postgres {
 }
 
 impl Engine for Postgres {
-    const IS_FAR: bool = true;
+    fn pages_at(
+        &self,
+        filespace: FilespaceId,
+        keys: &[PageKey],
+    ) -> Result<Vec<PageRow>, CatalogError> {
+        self.read(|sql| pages::pages_at(sql, filespace, keys))
+    }
 
     fn read<T>(
         &self,

@@ -121,8 +121,6 @@ impl Sqlite {
 }
 
 impl Engine for Sqlite {
-    const IS_FAR: bool = false;
-
     fn write<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&dyn Sql) -> Result<T, CatalogError> + Send + 'static,

@@ -119,11 +119,7 @@ impl<E: Engine> Catalog for E {
         filespace: FilespaceId,
         keys: &[PageKey],
     ) -> Result<Vec<PageRow>, CatalogError> {
-        if !E::IS_FAR {
-            let pages = keys.iter().map(|key| self.page(filespace, key));
-            return pages.filter_map(Result::transpose).collect();
-        }
-        self.read(|sql| read::pages_at(sql, filespace, keys))
+        Engine::pages_at(self, filespace, keys)
     }
 
     fn page_holding(

@@ -24,13 +24,12 @@ pub(crate) mod write;
 
 use std::path::Path;
 
-use crate::CatalogError;
+use model::FilespaceId;
+
+use crate::{CatalogError, PageKey, PageRow};
 
 /// What an engine does with the statements.
 pub(crate) trait Engine: Send + Sync {
-    /// Whether a statement waits for a network.
-    const IS_FAR: bool;
-
     /// Runs `query`, which writes nothing; each of its statements sees all that was committed
     /// before. It may be begun more than once.
     fn read<T>(
@@ -58,6 +57,16 @@ pub(crate) trait Engine: Send + Sync {
     /// See [`crate::Catalog::commit_at`]. An engine that has one server need not look.
     fn commit_at(&self, _: u64, writes: Vec<crate::Write>) -> Result<(), CatalogError> {
         self.commit(writes)
+    }
+
+    /// See [`crate::Catalog::pages_at`]. An engine without a network asks for one after the other.
+    fn pages_at(
+        &self,
+        filespace: FilespaceId,
+        keys: &[PageKey],
+    ) -> Result<Vec<PageRow>, CatalogError> {
+        let page = |key| self.read(|sql| read::page(sql, filespace, key));
+        keys.iter().map(page).filter_map(Result::transpose).collect()
     }
 
     /// See [`crate::Catalog::copy_to`].

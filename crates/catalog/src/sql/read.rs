@@ -49,23 +49,16 @@ pub(crate) fn digests(
     visit_digests(sql, select, &[&filespace.0, &within.as_bytes(), &end], visit)
 }
 
-/// Pages that one statement asks for.
-const PAGES_AT_ONCE: usize = 32;
-
-const PAGE: &str = "SELECT path, directory.first, objects, digest, body
+pub(crate) const PAGE: &str = "SELECT path, directory.first, objects, digest, body
                     FROM directory JOIN page ON page.id = page JOIN digest ON digest.id = page";
 
-type PageColumns = (Vec<u8>, Vec<u8>, u32, Option<[u8; 16]>, Vec<u8>);
-
-fn page_columns(row: &Row<'_>) -> Result<PageColumns, CatalogError> {
-    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
-}
-
-fn page_row(columns: PageColumns) -> Result<PageRow, CatalogError> {
-    let (path, first, object_count, digest, body) = columns;
+/// The page in a row of [`PAGE`].
+pub(crate) fn page_of(row: &Row<'_>) -> Result<PageRow, CatalogError> {
+    let path: Vec<u8> = row.get(0)?;
     let directory = DirPath::new(&path).map_err(|_| damaged("a page's directory path"))?;
-    let digest = digest.map(DirectoryDigest);
-    Ok(PageRow { key: PageKey { directory, first }, object_count, digest, body })
+    let (key, object_count) = (PageKey { directory, first: row.get(1)? }, row.get(2)?);
+    let digest = row.get::<Option<[u8; 16]>>(3)?.map(DirectoryDigest);
+    Ok(PageRow { key, object_count, digest, body: row.get(4)? })
 }
 
 pub(crate) fn page(
@@ -76,37 +69,6 @@ pub(crate) fn page(
     let select = format!("{PAGE} WHERE filespace = ? AND path = ? AND directory.first = ?");
     let parameters = params![filespace.0, key.directory.as_bytes(), key.first];
     first_page(sql, &select, parameters)
-}
-
-pub(crate) fn pages_at(
-    sql: &dyn Sql,
-    filespace: FilespaceId,
-    keys: &[PageKey],
-) -> Result<Vec<PageRow>, CatalogError> {
-    // Always as many, so that it is prepared once. OFFSET has the planner look each of them up by
-    // itself, where it would read the whole of a table that it takes for small.
-    let wanted = vec!["(CAST(? AS bytea), CAST(? AS bytea))"; PAGES_AT_ONCE].join(", ");
-    let select = format!(
-        "SELECT found.* FROM (VALUES {wanted}) AS wanted(in_path, from_name)
-         CROSS JOIN LATERAL (
-           {PAGE} WHERE filespace = ? AND path = in_path AND directory.first = from_name OFFSET 0
-         ) AS found"
-    );
-    let mut rows = Vec::new();
-    for some in keys.chunks(PAGES_AT_ONCE) {
-        let paths: Vec<&[u8]> = some.iter().map(|key| key.directory.as_bytes()).collect();
-        let mut parameters: Vec<&dyn ToValue> = Vec::with_capacity(2 * PAGES_AT_ONCE + 1);
-        for (path, key) in paths.iter().zip(some) {
-            parameters.extend([path as &dyn ToValue, &key.first]);
-        }
-        // Nothing is found at what is nothing.
-        parameters.resize(2 * PAGES_AT_ONCE, &None::<Vec<u8>>);
-        parameters.push(&filespace.0);
-        let found: Vec<PageRow> =
-            sql.all(&select, &parameters, |row| page_row(page_columns(row)?))?;
-        rows.extend(found);
-    }
-    Ok(rows)
 }
 
 pub(crate) fn page_holding(
@@ -128,7 +90,7 @@ fn first_page(
     select: &str,
     parameters: &[&dyn ToValue],
 ) -> Result<Option<PageRow>, CatalogError> {
-    sql.first(select, parameters, page_columns)?.map(page_row).transpose()
+    sql.first(select, parameters, page_of)
 }
 
 pub(crate) fn pages(
@@ -151,7 +113,7 @@ pub(crate) fn pages(
     let (path, first) = after.map(behind).map_or(low.clone(), |behind| behind.max(low));
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let parameters = params![filespace.0, path, first, high, limit];
-    let rows: Vec<PageRow> = sql.all(&select, parameters, |row| page_row(page_columns(row)?))?;
+    let rows: Vec<PageRow> = sql.all(&select, parameters, page_of)?;
     // Whoever asks on behind the last page must get further, even in a damaged tree.
     let starts_behind =
         |row: &PageRow| (row.key.directory.as_bytes(), &row.key.first) >= (&path[..], &first);
