@@ -1,8 +1,8 @@
 //! The embedded engine: one SQLite file in WAL mode with `synchronous=FULL`.
 //!
 //! One thread owns the writing connection. It takes all work that waits, performs each piece in a
-//! savepoint, and commits once: sessions share the cost of making a commit durable. Readers take a
-//! connection from a free list and never wait for the writer.
+//! savepoint unless it is the only one, and commits once: sessions share the cost of making a
+//! commit durable. Readers take a connection from a free list and never wait for the writer.
 //!
 //! Bulk layout: page bodies are rows of a table by number, appended in the order of a first backup
 //! and therefore dense; a narrow clustered table finds them by path; digests lie beside, by the
@@ -319,13 +319,18 @@ fn write_all(connection: &Connection, queue: &Receiver<Piece>) {
 }
 
 fn write_group(connection: &Connection, group: Vec<Piece>) {
+    let is_alone = group.len() == 1;
     let mut waiting = group.into_iter();
     let mut performed = Vec::new();
     let mut committed = execute(connection, "BEGIN IMMEDIATE");
     while committed.is_ok()
         && let Some(piece) = waiting.next()
     {
-        let outcome = in_savepoint(connection, piece.work);
+        let outcome = if is_alone {
+            alone(connection, piece.work)
+        } else {
+            in_savepoint(connection, piece.work)
+        };
         if connection.is_autocommit() {
             // The transaction is gone, and with it what the pieces before this one did.
             committed = Err(outcome.as_ref().err().map_or_else(stopped, same));
@@ -343,6 +348,17 @@ fn write_group(connection: &Connection, group: Vec<Piece>) {
     for (done, outcome) in performed.into_iter().chain(untried) {
         answer(&done, outcome.and_then(|()| committed.as_ref().copied().map_err(same)));
     }
+}
+
+/// Performs `work`, or rolls the transaction back, which has nothing else in it. In a savepoint
+/// SQLite would write down every page before it changes.
+fn alone(connection: &Connection, mut work: Work) -> Result<(), CatalogError> {
+    let outcome = work(connection);
+    if outcome.is_err() {
+        // This fails where SQLite has rolled back by itself.
+        drop(execute(connection, "ROLLBACK"));
+    }
+    outcome
 }
 
 /// Performs `work`, or nothing. When not even nothing can be had, the transaction is rolled back.

@@ -103,6 +103,24 @@ fn what_cannot_be_taken_back_alone_is_taken_back_with_the_group() {
 }
 
 #[test]
+fn what_is_alone_and_fails_is_taken_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (catalog, filespace) = new_catalog(folder.path());
+    let bad = put_page(filespace, b"a", 10);
+    let bad: Work = Box::new(move |connection| {
+        write::perform(connection, std::slice::from_ref(&bad))?;
+        Err(CatalogError::NotFound { what: "what comes behind" })
+    });
+    let outcomes = as_one_group(&catalog, vec![bad]);
+    assert!(matches!(outcomes[..], [Err(CatalogError::NotFound { .. })]), "{outcomes:?}");
+    let span = PageSpan::Directory(DirPath::root());
+    assert_eq!(catalog.pages(filespace, &span, None, 9).expect("none"), []);
+    let good = put_page(filespace, b"b", 10);
+    crate::Catalog::commit(&catalog, vec![good]).expect("goes on");
+    assert_eq!(catalog.pages(filespace, &span, None, 9).expect("is read").len(), 1);
+}
+
+#[test]
 fn the_view_of_occupancy_tells_archives_from_backups() {
     let folder = tempfile::tempdir().expect("a folder");
     let (catalog, _) = new_catalog(folder.path());
