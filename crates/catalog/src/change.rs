@@ -1,6 +1,6 @@
 //! How a backup's change turns a directory page into the next: pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use format::page;
 use model::{DirPath, DirectoryDigest, Kind, Name, Object, PAGE_OBJECTS_MAX, Payload, ServerTime};
@@ -48,31 +48,41 @@ pub struct Changed {
     pub affects_ended: bool,
 }
 
-/// Applies `change` at `now` to the page `key` that holds `current`.
+/// Applies `change` at `now` to the page `key` that holds `current`, sorted by name.
 pub fn apply(
     key: &PageKey,
     current: Vec<Object>,
     change: Change,
     now: ServerTime,
 ) -> Result<Changed, Unfit> {
-    let mut objects: BTreeMap<Name, Object> =
-        current.into_iter().map(|object| (object.name.clone(), object)).collect();
+    let mut objects = current;
     let mut changed = Changed::default();
-    for name in &change.expired {
-        if let Some(object) = objects.remove(name) {
+    if !change.expired.is_empty() {
+        let gone = change.expired.into_iter().collect::<BTreeSet<Name>>();
+        for object in objects.extract_if(.., |object| gone.contains(&object.name)) {
             changed.versions.push(deactivate(&key.directory, object, now));
             changed.expired += 1;
         }
     }
+    let mut added = BTreeMap::new();
     for object in change.backed_up {
         let object = Object { inserted: now, ..object };
-        match objects.insert(object.name.clone(), object) {
+        let old = match position(&objects, &object.name) {
+            Ok(at) => Some(std::mem::replace(&mut objects[at], object)),
+            Err(_) => added.insert(object.name.clone(), object),
+        };
+        match old {
             Some(old) => changed.versions.push(deactivate(&key.directory, old, now)),
             None => changed.affects_ended = true,
         }
     }
+    if !added.is_empty() {
+        objects.extend(added.into_values());
+        objects.sort_by(|a, b| a.name.cmp(&b.name));
+    }
     for update in change.updated {
-        let object = objects.get_mut(&update.name).ok_or(Unfit::Update)?;
+        let at = position(&objects, &update.name).map_err(|_| Unfit::Update)?;
+        let object = &mut objects[at];
         let new = updated(object, update, now)?;
         let old = std::mem::replace(object, new);
         changed.affects_ended |= old.class != object.class;
@@ -82,6 +92,11 @@ pub fn apply(
     }
     divide(key, objects, change.pages, &mut changed)?;
     Ok(changed)
+}
+
+/// Where the object `name` is among `objects`, or would be.
+fn position(objects: &[Object], name: &Name) -> Result<usize, usize> {
+    objects.binary_search_by(|object| object.name.cmp(name))
 }
 
 /// The object with its new attributes. Where a restore would show the difference, the state before
@@ -114,7 +129,7 @@ pub fn deactivate(directory: &DirPath, object: Object, now: ServerTime) -> Versi
 
 fn divide(
     key: &PageKey,
-    mut objects: BTreeMap<Name, Object>,
+    mut objects: Vec<Object>,
     pages: Vec<(Vec<u8>, Option<DirectoryDigest>)>,
     changed: &mut Changed,
 ) -> Result<(), Unfit> {
@@ -124,7 +139,7 @@ fn divide(
     }
     for (first, digest) in pages.into_iter().rev() {
         let rest = match Name::new(&first) {
-            Ok(name) => objects.split_off(&name),
+            Ok(name) => objects.split_off(objects.partition_point(|object| object.name < name)),
             Err(_) if first.is_empty() => std::mem::take(&mut objects),
             Err(_) => return Err(Unfit::Pages),
         };
@@ -136,7 +151,6 @@ fn divide(
         if rest.len() > PAGE_OBJECTS_LIMIT {
             return Err(Unfit::TooLarge);
         }
-        let rest: Vec<Object> = rest.into_values().collect();
         let object_count = u32::try_from(rest.len()).expect("bounded just above");
         changed
             .pages
