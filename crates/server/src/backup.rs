@@ -16,22 +16,23 @@
 //! is gone, pages go in batches before the directory itself does; a crash between leaves a
 //! directory that the next backup finds gone again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod prepare;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::change::{Changed, apply, deactivate};
-use catalog::{ArchiveChange, Day, Filespace, Node, PageKey, PageRow, PageSpan, SessionRow, Write};
+use catalog::change::Changed;
+use catalog::{Day, Filespace, Node, PageRow, SessionRow, Write};
 use format::page;
-use model::{
-    ClassId, DirPath, FilespaceId, Kind, Name, Object, PackNumber, PlaceCode as _, ServerTime,
-};
-use pool::{Filler, Hold};
+use model::{ClassId, DirPath, FilespaceId, Object, PlaceCode as _, ServerTime};
+use pool::Filler;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tonic::{Status, Streaming};
 use wire::proto;
 
+use self::prepare::Prepared;
 use crate::archive;
 use crate::core::{Core, Uncommitted, Use};
 use crate::fleet::Having;
@@ -52,8 +53,6 @@ const TRANSACTIONS_KEPT: usize = 64;
 const CHUNKS_KEPT: usize = 1 << 18;
 /// Changes in one transaction at most.
 const CHANGES_MAX: usize = 100_000;
-/// Pages of a subtree that is gone which are removed in one batch.
-const SUBTREE_PAGES: usize = 64;
 
 pub(crate) type Replies = mpsc::Sender<Result<proto::FromServer, Status>>;
 type Storing = JoinHandle<Result<Stored, Status>>;
@@ -245,24 +244,6 @@ struct Session {
     filling: Use,
 }
 
-/// What a transaction came to before it is durable.
-#[derive(Default)]
-struct Prepared {
-    writes: Vec<Write>,
-    /// Pages that changes are about, as they were before the transaction, until they are looked at.
-    read: HashMap<PageKey, Option<PageRow>>,
-    /// Pages as they will be, for later changes of the same transaction.
-    pages: HashMap<PageKey, Option<PageRow>>,
-    rejected: Vec<proto::Rejected>,
-    /// Their directories.
-    lacking: BTreeSet<DirPath>,
-    expired_objects: u64,
-    /// For how long stores must keep what is named.
-    holds: BTreeMap<PackNumber, Hold>,
-    /// What an archive grows by.
-    archived: ArchiveChange,
-}
-
 impl Session {
     fn run(mut self, mut waiting: mpsc::Receiver<Work>, replies: &Replies) -> Result<(), Status> {
         while let Some(work) = waiting.blocking_recv() {
@@ -303,7 +284,6 @@ impl Session {
     }
 
     fn try_commit(&self, changes: &[proto::PageChange]) -> Result<Prepared, Uncommitted> {
-        let mut prepared = Prepared::default();
         let now = sys::clock::now();
         // Until the commit no pack is condemned that a page of it names (invariant 9).
         let condemned = self.core.condemned();
@@ -312,10 +292,7 @@ impl Session {
             .iter()
             .map(|change| resolver.resolve(change))
             .collect::<Result<_, _>>()?;
-        self.read_pages(&resolved, &mut prepared)?;
-        for resolved in resolved {
-            self.prepare(resolved, (now, condemned.generation), &mut prepared)?;
-        }
+        let mut prepared = self.prepare(resolved, (now, condemned.generation))?;
         if let Some(number) = self.archive {
             let change = std::mem::take(&mut prepared.archived);
             prepared.writes.push(Write::SetArchive { number, change });
@@ -364,114 +341,6 @@ impl Session {
         proto::QuantumGrants { number, grants: Bytes::from(grants) }
     }
 
-    fn prepare(
-        &self,
-        resolved: Resolved,
-        (now, generation): (ServerTime, u64),
-        prepared: &mut Prepared,
-    ) -> Result<(), Uncommitted> {
-        let Resolved { key, mut change, rejected } = resolved;
-        if !rejected.is_empty() {
-            prepared.lacking.insert(key.directory.clone());
-        }
-        if [&self.lacking, &prepared.lacking]
-            .iter()
-            .any(|all| all.contains(&key.directory))
-        {
-            change.pages.iter_mut().for_each(|(_, digest)| *digest = None);
-        }
-        let current = self.current(&key, prepared)?;
-        keep_locked(&self.locked, &current, &mut change.updated);
-        let mut rebound = BTreeSet::new();
-        if let Some(holding) = &self.holding {
-            rebound = self::rebound(&current, &change.updated);
-            holding.add(&change.backed_up, &mut prepared.holds);
-        }
-        if self.archive.is_some() {
-            archive::grow(&mut prepared.archived, &current, &change.backed_up);
-        }
-        for directory in vanishing(&key.directory, &current, &change) {
-            prepared.expired_objects += self.expire_subtree(&directory, (now, generation))?;
-            // Some of it may be gone.
-            prepared.read.clear();
-        }
-        let mut changed = apply(&key, current, change, now)
-            .map_err(|unfit| Status::failed_precondition(unfit.to_string()))?;
-        if self.archive.is_some() {
-            // What is archived twice by one command is archived as it was last.
-            changed.versions.clear();
-        }
-        for page in &changed.pages {
-            prepared.pages.insert(page.key.clone(), Some(page.clone()));
-            if let Some(holding) = self.holding.as_ref().filter(|_| !rebound.is_empty()) {
-                let objects = decode_page(page)?;
-                let bound = objects.iter().filter(|object| rebound.contains(&object.name));
-                holding.add(bound, &mut prepared.holds);
-            }
-        }
-        for key in &changed.removed {
-            prepared.pages.insert(key.clone(), None);
-        }
-        prepared.rejected.extend(rejected);
-        prepared.expired_objects += changed.expired;
-        prepared.writes.extend(writes(self.filespace.id, &key.directory, changed, now));
-        Ok(())
-    }
-
-    /// Takes the pages that are to change as they are.
-    fn read_pages(&self, resolved: &[Resolved], prepared: &mut Prepared) -> Result<(), Status> {
-        let keys: Vec<PageKey> = resolved.iter().map(|resolved| resolved.key.clone()).collect();
-        let found = self.core.catalog.pages_at(self.filespace.id, &keys);
-        let found = found.map_err(|error| refusal::catalog(&error))?;
-        prepared.read.extend(keys.into_iter().map(|key| (key, None)));
-        prepared.read.extend(found.into_iter().map(|row| (row.key.clone(), Some(row))));
-        Ok(())
-    }
-
-    /// The objects of the page as the transaction has left it so far.
-    fn current(&self, key: &PageKey, prepared: &mut Prepared) -> Result<Vec<Object>, Status> {
-        let row = match prepared.pages.get(key).cloned().or_else(|| prepared.read.remove(key)) {
-            Some(row) => row,
-            None => self
-                .core
-                .catalog
-                .page(self.filespace.id, key)
-                .map_err(|error| refusal::catalog(&error))?,
-        };
-        row.map_or(Ok(Vec::new()), |row| decode_page(&row))
-    }
-
-    /// Makes everything below `directory` inactive, in batches.
-    fn expire_subtree(
-        &self,
-        directory: &DirPath,
-        (now, generation): (ServerTime, u64),
-    ) -> Result<u64, Uncommitted> {
-        let span = PageSpan::Subtree(directory.clone());
-        let filespace = self.filespace.id;
-        let mut expired = 0;
-        loop {
-            let pages = self
-                .core
-                .catalog
-                .pages(filespace, &span, None, SUBTREE_PAGES)
-                .map_err(|error| refusal::catalog(&error))?;
-            if pages.is_empty() {
-                return Ok(expired);
-            }
-            let mut writes = Vec::new();
-            for page in pages {
-                for object in decode_page(&page)? {
-                    let version = deactivate(&page.key.directory, object, now);
-                    writes.push(Write::AddVersion { filespace, version });
-                    expired += 1;
-                }
-                writes.push(Write::RemovePage { filespace, key: page.key });
-            }
-            self.core.commit_known(generation, writes)?;
-        }
-    }
-
     fn close(&self, close: &proto::CloseBackup) -> Result<(), Status> {
         if self.archive.is_some() {
             return self.core.commit(Vec::new());
@@ -485,29 +354,6 @@ impl Session {
             report: close.report_json.clone(),
         };
         self.core.commit(vec![Write::AddSession(session)])
-    }
-}
-
-/// The names of what is to be bound to another class than it was.
-fn rebound(current: &[Object], updated: &[Object]) -> BTreeSet<Name> {
-    let has_moved = |object: &&Object| {
-        let before = current.iter().find(|known| known.name == object.name);
-        before.is_some_and(|before| before.class != object.class)
-    };
-    updated.iter().filter(has_moved).map(|object| object.name.clone()).collect()
-}
-
-/// What is bound to a locked class stays so: another class might keep it for less long. A new
-/// version may be bound to another; the one before it keeps its own.
-fn keep_locked(locked: &BTreeSet<ClassId>, current: &[Object], updated: &mut [Object]) {
-    if locked.is_empty() {
-        return;
-    }
-    for object in updated {
-        let before = current.iter().find(|known| known.name == object.name);
-        if let Some(before) = before.filter(|before| locked.contains(&before.class)) {
-            object.class = before.class;
-        }
     }
 }
 
@@ -538,23 +384,4 @@ pub(crate) fn decode_page(row: &PageRow) -> Result<Vec<Object>, Status> {
         let directory = model::escaped(row.key.directory.as_bytes());
         Status::data_loss(format!("the catalogue's page of {directory} is damaged: {damage}"))
     })
-}
-
-/// The directories among `current` that are no directories any more after the change.
-fn vanishing(
-    directory: &DirPath,
-    current: &[Object],
-    change: &catalog::change::Change,
-) -> Vec<DirPath> {
-    let becomes_other = |object: &&Object| {
-        let replaced = change.backed_up.iter().find(|new| new.name == object.name);
-        change.expired.contains(&object.name)
-            || replaced.is_some_and(|new| new.stat.kind != Kind::Directory)
-    };
-    current
-        .iter()
-        .filter(|object| object.stat.kind == Kind::Directory)
-        .filter(becomes_other)
-        .map(|object| directory.child(&object.name))
-        .collect()
 }
