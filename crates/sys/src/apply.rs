@@ -63,7 +63,7 @@ impl Applied {
 
 /// What a file has that was made in a directory, before it is given anything: the same for all
 /// files that the same process makes there, so that it is asked once.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub(crate) struct Newborn {
     owner: (u32, u32),
     /// A parent's default ACL gives some, and what labels objects.

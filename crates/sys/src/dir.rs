@@ -29,7 +29,8 @@ pub struct Dir {
     fd: OwnedFd,
     /// Whether the descriptor's position has left the start; locked while it moves.
     listed: Mutex<bool>,
-    /// What a file has that is made here, once one has been.
+    /// What a file has that is made here, once one has been: nobody is expected to change what the
+    /// directory gives its files while they are being made.
     pub(crate) newborn: OnceLock<Newborn>,
 }
 
