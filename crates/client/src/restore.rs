@@ -610,3 +610,20 @@ fn lose<D: Destination>(
     let count = u32::try_from(quantum.digests.len() / 32).unwrap_or(u32::MAX);
     window.lose(destination, quantum.first_place, count, reason);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_all_windows_can_be_open_at_once() {
+        for limit in [0, 1, 128, 200, 1024, 4096, 8320, 1 << 20, u64::MAX] {
+            let directories = directories_max(limit);
+            assert!((1..=WINDOW_DIRECTORIES_MAX).contains(&directories), "{limit}");
+            let open = u64::from(directories) * WINDOWS_AT_ONCE;
+            assert!(open + OPEN_FILES_ELSE <= limit || directories == 1, "{limit}");
+        }
+        assert_eq!(directories_max(u64::MAX), WINDOW_DIRECTORIES_MAX);
+        assert!(directories_max(1024) > 200);
+    }
+}

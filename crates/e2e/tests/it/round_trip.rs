@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::process::Command;
 
 use e2e::clock;
 use e2e::folder::Folder;
-use e2e::harness::{Node, is_root};
+use e2e::harness::{Node, binary, is_root};
 use e2e::manifest::assert_same;
 use e2e::nasty;
 
@@ -60,6 +61,28 @@ fn active_file_wins_over_the_folder_it_replaced() {
     scene.backup();
     let back = scene.restore("out", &["--inactive"]);
     assert_same(&manifest(&scene.tree), &manifest(&back));
+}
+
+/// A restore keeps the directories of what it waits for open, and did so whatever the limit was.
+#[test]
+fn few_open_files_are_enough_for_a_restore() {
+    let scene = Scene::new();
+    for number in 0..600 {
+        let folder = scene.tree.join(format!("{number}"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("file"), format!("the content of {number}")).unwrap();
+    }
+    scene.backup();
+    let out = scene.scratch.folder("out");
+    let ended = Command::new("prlimit")
+        .arg("--nofile=200:200")
+        .arg(binary())
+        .args(["restore", "--home"])
+        .args([scene.node.home(), &scene.tree, "--to".as_ref(), &out])
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_same(&manifest(&scene.tree), &manifest(&out.join("tree")));
 }
 
 /// What was backed up by a path through a symbolic link could not be restored by the same path.
