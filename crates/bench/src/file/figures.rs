@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::stages::Stages;
 use crate::machine::Machine;
 use crate::site::Sample;
+use crate::spent::Spent;
 use crate::spread::{Spread, float};
 
 const MIB: f64 = 1_048_576.0;
@@ -26,6 +27,10 @@ pub(crate) struct Measured {
 
 pub(crate) struct Round {
     pub(crate) stages: Stages,
+    /// Writing what is compressed, and waiting until the disk has it.
+    pub(crate) store: Spent,
+    /// Writing the file anew. A restore does not wait until the disk has it.
+    pub(crate) make: Spent,
     pub(crate) first: Sample,
     pub(crate) pool_bytes: u64,
     pub(crate) restore: Sample,
@@ -33,24 +38,40 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Returns what a first backup takes at least, in seconds.
+    /// Returns what the parts of a first backup take one after the other, each on all cores where
+    /// it can use them, in seconds.
+    fn first_sum(&self) -> f64 {
+        let Stages { read, cut, compress, check, .. } = self.stages;
+        [read, cut, compress, check, self.store]
+            .iter()
+            .map(|spent| spent.wall.as_secs_f64())
+            .sum()
+    }
+
+    /// The same of a restore.
+    fn restore_sum(&self) -> f64 {
+        (self.stages.check.wall + self.make.wall).as_secs_f64()
+    }
+
+    /// Returns what a first backup takes at least, in seconds, where everything overlaps.
     fn first_limit(&self, cores: usize) -> f64 {
-        let Stages { read, cut, compress, store, .. } = self.stages;
-        limit([read, cut, compress, store].map(|spent| spent.cpu), cores, store.wall)
+        let Stages { read, cut, compress, .. } = self.stages;
+        let all = [read, cut, compress, self.store].map(|spent| spent.cpu);
+        limit(all, cores, self.store.wall)
     }
 
     /// Returns the same where the server checks everything that it gets.
     fn checked_limit(&self, cores: usize) -> f64 {
-        let Stages { read, cut, compress, store, check, .. } = self.stages;
-        limit([read, cut, compress, store, check].map(|spent| spent.cpu), cores, store.wall)
+        let Stages { read, cut, compress, check, .. } = self.stages;
+        let all = [read, cut, compress, check, self.store].map(|spent| spent.cpu);
+        limit(all, cores, self.store.wall)
     }
 
     /// Returns what a restore takes at least, in seconds. Only one thread at a time can write to a
     /// file; and though a restore does not wait until the disk has all, the kernel lets nobody
     /// write far ahead of it.
     fn restore_limit(&self, cores: usize) -> f64 {
-        let Stages { check, make, .. } = self.stages;
-        limit([check, make].map(|spent| spent.cpu), cores, make.wall)
+        limit([self.stages.check, self.make].map(|spent| spent.cpu), cores, self.make.wall)
     }
 }
 
@@ -90,15 +111,14 @@ impl Results {
         };
         let secs = |sample: &Sample| sample.wall.as_secs_f64();
         let mut lines = Vec::new();
-        for index in 0..6 {
-            let name = Stages::default().named()[index].0;
+        for (index, (name, _)) in Stages::default().named().into_iter().enumerate() {
             let cpu = |_: &Measured, round: &Round| round.stages.named()[index].1.cpu.as_secs_f64();
             lines.push(line(&format!("stage {name}, CPU s"), &cpu));
         }
-        let store = |_: &Measured, round: &Round| round.stages.store.wall.as_secs_f64();
-        lines.push(line("stage store, s", &store));
-        let make = |_: &Measured, round: &Round| round.stages.make.wall.as_secs_f64();
-        lines.push(line("stage make, s", &make));
+        lines.push(line("stage store, CPU s", &|_, one| one.store.cpu.as_secs_f64()));
+        lines.push(line("stage store, s", &|_, one| one.store.wall.as_secs_f64()));
+        lines.push(line("stage make, CPU s", &|_, one| one.make.cpu.as_secs_f64()));
+        lines.push(line("stage make, s", &|_, one| one.make.wall.as_secs_f64()));
         lines.push(line("stored by the stages, MiB", &|_, one| {
             float(one.stages.stored_bytes) / MIB
         }));
@@ -107,6 +127,8 @@ impl Results {
         lines.push(line("  MiB/s", &|size, one| float(size.bytes) / MIB / secs(&one.first)));
         lines.push(line("  client CPU, s", &|_, one| one.first.client_cpu.as_secs_f64()));
         lines.push(line("  server CPU, s", &|_, one| one.first.server_cpu.as_secs_f64()));
+        lines.push(line("  sum of the parts, s", &|_, one| one.first_sum()));
+        lines.push(line("  rate / that of the sum", &|_, one| one.first_sum() / secs(&one.first)));
         lines.push(line("  limit, s", &|_, one| one.first_limit(cores)));
         lines.push(line("  share of the limit's rate", &|_, one| {
             one.first_limit(cores) / secs(&one.first)
@@ -118,6 +140,12 @@ impl Results {
         lines.push(line("  server peak memory, MiB", &|_, one| server_mib(&one.first)));
         lines.push(line("restore, s", &|_, one| secs(&one.restore)));
         lines.push(line("  MiB/s", &|size, one| float(size.bytes) / MIB / secs(&one.restore)));
+        lines.push(line("  client CPU, s", &|_, one| one.restore.client_cpu.as_secs_f64()));
+        lines.push(line("  server CPU, s", &|_, one| one.restore.server_cpu.as_secs_f64()));
+        lines.push(line("  sum of the parts, s", &|_, one| one.restore_sum()));
+        lines.push(line("  rate / that of the sum", &|_, one| {
+            one.restore_sum() / secs(&one.restore)
+        }));
         lines.push(line("  limit, s", &|_, one| one.restore_limit(cores)));
         lines.push(line("  share of the limit's rate", &|_, one| {
             one.restore_limit(cores) / secs(&one.restore)
@@ -153,11 +181,15 @@ impl Results {
         let round = |round: &Round| {
             json!({
                 "alone": round.stages.json(),
+                "store": round.store.json(),
+                "make": round.make.json(),
                 "first": round.first.json(),
+                "first_sum_secs": round.first_sum(),
                 "first_limit_secs": round.first_limit(cores),
                 "first_checked_limit_secs": round.checked_limit(cores),
                 "pool_bytes": round.pool_bytes,
                 "restore": round.restore.json(),
+                "restore_sum_secs": round.restore_sum(),
                 "restore_limit_secs": round.restore_limit(cores),
                 "differences": round.differences,
             })

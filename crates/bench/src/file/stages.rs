@@ -21,9 +21,9 @@ use crate::trouble::{Trouble, While as _};
 
 pub(crate) const USAGE: &str = "\
 bench stages FILE TARGET
-  Times each stage of a backup and of a restore of FILE alone, on all cores where a stage can use
-  them, and writes a JSON document. What is compressed goes to the file 'compressed' in the new
-  folder TARGET.
+  Times each stage of a backup and of a restore of FILE alone, but for what waits for a disk, on all
+  cores where a stage can use them, and writes a JSON document. What is compressed goes to the file
+  'compressed' in the new folder TARGET.
 ";
 
 pub(crate) const GRAMMAR: Grammar = Grammar { flags: &[], options: &[] };
@@ -38,32 +38,21 @@ const KEY: [u8; DomainKey::BYTES] = [7; DomainKey::BYTES];
 /// What is compressed lies there in the folder.
 pub(crate) const COMPRESSED: &str = "compressed";
 
-/// What each stage took; the disk's are measured by [`super::again`].
+/// What each stage took that waits for no disk.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Stages {
     pub(crate) read: Spent,
     pub(crate) cut: Spent,
     pub(crate) compress: Spent,
-    /// Writing what was compressed, and waiting until the disk has it.
-    pub(crate) store: Spent,
     /// Decompressing and digesting, as the server does with a backup, the client with a restore.
     pub(crate) check: Spent,
-    /// Writing the file anew. A restore does not wait until the disk has it.
-    pub(crate) make: Spent,
     pub(crate) stored_bytes: u64,
 }
 
 impl Stages {
     /// The stages by name, in the order of the data.
-    pub(crate) fn named(&self) -> [(&'static str, Spent); 6] {
-        [
-            ("read", self.read),
-            ("cut", self.cut),
-            ("compress", self.compress),
-            ("store", self.store),
-            ("check", self.check),
-            ("make", self.make),
-        ]
+    pub(crate) fn named(&self) -> [(&'static str, Spent); 4] {
+        [("read", self.read), ("cut", self.cut), ("compress", self.compress), ("check", self.check)]
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -82,9 +71,7 @@ impl Stages {
             read: spent("read")?,
             cut: spent("cut")?,
             compress: spent("compress")?,
-            store: spent("store")?,
             check: spent("check")?,
-            make: spent("make")?,
             stored_bytes: stored_bytes
                 .ok_or_else(|| Trouble::new("bench stages gives no stored bytes"))?,
         })
