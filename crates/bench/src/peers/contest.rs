@@ -154,7 +154,8 @@ fn check_room(
     kept: usize,
 ) -> Result<(), Trouble> {
     let rounds = if kept == 1 { 1 } else { order.rounds };
-    let copies = u64::try_from(2 * kept * rounds).unwrap_or(u64::MAX);
+    // What is stored and what is restored; of Holdfast also what is made.
+    let copies = u64::try_from((2 * kept + 1) * rounds).unwrap_or(u64::MAX);
     let needed = workplace::tree_bytes(tally).saturating_mul(copies);
     workplace.check_bytes(needed, &format!("{} rounds of all programs", order.rounds))
 }

@@ -42,6 +42,7 @@ fn turn(turn: &Turn) -> Value {
     json!({
         "samples": phases,
         "bare_walks": all(&turn.walks),
+        "creation": turn.creation.as_ref().map(Sample::json),
         "stored_bytes": turn.stored_bytes,
         "differences": turn.comparison.as_ref().map(|comparison| comparison.differences),
         "first_differences": turn.comparison.as_ref().map(|comparison| &comparison.first),

@@ -4,7 +4,7 @@ use super::cold::Cold;
 use super::contest::{Entry, Results};
 use super::entrant::{HOLDFAST, Role, Standing};
 use super::mutation::Mutation;
-use super::turn::Phase;
+use super::turn::{Phase, Turn};
 use crate::site::{self, OTHER_CORES_MAX, Sample};
 use crate::spread::{Spread, float};
 
@@ -243,33 +243,25 @@ fn per_walk(results: &Results) -> Option<Spread> {
     (!ratios.is_empty()).then(|| Spread::of(ratios))
 }
 
-/// Compares the restore with making the same files and nothing else, round by round.
+/// Compares the restore with making the same files and nothing else, right before it.
 fn per_creation(results: &Results) -> Vec<Aim> {
-    let creations = results
-        .entries
-        .iter()
-        .filter(|entry| matches!(entry.entrant.role, Role::Creation { .. }));
-    let mut aims = Vec::new();
-    let Some(holdfast) = results.holdfast() else { return aims };
-    let figures: [(&str, Figure); 2] = [
-        ("CPU", |one| one.client_cpu.as_secs_f64() + one.server_cpu.as_secs_f64()),
-        ("time", |one| one.wall.as_secs_f64()),
-    ];
-    for creation in creations.filter(|creation| creation.wall(Phase::Restore).is_some()) {
-        for (word, figure) in figures {
-            let restore =
-                |turn: &super::turn::Turn| turn.samples.get(&Phase::Restore)?.first().map(figure);
-            let pairs = holdfast.turns.iter().zip(&creation.turns);
-            let ratios: Vec<f64> = pairs
-                .filter_map(|(own, limit)| Some(restore(own)? / restore(limit)?.max(1e-9)))
-                .collect();
-            let what = format!("restore {word} / that of {}", creation.entrant.name);
-            let measured = (!ratios.is_empty()).then(|| Spread::of(ratios));
-            let is_aim = word == "CPU" && creation.entrant.name == "creation-1";
-            aims.push(Aim { what, measured, most: is_aim.then_some(CREATION_AIM) });
+    let cpu: Figure = |one| one.client_cpu.as_secs_f64() + one.server_cpu.as_secs_f64();
+    let wall: Figure = |one| one.wall.as_secs_f64();
+    let turns = results.holdfast().map_or(&[][..], |holdfast| &holdfast.turns);
+    let aims = [("CPU", cpu, Some(CREATION_AIM)), ("time", wall, None)];
+    aims.map(|(word, figure, most)| {
+        let ratio = |turn: &Turn| {
+            let restore = turn.samples.get(&Phase::Restore)?.first()?;
+            Some(figure(restore) / figure(turn.creation.as_ref()?).max(1e-9))
+        };
+        let ratios: Vec<f64> = turns.iter().filter_map(ratio).collect();
+        Aim {
+            what: format!("restore {word} / making the same files right before it"),
+            measured: (!ratios.is_empty()).then(|| Spread::of(ratios)),
+            most,
         }
-    }
-    aims
+    })
+    .into()
 }
 
 fn remarks(results: &Results) -> String {

@@ -52,6 +52,8 @@ pub(crate) struct Turn {
     pub(crate) samples: BTreeMap<Phase, Vec<Sample>>,
     /// As many as the nothing-changed backups of Holdfast, each right before its backup.
     pub(crate) walks: Vec<Sample>,
+    /// By one thread, right before the restore of Holdfast.
+    pub(crate) creation: Option<Sample>,
     pub(crate) stored_bytes: Option<u64>,
     pub(crate) comparison: Option<Comparison>,
     pub(crate) failure: Option<String>,
@@ -128,6 +130,7 @@ impl Stage<'_> {
         server.stop()?;
         let stored = site.stored()?;
         turn.stored_bytes = Some(stored.pool_bytes + stored.catalog_bytes + stored.index_bytes);
+        turn.creation = Some(self.created(1, &folder.join("created"))?);
         let server = site.serve()?;
         let target = folder.join("restored");
         let restore: [&OsStr; 4] =
@@ -142,7 +145,12 @@ impl Stage<'_> {
     }
 
     fn creation(&self, threads: usize, folder: &Path, turn: &mut Turn) -> Result<(), Stop> {
-        let target = folder.join("restored");
+        turn.add(Phase::Restore, self.created(threads, &folder.join("restored"))?);
+        Ok(())
+    }
+
+    /// Makes the files of the tree in the new folder `target`.
+    fn created(&self, threads: usize, target: &Path) -> Result<Sample, Stop> {
         let threads = threads.to_string();
         let arguments: [&OsStr; 5] = [
             "creation".as_ref(),
@@ -154,8 +162,7 @@ impl Stage<'_> {
         machine::settle();
         let answer = process::run_part(&arguments, self.outputs)?;
         let Spent { wall, cpu: client_cpu } = Spent::parse(&answer["spent"])?;
-        turn.add(Phase::Restore, Sample { wall, client_cpu, ..Sample::default() });
-        Ok(())
+        Ok(Sample { wall, client_cpu, ..Sample::default() })
     }
 
     fn compare(&self, restored: &Path) -> Result<Comparison, Trouble> {
