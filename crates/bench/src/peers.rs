@@ -5,7 +5,7 @@
 //!   turn:   empty repository -> read the tree -> first backup -> nothing changed -> restore
 //!                                              -> compare
 //!           Holdfast: nothing changed is (bare walk, backup) several times
-//!           and right before its restore the files of the tree are made from memory
+//!           and behind its restore (files made from memory, restore again)
 //!           creation: the files of the tree made from memory, nothing else
 //!   after:  with --cold and with --mutate, what they say
 //! ```

@@ -117,8 +117,13 @@ pub(crate) fn hold(order: &Order) -> Result<Results, Trouble> {
         mutation: None,
     };
     for round in 0..order.rounds {
-        let stage =
-            Stage { source: &tree, runner: &runner, outputs: &outputs, compares_peers: round == 0 };
+        let stage = Stage {
+            source: &tree,
+            runner: &runner,
+            outputs: &outputs,
+            compares_peers: round == 0,
+            in_memory,
+        };
         for index in entrant::order(round, results.entries.len()) {
             let entry = &mut results.entries[index];
             let name = &entry.entrant.name;
@@ -128,7 +133,13 @@ pub(crate) fn hold(order: &Order) -> Result<Results, Trouble> {
             clear(&folder, in_memory)?;
         }
     }
-    let stage = Stage { source: &tree, runner: &runner, outputs: &outputs, compares_peers: false };
+    let stage = Stage {
+        source: &tree,
+        runner: &runner,
+        outputs: &outputs,
+        compares_peers: false,
+        in_memory,
+    };
     if order.is_cold {
         results.cold = Some(cold::measure(&stage, &results, &workplace)?);
     }
@@ -154,8 +165,9 @@ fn check_room(
     kept: usize,
 ) -> Result<(), Trouble> {
     let rounds = if kept == 1 { 1 } else { order.rounds };
-    // What is stored and what is restored; of Holdfast also what is made.
-    let copies = u64::try_from((2 * kept + 1) * rounds).unwrap_or(u64::MAX);
+    // What is stored and what is restored; of Holdfast, on a disk, also what is made and restored
+    // again.
+    let copies = u64::try_from(2 * (kept + usize::from(kept > 1)) * rounds).unwrap_or(u64::MAX);
     let needed = workplace::tree_bytes(tally).saturating_mul(copies);
     workplace.check_bytes(needed, &format!("{} rounds of all programs", order.rounds))
 }

@@ -42,7 +42,10 @@ fn turn(turn: &Turn) -> Value {
     json!({
         "samples": phases,
         "bare_walks": all(&turn.walks),
-        "creation": turn.creation.as_ref().map(Sample::json),
+        "pair": turn.pair.as_ref().map(|pair| json!({
+            "creation": pair.creation.json(),
+            "restore": pair.restore.json(),
+        })),
         "stored_bytes": turn.stored_bytes,
         "differences": turn.comparison.as_ref().map(|comparison| comparison.differences),
         "first_differences": turn.comparison.as_ref().map(|comparison| &comparison.first),

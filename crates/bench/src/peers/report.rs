@@ -243,7 +243,7 @@ fn per_walk(results: &Results) -> Option<Spread> {
     (!ratios.is_empty()).then(|| Spread::of(ratios))
 }
 
-/// Compares the restore with making the same files and nothing else, right before it.
+/// Compares a restore with making the same files and nothing else, right before it.
 fn per_creation(results: &Results) -> Vec<Aim> {
     let cpu: Figure = |one| one.client_cpu.as_secs_f64() + one.server_cpu.as_secs_f64();
     let wall: Figure = |one| one.wall.as_secs_f64();
@@ -251,12 +251,12 @@ fn per_creation(results: &Results) -> Vec<Aim> {
     let aims = [("CPU", cpu, Some(CREATION_AIM)), ("time", wall, None)];
     aims.map(|(word, figure, most)| {
         let ratio = |turn: &Turn| {
-            let restore = turn.samples.get(&Phase::Restore)?.first()?;
-            Some(figure(restore) / figure(turn.creation.as_ref()?).max(1e-9))
+            let pair = turn.pair.as_ref()?;
+            Some(figure(&pair.restore) / figure(&pair.creation).max(1e-9))
         };
         let ratios: Vec<f64> = turns.iter().filter_map(ratio).collect();
         Aim {
-            what: format!("restore {word} / making the same files right before it"),
+            what: format!("restore again, {word} / making the same files right before it"),
             measured: (!ratios.is_empty()).then(|| Spread::of(ratios)),
             most,
         }

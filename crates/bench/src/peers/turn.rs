@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use super::contest::clear;
 use super::entrant::{Entrant, Role};
 use super::recipe::{Ground, Recipe};
 use crate::machine;
@@ -52,11 +53,18 @@ pub(crate) struct Turn {
     pub(crate) samples: BTreeMap<Phase, Vec<Sample>>,
     /// As many as the nothing-changed backups of Holdfast, each right before its backup.
     pub(crate) walks: Vec<Sample>,
-    /// By one thread, right before the restore of Holdfast.
-    pub(crate) creation: Option<Sample>,
+    pub(crate) pair: Option<Pair>,
     pub(crate) stored_bytes: Option<u64>,
     pub(crate) comparison: Option<Comparison>,
     pub(crate) failure: Option<String>,
+}
+
+/// The files of the tree made by one thread and nothing else, and a restore of Holdfast. Where the
+/// tree is in memory, each writes to what the one before it has freed.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
+    pub(crate) creation: Sample,
+    pub(crate) restore: Sample,
 }
 
 /// How a restored tree differs from its source.
@@ -88,6 +96,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) outputs: &'a Path,
     /// Whether what peers restore is compared. What Holdfast restores always is.
     pub(crate) compares_peers: bool,
+    /// Whether files are made in memory, which is given back at once.
+    pub(crate) in_memory: bool,
 }
 
 impl Stage<'_> {
@@ -130,21 +140,29 @@ impl Stage<'_> {
         server.stop()?;
         let stored = site.stored()?;
         turn.stored_bytes = Some(stored.pool_bytes + stored.catalog_bytes + stored.index_bytes);
-        turn.creation = Some(self.created(1, &folder.join("created"))?);
         let server = site.serve()?;
         let target = folder.join("restored");
-        let restore: [&OsStr; 4] =
-            ["restore".as_ref(), self.source.as_os_str(), "--to".as_ref(), target.as_os_str()];
+        let restore = |target: &Path| {
+            let words: [&OsStr; 4] =
+                ["restore".as_ref(), self.source.as_os_str(), "--to".as_ref(), target.as_os_str()];
+            site.measured(&server, &words)
+        };
         machine::settle();
-        turn.add(Phase::Restore, site.measured(&server, &restore)?);
-        server.stop()?;
+        turn.add(Phase::Restore, restore(&target)?);
         // It restores the tree under its name into the folder that is named.
         let name = self.source.file_name().unwrap_or_default();
         turn.comparison = Some(self.compare(&target.join(name))?);
+        clear(&target, self.in_memory)?;
+        let made = folder.join("made");
+        let creation = self.created(1, &made)?;
+        clear(&made, self.in_memory)?;
+        turn.pair = Some(Pair { creation, restore: restore(&folder.join("again"))? });
+        server.stop()?;
         Ok(())
     }
 
     fn creation(&self, threads: usize, folder: &Path, turn: &mut Turn) -> Result<(), Stop> {
+        machine::settle();
         turn.add(Phase::Restore, self.created(threads, &folder.join("restored"))?);
         Ok(())
     }
@@ -159,7 +177,6 @@ impl Stage<'_> {
             "--threads".as_ref(),
             threads.as_ref(),
         ];
-        machine::settle();
         let answer = process::run_part(&arguments, self.outputs)?;
         let Spent { wall, cpu: client_cpu } = Spent::parse(&answer["spent"])?;
         Ok(Sample { wall, client_cpu, ..Sample::default() })
