@@ -2,10 +2,10 @@
 //!
 //! All processors take part, a share of the changes at a time: directories do not depend on each
 //! other. Changes of one directory are in one share, in their order, so that each meets the page
-//! that the one before it left.
+//! that the one before it left. A node that reports a directory as gone together with changes below
+//! it leaves pages there that its next backup finds gone.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::num::NonZero;
 use std::sync::{Mutex, PoisonError};
 
 use catalog::change::{Change, Changed, apply, deactivate};
@@ -23,6 +23,8 @@ use crate::resolve::Resolved;
 
 /// A share has so many changes at least: their pages are read at once.
 const SHARE_CHANGES: usize = 32;
+/// Threads that apply the changes of one transaction at most: one writes what they come to.
+const THREADS_MAX: usize = 4;
 /// Pages of a subtree that is gone which are removed in one batch.
 const SUBTREE_PAGES: usize = 64;
 
@@ -66,7 +68,7 @@ impl Session {
         at: (ServerTime, u64),
     ) -> Result<Prepared, Uncommitted> {
         let shares = shares(changes);
-        let helpers = sys::process::processors().min(shares.len()).saturating_sub(1);
+        let threads = sys::process::processors().min(THREADS_MAX).min(shares.len());
         let waiting = Mutex::new(shares.into_iter());
         let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
         let work = || {
@@ -76,23 +78,21 @@ impl Session {
             }
             Ok(prepared)
         };
-        let Some(helpers) = NonZero::new(helpers) else { return work() };
+        if threads < 2 {
+            return work();
+        }
         let runtime = tokio::runtime::Handle::current();
         std::thread::scope(|scope| {
             let help = || {
                 let _inside = runtime.enter();
                 work()
             };
-            let helping: Vec<_> = (0..helpers.get()).map(|_| scope.spawn(help)).collect();
-            let mut prepared = work();
+            let helping: Vec<_> = (1..threads).map(|_| scope.spawn(help)).collect();
+            let mut prepared = work()?;
             for helper in helping {
-                let part = helper.join().map_err(|_| refusal::panicked())?;
-                prepared = prepared.and_then(|mut all| {
-                    all.add(part?);
-                    Ok(all)
-                });
+                prepared.add(helper.join().map_err(|_| refusal::panicked())??);
             }
-            prepared
+            Ok(prepared)
         })
     }
 
