@@ -219,6 +219,8 @@ impl Cluster {
                 .arg("-k")
                 .arg(&folder)
                 .args(["-p", &port, "-c", addresses, "-c", &fsync, "-c", "max_connections=300"])
+                // In the data folder: what is in /dev/shm a killed one would leave there.
+                .args(["-c", "dynamic_shared_memory_type=mmap"])
                 .args(tls)
                 .stderr(log.expect("a log"))
                 .spawn()
