@@ -324,15 +324,13 @@ fn write_group(connection: &Connection, group: Vec<Piece>) {
     let mut performed = Vec::new();
     let mut committed = execute(connection, "BEGIN IMMEDIATE");
     while committed.is_ok()
-        && let Some(piece) = waiting.next()
+        && let Some(mut piece) = waiting.next()
     {
-        let outcome = if is_alone {
-            alone(connection, piece.work)
-        } else {
-            in_savepoint(connection, piece.work)
-        };
-        if connection.is_autocommit() {
-            // The transaction is gone, and with it what the pieces before this one did.
+        // In a savepoint SQLite writes down every page before it changes.
+        let outcome =
+            if is_alone { (piece.work)(connection) } else { in_savepoint(connection, piece.work) };
+        if connection.is_autocommit() || (is_alone && outcome.is_err()) {
+            // The transaction is gone or goes, and with it what the pieces before this one did.
             committed = Err(outcome.as_ref().err().map_or_else(stopped, same));
         }
         performed.push((piece.done, outcome));
@@ -348,17 +346,6 @@ fn write_group(connection: &Connection, group: Vec<Piece>) {
     for (done, outcome) in performed.into_iter().chain(untried) {
         answer(&done, outcome.and_then(|()| committed.as_ref().copied().map_err(same)));
     }
-}
-
-/// Performs `work`, or rolls the transaction back, which has nothing else in it. In a savepoint
-/// SQLite would write down every page before it changes.
-fn alone(connection: &Connection, mut work: Work) -> Result<(), CatalogError> {
-    let outcome = work(connection);
-    if outcome.is_err() {
-        // This fails where SQLite has rolled back by itself.
-        drop(execute(connection, "ROLLBACK"));
-    }
-    outcome
 }
 
 /// Performs `work`, or nothing. When not even nothing can be had, the transaction is rolled back.
