@@ -76,6 +76,8 @@ fn describe(changed: &Changed) -> String {
 fn a_new_state_makes_the_old_one_inactive() {
     check("", ["a b", "", "", ""], "[a@1000 b@1000] |");
     check("a b c", ["b", "", "", ""], "[a@7 b@1000 c@7] | b");
+    check("b d", ["e c a", "", "d", ""], "[a@1000 b@7 c@1000 e@1000] | d");
+    check("b", ["a", "", "", "b"], "[a@1000] [b@7] |");
 }
 
 #[test]
