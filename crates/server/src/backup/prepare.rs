@@ -2,8 +2,8 @@
 //!
 //! All processors take part, a share of the changes at a time: directories do not depend on each
 //! other. Changes of one directory are in one share, in their order, so that each meets the page
-//! that the one before it left. A node that reports a directory as gone together with changes below
-//! it leaves pages there that its next backup finds gone.
+//! that the one before it left. What is below a directory that is gone no node has walked, so no
+//! share changes pages there while another one removes them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
