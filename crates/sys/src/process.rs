@@ -71,6 +71,18 @@ pub fn boot_tag() -> u64 {
     u64::from_str_radix(&digits, 16).unwrap_or(0)
 }
 
+/// When a process began, in clock ticks since the machine was started; with its number that tells
+/// it from those that have had the number before. `None` where there is none of that number.
+///
+/// Source: field 22 of `proc_pid_stat(5)`.
+pub fn began(pid: u32) -> Option<u64> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name, the second field, may hold anything.
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
 /// Asks a process to end.
 pub fn terminate(pid: u32) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
@@ -153,6 +165,18 @@ mod tests {
         clock::sleep(Duration::from_millis(30));
         assert!(waits_of_thread() > waits);
         assert!(idle_time().expect("Linux tells") >= idle);
+    }
+
+    #[test]
+    fn processes_are_told_apart_by_when_they_began() {
+        let this = began(std::process::id()).expect("this one is there");
+        clock::sleep(Duration::from_millis(30));
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let later = began(child.id()).expect("it sleeps");
+        assert!(later > this, "{later} {this}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(began(child.id()), None);
     }
 
     #[test]

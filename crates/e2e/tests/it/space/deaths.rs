@@ -114,8 +114,8 @@ fn keeper_and_worker_that_are_killed_at_once_are_replaced() {
         holder.into_iter().for_each(|pid| kill(pid, Signal::KILL));
         space.wait_for("another holder", || ![None, holder].contains(&space.holder_pid()));
         space.start(&[]);
-        let started = Some(space.keeper_pid());
-        space.wait_for("the end of the other one", || space.keeper_now() == started);
+        let started = space.keeper_pid();
+        space.wait_for("the end of the other one", || space.keepers() == [started]);
         space.wait_for("the worker", || space.try_status().code() == 0);
         let path = space.stub("last", &content);
         assert!(fs::read(path).unwrap() == content);
@@ -127,6 +127,24 @@ fn keeper_and_worker_that_are_killed_at_once_are_replaced() {
             space.keeper_now().is_none() && space.holder_pid().is_none()
         });
         assert!(holder.is_some());
+    }
+}
+
+#[test]
+fn who_has_the_number_of_a_keeper_that_died_is_let_alone() {
+    let Some(one) = Space::new(KINDS[0], &[]) else { return };
+    let Some(mut other) = Space::new(KINDS[0], &[]) else { return };
+    other.kill_all();
+    // As if the kernel had given the number of the one that died to the other one's.
+    let lock = other.node().home().join("hsm.lock");
+    let signed = fs::read_to_string(&lock).unwrap();
+    let (_, since) = signed.split_once(' ').expect("a number, and since when");
+    fs::write(&lock, format!("{} {since}", one.keeper_pid())).unwrap();
+    other.start(&[]);
+    let content = noise(25, MIB);
+    for space in [&one, &other] {
+        let path = space.stub("file", &content);
+        assert!(fs::read(path).unwrap() == content);
     }
 }
 

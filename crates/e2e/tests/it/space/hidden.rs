@@ -17,7 +17,13 @@ impl Space {
     /// Mounted anew by somebody who knows nothing of stubs.
     fn mount_plainly(&mut self) {
         self.kill_all();
-        assert!(self.image.unmount() && self.image.mount_again());
+        self.remount();
+    }
+
+    /// Who was killed may take a moment to let go of its files.
+    fn remount(&self) {
+        self.wait_for("the last one's end", || self.image.unmount());
+        assert!(self.image.mount_again());
     }
 }
 
@@ -115,7 +121,7 @@ fn what_is_given_up_is_as_it_was() {
         space.node().run(&["hsm", "remove", fs_name]).expect(&[0]);
         e2e::manifest::assert_same(&before, &crate::scene::manifest(&fs_path));
         space.kill_all();
-        assert!(space.image.unmount() && space.image.mount_again());
+        space.remount();
         assert_eq!(space.names(), ["a", "large"]);
         e2e::manifest::assert_same(&before, &crate::scene::manifest(&fs_path));
         assert_eq!(fs::read(small).unwrap(), b"small");
@@ -165,7 +171,7 @@ fn a_keeper_that_cannot_watch_all_shows_nothing() {
     let Some(second) = Image::mount(&file, IMAGE_BYTES, KINDS[0], &folder) else { return };
     space.node().run(&["hsm", "add", folder.to_str().unwrap()]).expect(&[0]);
     space.mount_plainly();
-    assert!(second.unmount());
+    space.wait_for("the last one's end", || second.unmount());
     let refused = space.node().run(&["hsm", "run"]).expect(&[12]);
     drop(refused.says("data-2"));
     assert_eq!(space.names(), SHOWN);

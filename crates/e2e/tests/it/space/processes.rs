@@ -13,12 +13,17 @@ use super::Space;
 impl Space {
     /// The process that keeps, whichever it is by now.
     pub(super) fn keeper_now(&self) -> Option<u32> {
+        self.keepers().first().copied()
+    }
+
+    /// While one takes another's place there are two; the numbers do not tell which is the older.
+    pub(super) fn keepers(&self) -> Vec<u32> {
         let home = self.node().home().to_str().unwrap();
         let is_keeper = |pid: &u32| {
             let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             line.contains("\0run\0") && line.contains("\0hsm\0") && line.contains(home)
         };
-        processes().into_iter().find(is_keeper)
+        processes().into_iter().filter(is_keeper).collect()
     }
 
     pub(super) fn keeper_pid(&self) -> u32 {

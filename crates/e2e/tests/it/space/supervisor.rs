@@ -102,7 +102,7 @@ fn what_a_supervisor_holds_outlives_keeper_and_worker() {
         assert_ne!(taker, keeper);
         supervisor.orders.write_all(b"again\n").unwrap();
         let next = supervisor.next_ready();
-        space.wait_for("the end of the other one", || space.keeper_now() == Some(next));
+        space.wait_for("the end of the other one", || space.keepers() == [next]);
         space.wait_for("the worker", || space.try_status().code() == 0);
         space.migrate(&path);
         assert!(fs::read(&path).unwrap() == content);

@@ -85,8 +85,10 @@ impl Guard {
 
     /// Says that this process is the keeper.
     pub(super) fn sign(&self) -> io::Result<()> {
+        let pid = std::process::id();
+        let began = sys::process::began(pid).ok_or(io::ErrorKind::NotFound)?;
         self.file.set_len(0)?;
-        self.file.write_all_at(std::process::id().to_string().as_bytes(), 0)
+        self.file.write_all_at(format!("{pid} {began}").as_bytes(), 0)
     }
 
     /// Lets another one take over.
@@ -96,8 +98,13 @@ impl Guard {
 }
 
 /// The keeper that `text` names and its command line, if that is another process and runs still.
+/// The kernel gives numbers again: the one that has this number now may keep for another home.
 fn keeper(text: &str) -> Option<(u32, String)> {
-    let pid = text.trim().parse::<u32>().ok().filter(|pid| *pid != std::process::id())?;
+    let (pid, began) = text.split_once(' ')?;
+    let pid = pid.parse::<u32>().ok().filter(|pid| *pid != std::process::id())?;
+    if began.parse().ok() != sys::process::began(pid) {
+        return None;
+    }
     let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
     (line.contains("\0hsm\0") && line.contains("\0run\0")).then_some((pid, line))
 }
