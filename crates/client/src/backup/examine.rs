@@ -26,7 +26,7 @@ use super::read::{
 };
 use super::settled::{NO_CHANGE_TIME, Settled, settled};
 use super::tally::Tally;
-use super::walk::{Segment, stats};
+use super::walk::Segment;
 use super::{absolute, pages, stub};
 use crate::link::Link;
 use crate::report::Failure;
@@ -104,11 +104,11 @@ pub(super) enum DraftContent {
 
 /// What one segment has come to.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct Outcome<'s> {
     pub(super) backed_up: Vec<Draft>,
     updated: Vec<Draft>,
     /// Names and stats as they are stored after this: what the digests are made of.
-    stored: Vec<(Name, Stat)>,
+    stored: Vec<(&'s Name, Stat)>,
     expired: Vec<(Name, Kind)>,
     /// Whether an object could not be taken, or is to be looked at next time whatever its stat
     /// says: then there is no digest.
@@ -117,7 +117,7 @@ pub(super) struct Outcome {
     attribute_bytes: usize,
 }
 
-impl Outcome {
+impl Outcome<'_> {
     /// Makes room for the attributes of one more object, if there is any.
     fn admits(&mut self, attributes: &Attributes) -> bool {
         let bytes = |xattr: &model::Xattr| xattr.name.len() + xattr.value.len();
@@ -127,8 +127,8 @@ impl Outcome {
 }
 
 /// An object whose content must be compared.
-struct Suspect {
-    name: Name,
+struct Suspect<'s> {
+    name: &'s Name,
     class: ClassId,
     attributes: Attributes,
 }
@@ -192,31 +192,38 @@ impl<'a> Examiner<'a> {
         let mut outcome =
             Outcome { has_failed: !segment.unreadable.is_empty(), ..Outcome::default() };
         let mut suspects = Vec::new();
+        let mut kept = 0;
         let mut rest = old;
         for (name, found) in &segment.entries {
-            let (gone, from) = rest.split_at(rest.partition_point(|object| object.name < *name));
-            note_gone(segment, gone, &mut outcome);
-            let known = from.first().filter(|object| object.name == *name);
-            rest = &from[usize::from(known.is_some())..];
-            if let Some(known) = known {
-                self.context.tally.kept.fetch_add(1, Relaxed);
-                self.reexamine(segment, (name, found), known, &mut outcome, &mut suspects);
-            } else {
-                self.back_up(segment, name, found, &mut outcome);
+            // Most often it is the next one.
+            while let [gone, from @ ..] = rest
+                && gone.name < *name
+            {
+                note_gone(segment, gone, &mut outcome);
+                rest = from;
+            }
+            match rest {
+                [known, from @ ..] if known.name == *name => {
+                    rest = from;
+                    kept += 1;
+                    self.reexamine(segment, (name, found), known, &mut outcome, &mut suspects);
+                }
+                _ => self.back_up(segment, name, found, &mut outcome),
             }
         }
-        note_gone(segment, rest, &mut outcome);
+        self.context.tally.kept.fetch_add(kept, Relaxed);
+        rest.iter().for_each(|gone| note_gone(segment, gone, &mut outcome));
         self.compare_contents(segment, suspects, &mut outcome);
         self.conclude(segment, outcome);
     }
 
-    fn reexamine(
+    fn reexamine<'s>(
         &mut self,
         segment: &Segment,
-        (name, found): (&Name, &Found),
+        (name, found): (&'s Name, &Found),
         known: &Object,
-        outcome: &mut Outcome,
-        suspects: &mut Vec<Suspect>,
+        outcome: &mut Outcome<'s>,
+        suspects: &mut Vec<Suspect<'s>>,
     ) {
         let class = self.class_of(segment, name, found.stat.kind);
         // Objects of such a class are sent each time: their directory must not look unchanged.
@@ -232,7 +239,7 @@ impl<'a> Examiner<'a> {
             verdict => verdict,
         };
         match verdict {
-            Verdict::Same => outcome.stored.push((name.clone(), found.stat)),
+            Verdict::Same => outcome.stored.push((name, found.stat)),
             Verdict::NewVersion => self.back_up(segment, name, found, outcome),
             Verdict::Rebind => {
                 self.count(segment, &self.context.tally.rebound);
@@ -252,7 +259,7 @@ impl<'a> Examiner<'a> {
                         self.update(segment, (name, found), attributes, known, outcome);
                     }
                     Follow::CompareContent => {
-                        suspects.push(Suspect { name: name.clone(), class, attributes });
+                        suspects.push(Suspect { name, class, attributes });
                     }
                 }
             }
@@ -292,13 +299,13 @@ impl<'a> Examiner<'a> {
         looked.map_err(|error| self.fail(segment, name, error.to_string())).ok()
     }
 
-    fn update(
+    fn update<'s>(
         &self,
         segment: &Segment,
-        (name, found): (&Name, &Found),
+        (name, found): (&'s Name, &Found),
         attributes: Attributes,
         known: &Object,
-        outcome: &mut Outcome,
+        outcome: &mut Outcome<'s>,
     ) {
         if self.context.is_dry {
             self.plan("update", segment, name);
@@ -307,7 +314,7 @@ impl<'a> Examiner<'a> {
             Payload::Target(target) => DraftContent::Target(target.clone()),
             Payload::Nothing | Payload::Extents(_) => DraftContent::Nothing,
         };
-        outcome.stored.push((name.clone(), found.stat));
+        outcome.stored.push((name, found.stat));
         let class = self.class_of(segment, name, found.stat.kind);
         let name = name.clone();
         outcome
@@ -321,7 +328,13 @@ impl<'a> Examiner<'a> {
     }
 
     /// Takes a new state of an object.
-    fn back_up(&mut self, segment: &Segment, name: &Name, found: &Found, outcome: &mut Outcome) {
+    fn back_up<'s>(
+        &mut self,
+        segment: &Segment,
+        name: &'s Name,
+        found: &Found,
+        outcome: &mut Outcome<'s>,
+    ) {
         let class = self.class_of(segment, name, found.stat.kind);
         if let Some(refusal) = self.context.rules.refuses(class) {
             self.fail(segment, name, refusal);
@@ -341,7 +354,7 @@ impl<'a> Examiner<'a> {
                 outcome.has_failed = true;
             }
             Ok(draft) => {
-                outcome.stored.push((draft.name.clone(), draft.stat));
+                outcome.stored.push((name, draft.stat));
                 self.count(segment, &self.context.tally.backed_up);
                 self.context.tally.progress.done.fetch_add(1, Relaxed);
                 outcome.backed_up.push(draft);
@@ -360,7 +373,7 @@ impl<'a> Examiner<'a> {
             Ok(draft) => {
                 // Read again it is the same one stream of the run.
                 self.context.tally.bytes_inspected.store(draft.stat.size, Relaxed);
-                outcome.stored.push((draft.name.clone(), draft.stat));
+                outcome.stored.push((name, draft.stat));
                 self.count(segment, &self.context.tally.backed_up);
                 outcome.backed_up.push(draft);
             }
@@ -486,11 +499,11 @@ impl<'a> Examiner<'a> {
     }
 
     /// Settles the objects of which only ctime, inode or link count has changed.
-    fn compare_contents(
+    fn compare_contents<'s>(
         &mut self,
         segment: &Segment,
-        suspects: Vec<Suspect>,
-        outcome: &mut Outcome,
+        suspects: Vec<Suspect<'s>>,
+        outcome: &mut Outcome<'s>,
     ) {
         if suspects.is_empty() {
             return;
@@ -502,32 +515,32 @@ impl<'a> Examiner<'a> {
         let stored = asked.unwrap_or_else(|_| vec![None; suspects.len()]);
         for (suspect, stored) in suspects.into_iter().zip(stored) {
             let Suspect { name, class, attributes } = suspect;
-            match self.read_and_hash(segment, &name) {
+            match self.read_and_hash(segment, name) {
                 Ok((content, found)) if stored == Some(content) => {
                     self.count(segment, &self.context.tally.updated);
                     if self.context.is_dry {
-                        self.plan("update", segment, &name);
+                        self.plan("update", segment, name);
                     }
-                    outcome.stored.push((name.clone(), found.stat));
+                    outcome.stored.push((name, found.stat));
+                    let (name, stat) = (name.clone(), found.stat);
                     let content = DraftContent::Nothing;
-                    let stat = found.stat;
                     outcome.updated.push(Draft { name, class, stat, attributes, content });
                 }
-                Ok((_, found)) => self.back_up(segment, &name, &found, outcome),
+                Ok((_, found)) => self.back_up(segment, name, &found, outcome),
                 Err(ReadFailure::Changed) => match segment.dir.stat(name.as_bytes()) {
-                    Ok(Some(found)) => self.back_up(segment, &name, &found, outcome),
+                    Ok(Some(found)) => self.back_up(segment, name, &found, outcome),
                     _ => {
-                        self.fail(segment, &name, ReadFailure::Changed.to_string());
+                        self.fail(segment, name, ReadFailure::Changed.to_string());
                         outcome.has_failed = true;
                     }
                 },
                 Err(failure) => {
-                    self.fail(segment, &name, failure.to_string());
+                    self.fail(segment, name, failure.to_string());
                     outcome.has_failed = true;
                 }
             }
         }
-        outcome.stored.sort_by(|a, b| a.0.cmp(&b.0));
+        outcome.stored.sort_by(|a, b| a.0.cmp(b.0));
         outcome.updated.sort_by(|a, b| a.name.cmp(&b.name));
         outcome.backed_up.sort_by(|a, b| a.name.cmp(&b.name));
     }
@@ -553,7 +566,7 @@ impl<'a> Examiner<'a> {
     }
 
     /// Sends what the segment has come to, and keeps back what expires.
-    pub(super) fn conclude(&mut self, segment: &Segment, outcome: Outcome) {
+    pub(super) fn conclude(&mut self, segment: &Segment, outcome: Outcome<'_>) {
         let changes = !outcome.backed_up.is_empty() || !outcome.updated.is_empty();
         if !segment.is_whole && !changes {
             return;
@@ -604,7 +617,7 @@ impl<'a> Examiner<'a> {
     fn pages(
         &mut self,
         segment: &Segment,
-        stored: &[(Name, Stat)],
+        stored: &[(&Name, Stat)],
         has_digests: bool,
     ) -> Vec<(Vec<u8>, Option<DirectoryDigest>)> {
         if !segment.is_whole {
@@ -612,19 +625,20 @@ impl<'a> Examiner<'a> {
         }
         let page_count = stored.len().div_ceil(PAGE_OBJECTS_MAX).max(1);
         let per_page = stored.len().div_ceil(page_count).max(1);
-        let mut parts: Vec<&[(Name, Stat)]> = stored.chunks(per_page).collect();
+        let mut parts: Vec<&[(&Name, Stat)]> = stored.chunks(per_page).collect();
         if parts.is_empty() {
             parts.push(&[]);
         }
         let digester = self.context.digester;
         let buffer = &mut self.digest_buffer;
-        let page = |(number, part): (usize, &[(Name, Stat)])| {
+        let page = |(number, part): (usize, &[(&Name, Stat)])| {
             let first = match part.first() {
                 Some((name, _)) if number > 0 => name.as_bytes().to_vec(),
                 _ => segment.first.clone(),
             };
-            let digest = digester.digest(&segment.path, stats(part), buffer);
-            (first, has_digests.then_some(digest))
+            let stats = part.iter().map(|(name, stat)| (name.as_bytes(), stat));
+            let digest = has_digests.then(|| digester.digest(&segment.path, stats, buffer));
+            (first, digest)
         };
         parts.into_iter().enumerate().map(page).collect()
     }
@@ -705,13 +719,10 @@ fn divide(segment: Segment) -> Vec<Segment> {
     parts
 }
 
-fn note_gone(segment: &Segment, gone: &[Object], outcome: &mut Outcome) {
-    let is_unreadable =
-        |name: &Name| segment.unreadable.iter().any(|known| known == name.as_bytes());
-    for object in gone {
-        if segment.is_whole && !is_unreadable(&object.name) {
-            outcome.expired.push((object.name.clone(), object.stat.kind));
-        }
+fn note_gone(segment: &Segment, gone: &Object, outcome: &mut Outcome<'_>) {
+    let is_unreadable = || segment.unreadable.iter().any(|name| name == gone.name.as_bytes());
+    if segment.is_whole && !is_unreadable() {
+        outcome.expired.push((gone.name.clone(), gone.stat.kind));
     }
 }
 

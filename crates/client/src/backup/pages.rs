@@ -62,9 +62,9 @@ impl Questions {
 }
 
 impl Answers<'_> {
-    /// The objects of the page asked for next; none where there is no such page.
-    pub(super) fn next(&mut self) -> Result<Vec<Object>, ClientError> {
-        decode(&self.reply()?.page)
+    /// The page asked for next.
+    pub(super) fn next(&mut self) -> Result<OldPage, ClientError> {
+        Ok(OldPage(self.reply()?.page))
     }
 
     fn reply(&mut self) -> Result<proto::PagesReply, ClientError> {
@@ -73,27 +73,37 @@ impl Answers<'_> {
     }
 }
 
-fn decode(page: &[u8]) -> Result<Vec<Object>, ClientError> {
-    if page.is_empty() {
-        return Ok(Vec::new());
+/// A page as the server has it; empty where it has none.
+///
+/// Who needs its objects decodes it: on another thread, their memory would go back and forth.
+#[derive(Default)]
+pub(super) struct OldPage(Bytes);
+
+impl OldPage {
+    /// Its objects, without where contents lie: that only the server understands.
+    pub(super) fn objects(&self) -> Result<Vec<Object>, ClientError> {
+        if self.0.is_empty() {
+            return Ok(Vec::new());
+        }
+        page::decode_without_contents(&self.0)
+            .map_err(|damage| ClientError::new(ErrorKind::Damaged, damage.to_string()))
     }
-    page::decode(page).map_err(|damage| ClientError::new(ErrorKind::Damaged, damage.to_string()))
 }
 
-/// The page of `directory` that holds or would hold `name`: its first name and its objects.
+/// The page of `directory` that holds or would hold `name`, and its first name.
 pub(super) fn holding(
     link: &Link,
     filespace: &[u8],
     directory: &DirPath,
     name: &[u8],
-) -> Result<(Vec<u8>, Vec<Object>), ClientError> {
+) -> Result<(Vec<u8>, OldPage), ClientError> {
     let (questions, mut answers) = open(link, filespace)?;
     questions.send(proto::PagesRequest {
         holding: Bytes::copy_from_slice(name),
         ..questions.about(directory)
     })?;
     let reply = answers.reply()?;
-    Ok((reply.first.to_vec(), decode(&reply.page)?))
+    Ok((reply.first.to_vec(), OldPage(reply.page)))
 }
 
 /// What the server holds as the contents of the objects `names` of a page; `None` where it cannot

@@ -7,7 +7,7 @@ use std::thread::{Scope as Threads, ScopedJoinHandle};
 use bytes::Bytes;
 use chunk::SealKey;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use model::{DirPath, Kind, Name, Object, is_space_filespace};
+use model::{DirPath, Kind, Name, is_space_filespace};
 use policy::Verdict;
 use sys::Dir;
 use sys::process::processors;
@@ -22,6 +22,7 @@ use super::digest::Digester;
 use super::examine::{Context, Examiner, Expiry};
 use super::inventory::Inventory;
 use super::outbox::{Answered, Outbox, Outgoing};
+use super::pages::OldPage;
 use super::press::{FullQuantum, Press, Presser};
 use super::tally::Tally;
 use super::walk::{Outlets, Queue, Segment, Task, Walk};
@@ -68,7 +69,7 @@ pub(super) struct Scope<'a> {
 /// A segment with the server's page of it.
 struct Work {
     segment: Segment,
-    old: Vec<Object>,
+    old: OldPage,
 }
 
 /// How many threads walk and how many read: as the user says, or as is found out.
@@ -447,7 +448,6 @@ impl Session<'_> {
                 if link.is_target {
                     self.tally().inspect(1, link.found.stat.size);
                 }
-                let old = old.into_iter().filter(|object| object.name == link.name).collect();
                 let segment = Segment {
                     dir: Arc::clone(&link.dir),
                     path: link.path.clone(),
@@ -673,7 +673,7 @@ fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 /// Segments without a page at the server need no question.
 fn pass_on(unknown: &Receiver<Segment>, work: &Sender<Work>) {
     for segment in unknown {
-        if work.send(Work { segment, old: Vec::new() }).is_err() {
+        if work.send(Work { segment, old: OldPage::default() }).is_err() {
             break;
         }
     }
@@ -737,7 +737,10 @@ impl Reading<'_> {
                 Ok(Work { segment, old }) => {
                     let _filling = self.press.filling();
                     if self.session.check_session(self.answered).is_ok() {
-                        examiner.examine(segment, &old);
+                        match old.objects() {
+                            Ok(old) => examiner.examine(segment, &old),
+                            Err(error) => self.answered.fail(error),
+                        }
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => examiner.flush(),

@@ -107,7 +107,8 @@ pub(crate) fn backed_up(
     let mut known = vec![None; files.len()];
     let mut done = 0;
     while let Some((name, _)) = files.get(done) {
-        let (first, objects) = pages::holding(link, mount_point, directory, name.as_bytes())?;
+        let (first, page) = pages::holding(link, mount_point, directory, name.as_bytes())?;
+        let objects = page.objects()?;
         // Those that this page would hold too: up to the last object of it, and one at least.
         let last = objects.last().map(|object| object.name.clone());
         let of_page = files[done..]

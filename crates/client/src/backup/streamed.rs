@@ -36,8 +36,7 @@ impl Session<'_> {
         stream: &mut dyn Stream,
     ) -> Result<(), ClientError> {
         let Context { link, .. } = self.context;
-        let (first, old) = pages::holding(link, self.scope.filespace, directory, name.as_bytes())?;
-        drop(old);
+        let (first, _) = pages::holding(link, self.scope.filespace, directory, name.as_bytes())?;
         let root = Dir::open(b"/").map_err(|error| {
             ClientError::new(ErrorKind::Bug, format!("cannot open the root directory: {error}"))
         })?;

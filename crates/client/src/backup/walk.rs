@@ -4,7 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::Sender;
-use model::{DirPath, DirectoryDigest, Kind, Name, PAGE_OBJECTS_MAX, Stat};
+use model::{DirPath, DirectoryDigest, Kind, Name, PAGE_OBJECTS_MAX};
 use sys::{Dir, Found, Listing};
 
 use super::absolute;
@@ -235,7 +235,11 @@ impl Walk<'_> {
         // From the last page to the first: each takes what lies behind its first name.
         for (first, digest) in pages.into_iter().rev() {
             let from = entries.partition_point(|(name, _)| name.as_bytes() < &first[..]);
-            let of_page = entries.split_off(from);
+            // All of them stay where they are.
+            let of_page = match from {
+                0 => std::mem::take(&mut entries),
+                from => entries.split_off(from),
+            };
             let (of_earlier, failed) =
                 unreadable.into_iter().partition(|name: &Vec<u8>| *name < first);
             unreadable = of_earlier;
@@ -306,9 +310,4 @@ fn new_pages(entries: &[(Name, Found)]) -> Vec<(Vec<u8>, Option<DirectoryDigest>
     let first = std::iter::once((Vec::new(), None));
     let further = entries.chunks(PAGE_OBJECTS_MAX).skip(1);
     first.chain(further.map(|page| (page[0].0.as_bytes().to_vec(), None))).collect()
-}
-
-/// The stats of entries with their names, as digests want them.
-pub(super) fn stats(entries: &[(Name, Stat)]) -> impl Iterator<Item = (&[u8], &Stat)> {
-    entries.iter().map(|(name, stat)| (name.as_bytes(), stat))
 }

@@ -91,6 +91,18 @@ proptest! {
     }
 
     #[test]
+    fn only_where_contents_lie_is_left_out(unnamed in btree_map(name(), unnamed(), 0..40)) {
+        let mut objects = objects(unnamed);
+        let page = page::encode(&objects);
+        for object in &mut objects {
+            if matches!(object.payload, Payload::Extents(_)) {
+                object.payload = Payload::Nothing;
+            }
+        }
+        prop_assert_eq!(page::decode_without_contents::<Place>(&page), Ok(objects));
+    }
+
+    #[test]
     fn flipped_bits_are_noticed(
         unnamed in btree_map(name(), unnamed(), 0..10),
         at in any::<prop::sample::Index>(),
@@ -100,6 +112,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
         prop_assert!(page::decode::<Place>(&bytes).is_err());
+        prop_assert!(page::decode_without_contents::<Place>(&bytes).is_err());
     }
 
     #[test]
