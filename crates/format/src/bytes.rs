@@ -2,6 +2,10 @@
 
 use crate::Damaged;
 
+/// A varint of 64 bits takes so many bytes at most.
+const VARINT_BYTES_MAX: usize = 10;
+const ENDS_EARLY: &str = "it ends too early";
+
 /// Appends primitive values to a buffer.
 #[derive(Default)]
 pub struct Writer {
@@ -85,10 +89,8 @@ impl<'a> Reader<'a> {
     }
 
     pub fn raw(&mut self, count: usize) -> Result<&'a [u8], Damaged> {
-        let (taken, rest) = self
-            .rest
-            .split_at_checked(count)
-            .ok_or_else(|| self.damaged("it ends too early"))?;
+        let (taken, rest) =
+            self.rest.split_at_checked(count).ok_or_else(|| self.damaged(ENDS_EARLY))?;
         self.rest = rest;
         Ok(taken)
     }
@@ -111,20 +113,32 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, Damaged> {
+        match self.rest {
+            [byte @ ..0x80, rest @ ..] => {
+                self.rest = rest;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Damaged> {
         let mut value = 0_u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.u8()?;
+        for (at, &byte) in self.rest.iter().take(VARINT_BYTES_MAX).enumerate() {
             let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
+            if at == VARINT_BYTES_MAX - 1 && bits > 1 {
                 break;
             }
-            value |= bits << shift;
-            if byte & 0x80 == 0 {
+            value |= bits << (7 * at);
+            if byte < 0x80 {
+                self.rest = &self.rest[at + 1..];
                 return Ok(value);
             }
         }
-        Err(self.damaged("a number has more than 64 bits"))
+        let is_cut = self.rest.len() < VARINT_BYTES_MAX;
+        Err(self.damaged(if is_cut { ENDS_EARLY } else { "a number has more than 64 bits" }))
     }
 
     /// A varint that must fit a `T`.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use model::{
-    Attributes, ClassId, Kind, Name, Object, Payload, PlaceCode, ServerTime, Stat, Timestamp, Xattr,
+    Attributes, ClassId, Kind, Name, Object, PAGE_OBJECTS_MAX, Payload, PlaceCode, ServerTime,
+    Stat, Timestamp, Xattr,
 };
 
 use crate::{Damaged, Reader, Writer};
@@ -141,36 +142,28 @@ pub(super) fn decode<P: PlaceCode>(
     let owners = decode_dictionary(reader, count, decode_owner)?;
     let attributes =
         decode_dictionary(reader, count, |reader| decode_attributes(reader).map(Arc::new))?;
+    let mut objects: Vec<Object<P>> = names
+        .into_iter()
+        .zip(owners)
+        .zip(attributes)
+        .map(|((name, owner), attributes)| unfilled(name, owner, attributes))
+        .collect();
     let linked = reader.raw(count.div_ceil(8))?;
-    let sizes = (0..count).map(|_| reader.varint()).collect::<Result<Vec<_>, _>>()?;
-    let mtimes = decode_mtimes(reader, count)?;
-    let ctimes = decode_ctimes(reader, count)?;
-    let inodes = decode_differences(reader, count)?;
-    let inserted = decode_differences(reader, count)?;
-    let mut objects = Vec::with_capacity(count);
-    for (at, name) in names.into_iter().enumerate() {
-        let Owner { kind, mode, uid, gid, class } = owners[at];
-        let device = if is_device(kind) { reader.varint()? } else { 0 };
-        let stat = Stat {
-            kind,
-            mode,
-            uid,
-            gid,
-            size: sizes[at],
-            mtime: mtimes[at],
-            ctime: ctimes[at],
-            inode: inodes[at].cast_unsigned(),
-            linked: linked[at / 8] >> (at % 8) & 1 == 1,
-            device,
-        };
-        objects.push(Object {
-            name,
-            stat,
-            attributes: Arc::clone(&attributes[at]),
-            class,
-            inserted: ServerTime(inserted[at]),
-            payload: Payload::Nothing,
-        });
+    for (at, object) in objects.iter_mut().enumerate() {
+        object.stat.linked = linked[at / 8] >> (at % 8) & 1 == 1;
+    }
+    for object in &mut objects {
+        object.stat.size = reader.varint()?;
+    }
+    decode_times(reader, &mut objects)?;
+    decode_differences(reader, &mut objects, |object, inode| {
+        object.stat.inode = inode.cast_unsigned();
+    })?;
+    decode_differences(reader, &mut objects, |object, micros| {
+        object.inserted = ServerTime(micros);
+    })?;
+    for object in objects.iter_mut().filter(|object| is_device(object.stat.kind)) {
+        object.stat.device = reader.varint()?;
     }
     for object in objects.iter_mut().filter(|object| object.stat.kind == Kind::Symlink) {
         object.payload = Payload::Target(reader.string()?.to_vec());
@@ -178,12 +171,30 @@ pub(super) fn decode<P: PlaceCode>(
     Ok(objects)
 }
 
+/// An object before the columns of numbers are read into it.
+fn unfilled<P>(name: Name, owner: Owner, attributes: Arc<Attributes>) -> Object<P> {
+    let Owner { kind, mode, uid, gid, class } = owner;
+    let stat = Stat {
+        kind,
+        mode,
+        uid,
+        gid,
+        size: 0,
+        mtime: Timestamp::default(),
+        ctime: Timestamp::default(),
+        inode: 0,
+        linked: false,
+        device: 0,
+    };
+    let (inserted, payload) = (ServerTime(0), Payload::Nothing);
+    Object { name, stat, attributes, class, inserted, payload }
+}
+
 fn decode_names(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Name>, Damaged> {
-    let mut lengths =
-        || (0..count).map(|_| reader.number::<usize>()).collect::<Result<Vec<_>, _>>();
-    let (shared, suffixes) = (lengths()?, lengths()?);
-    let mut name: Vec<u8> = Vec::new();
-    let mut names: Vec<Name> = Vec::with_capacity(count);
+    let shared = column(count, || reader.number::<usize>())?;
+    let suffixes = column(count, || reader.number::<usize>())?;
+    let mut name: Vec<u8> = Vec::with_capacity(Name::BYTES_MAX);
+    let mut names: Vec<Name> = Vec::with_capacity(count.min(PAGE_OBJECTS_MAX));
     for (shared, suffix) in shared.into_iter().zip(suffixes) {
         if shared > name.len() {
             return Err(reader.damaged("a name shares more than there is"));
@@ -199,6 +210,18 @@ fn decode_names(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Name>, Dama
     Ok(names)
 }
 
+/// Takes `count` values, for which room is made at once unless no page has so many.
+fn column<T>(
+    count: usize,
+    mut next: impl FnMut() -> Result<T, Damaged>,
+) -> Result<Vec<T>, Damaged> {
+    let mut values = Vec::with_capacity(count.min(PAGE_OBJECTS_MAX));
+    for _ in 0..count {
+        values.push(next()?);
+    }
+    Ok(values)
+}
+
 /// Reads a dictionary and expands it to one item an object.
 fn decode_dictionary<T: Clone>(
     reader: &mut Reader<'_>,
@@ -206,18 +229,17 @@ fn decode_dictionary<T: Clone>(
     decode_item: impl Fn(&mut Reader<'_>) -> Result<T, Damaged>,
 ) -> Result<Vec<T>, Damaged> {
     let item_count = reader.count()?;
-    let items = (0..item_count).map(|_| decode_item(reader)).collect::<Result<Vec<_>, _>>()?;
+    let items = column(item_count, || decode_item(reader))?;
     if let [only] = items.as_slice() {
         return Ok(vec![only.clone(); count]);
     }
-    let pick = |_| {
+    column(count, || {
         let index = reader.number::<usize>()?;
         items
             .get(index)
             .cloned()
             .ok_or_else(|| reader.damaged("no such dictionary entry"))
-    };
-    (0..count).map(pick).collect()
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -250,38 +272,37 @@ fn decode_attributes(reader: &mut Reader<'_>) -> Result<Attributes, Damaged> {
     Ok(Attributes { flags, xattrs: (0..count).map(xattr).collect::<Result<_, _>>()? })
 }
 
-fn decode_mtimes(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Timestamp>, Damaged> {
-    let secs = decode_differences(reader, count)?;
-    let nanos = (0..count).map(|_| reader.number::<u32>()).collect::<Result<Vec<_>, _>>()?;
-    secs.into_iter()
-        .zip(nanos)
-        .map(|(secs, nanos)| timestamp(reader, secs, nanos))
-        .collect()
-}
-
-fn decode_ctimes(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Timestamp>, Damaged> {
-    let secs = decode_differences(reader, count)?;
-    let nanos = decode_differences(reader, count)?;
-    let whole = |(secs, nanos)| {
-        let nanos = u32::try_from(nanos).map_err(|_| reader.damaged("nanoseconds out of range"))?;
-        timestamp(reader, secs, nanos)
-    };
-    secs.into_iter().zip(nanos).map(whole).collect()
-}
-
-fn timestamp(reader: &Reader<'_>, secs: i64, nanos: u32) -> Result<Timestamp, Damaged> {
-    if nanos < NANOS_PER_SECOND {
-        Ok(Timestamp { secs, nanos })
+fn decode_times<P>(reader: &mut Reader<'_>, objects: &mut [Object<P>]) -> Result<(), Damaged> {
+    decode_differences(reader, objects, |object, secs| object.stat.mtime.secs = secs)?;
+    for object in &mut *objects {
+        object.stat.mtime.nanos = reader.number()?;
+    }
+    decode_differences(reader, objects, |object, secs| object.stat.ctime.secs = secs)?;
+    // What is no number of nanoseconds becomes one that is refused below.
+    decode_differences(reader, objects, |object, nanos| {
+        object.stat.ctime.nanos = u32::try_from(nanos).unwrap_or(u32::MAX);
+    })?;
+    let is_time = |time: &Timestamp| time.nanos < NANOS_PER_SECOND;
+    if objects
+        .iter()
+        .all(|object| is_time(&object.stat.mtime) && is_time(&object.stat.ctime))
+    {
+        Ok(())
     } else {
         Err(reader.damaged("nanoseconds out of range"))
     }
 }
 
-fn decode_differences(reader: &mut Reader<'_>, count: usize) -> Result<Vec<i64>, Damaged> {
-    let mut before = 0_i64;
-    let next = |_| {
-        before = before.wrapping_add(reader.signed()?);
-        Ok(before)
-    };
-    (0..count).map(next).collect()
+/// Reads a column of signed differences from the object before.
+fn decode_differences<P>(
+    reader: &mut Reader<'_>,
+    objects: &mut [Object<P>],
+    set: impl Fn(&mut Object<P>, i64),
+) -> Result<(), Damaged> {
+    let mut value = 0_i64;
+    for object in objects {
+        value = value.wrapping_add(reader.signed()?);
+        set(object, value);
+    }
+    Ok(())
 }

@@ -103,6 +103,20 @@ proptest! {
     }
 
     #[test]
+    fn times_beyond_their_second_are_damage(
+        unnamed in btree_map(name(), unnamed(), 1..10),
+        at in any::<prop::sample::Index>(),
+        of_change in any::<bool>(),
+        nanos in 1_000_000_000_u32..,
+    ) {
+        let mut objects = objects(unnamed);
+        let stat = &mut at.get_mut(&mut objects[..]).stat;
+        let time = if of_change { &mut stat.ctime } else { &mut stat.mtime };
+        time.nanos = nanos;
+        prop_assert!(page::decode::<Place>(&page::encode(&objects)).is_err());
+    }
+
+    #[test]
     fn flipped_bits_are_noticed(
         unnamed in btree_map(name(), unnamed(), 0..10),
         at in any::<prop::sample::Index>(),
