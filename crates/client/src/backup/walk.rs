@@ -55,6 +55,8 @@ pub(super) struct Queue {
 struct QueueState {
     waiting: Vec<Task>,
     busy: usize,
+    /// Threads that sleep: to wake nobody is a system call too.
+    sleeping: usize,
 }
 
 impl Queue {
@@ -62,8 +64,15 @@ impl Queue {
         if tasks.is_empty() {
             return;
         }
-        self.state().waiting.append(tasks);
-        self.changed.notify_all();
+        let mut state = self.state();
+        state.waiting.append(tasks);
+        self.wake(&state);
+    }
+
+    fn wake(&self, state: &QueueState) {
+        if state.sleeping > 0 {
+            self.changed.notify_all();
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState> {
@@ -81,7 +90,9 @@ impl Queue {
             if state.busy == 0 {
                 return None;
             }
+            state.sleeping += 1;
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.sleeping -= 1;
         }
     }
 
@@ -89,7 +100,7 @@ impl Queue {
         let mut state = self.state();
         state.busy -= 1;
         if state.busy == 0 {
-            self.changed.notify_all();
+            self.wake(&state);
         }
     }
 }
