@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use format::volume::{ObjectId as StoredId, Part, VolumeId as LabelId, VolumeName};
 use sim::{Cartridge, Constants, DriveModel, Layout, Trouble};
@@ -23,6 +24,7 @@ use crate::scenario::{content, put};
 
 const BARCODES: [&str; 3] = ["A00001L8", "A00002L8", "A00003L8"];
 const OBJECT_BYTES: usize = 700_000;
+const SETTLE_MAX: Duration = Duration::from_secs(60);
 
 /// An operator with three labelled volumes; two drives.
 struct Yard {
@@ -69,7 +71,18 @@ impl Yard {
             let known = yard.labelled(id, name);
             yard.volumes.push(known);
         }
+        yard.settle();
         yard
+    }
+
+    /// Waits until the drives have put away what they had to: the next volume takes an empty drive
+    /// then, and drives out none.
+    fn settle(&self) {
+        let end = sys::clock::monotonic() + SETTLE_MAX;
+        while !self.operator.drives().iter().all(|drive| drive.is_idle) {
+            assert!(sys::clock::monotonic() < end, "{:?}", self.operator.drives());
+            sys::clock::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Labels a tape; of a file reads the label.
