@@ -16,6 +16,7 @@
 //! is gone, pages go in batches before the directory itself does; a crash between leaves a
 //! directory that the next backup finds gone again.
 
+mod arrivals;
 mod prepare;
 
 use std::collections::BTreeSet;
@@ -32,6 +33,7 @@ use tokio::task::JoinHandle;
 use tonic::{Status, Streaming};
 use wire::proto;
 
+use self::arrivals::Arrivals;
 use self::prepare::Prepared;
 use crate::archive;
 use crate::core::{Core, Uncommitted, Use};
@@ -96,13 +98,14 @@ async fn receive(
     let (session, filler, opened) = open_session(core, node, &open).await?;
     send(replies, proto::from_server::Message::Opened(opened)).await?;
     let (work, waiting) = mpsc::channel(WAITING_MAX);
+    let arrivals = open.tells_arrivals.then(|| Arrivals::new(replies.clone()));
     let mut committer = tokio::task::spawn_blocking({
         let replies = replies.clone();
         move || session.run(waiting, &replies)
     });
     // A committer that fails ends the session at once: the client may be waiting for its answer.
     let received = tokio::select! {
-        received = collect(core, filler, stream, work) => received,
+        received = collect(core, filler, stream, (work, arrivals)) => received,
         committed = &mut committer => return committed.map_err(|_| refusal::panicked())?,
     };
     committer.await.map_err(|_| refusal::panicked())?.and(received)
@@ -176,7 +179,7 @@ async fn collect(
     core: &Arc<Core>,
     filler: Filler,
     stream: &mut Streaming<proto::ToServer>,
-    work: mpsc::Sender<Work>,
+    (work, mut arrivals): (mpsc::Sender<Work>, Option<Arrivals>),
 ) -> Result<(), Status> {
     let stopped = |_| Status::aborted("the session has ended");
     let storing = Arc::new(Semaphore::new(STORING_MAX));
@@ -185,6 +188,9 @@ async fn collect(
     while let Some(message) = next(stream).await? {
         match message {
             proto::to_server::Message::Quantum(quantum) => {
+                if let Some(arrivals) = &mut arrivals {
+                    arrivals.add(quantum.record.len());
+                }
                 let permit = Arc::clone(&storing).acquire_owned().await;
                 let permit = permit.map_err(|_| refusal::panicked())?;
                 let among_all = Arc::clone(&core.storing).acquire_owned().await;

@@ -7,7 +7,7 @@
 //!    ends keep for them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,8 @@ pub(super) struct Answered {
     state: Mutex<State>,
     /// Whether there is a failure: asked once for each directory.
     has_failed: AtomicBool,
+    /// Bytes of quanta's records that have come to the server as far as it has told.
+    arrived: AtomicU64,
     changed: Condvar,
 }
 
@@ -85,6 +87,11 @@ impl Answered {
 
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Relaxed)
+    }
+
+    /// Bytes of quanta's records that have come to the server as far as it has told.
+    pub(super) fn arrived(&self) -> u64 {
+        self.arrived.load(Relaxed)
     }
 
     /// Why the session failed, if it did.
@@ -133,6 +140,9 @@ impl Answered {
 
     fn take_in(&self, message: proto::from_server::Message, chunks: &Chunks<'_>, tally: &Tally) {
         match message {
+            proto::from_server::Message::Arrived(arrived) => {
+                return self.arrived.store(arrived.bytes, Relaxed);
+            }
             proto::from_server::Message::Committed(committed) => {
                 for grants in &committed.grants {
                     let digests = self.state().sent.remove(&grants.number).unwrap_or_default();
@@ -225,6 +235,11 @@ impl<'a> Outbox<'a> {
             tuning,
             next_transaction: 0,
         }
+    }
+
+    /// What the server has answered.
+    pub(super) fn answered(&self) -> &'a Answered {
+        self.answered
     }
 
     /// Sends what comes until the stages above have ended; what was not due stays uncommitted.

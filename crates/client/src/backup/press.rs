@@ -4,13 +4,12 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use chunk::{Compression, Compressor, RawQuantum};
 use crossbeam_channel::{Receiver, Sender};
 use model::ChunkDigest;
 
-use super::outbox::{Check, Outgoing};
+use super::outbox::{Answered, Check, Outgoing};
 use super::tuner::Tuner;
 use crate::{ClientError, CompressionChoice, ErrorKind};
 
@@ -29,25 +28,43 @@ pub(super) struct FullQuantum {
 }
 
 /// What all pressing threads of a session share.
-pub(super) struct Press {
+pub(super) struct Press<'a> {
     /// Threads that read and fill quanta right now.
     filling: AtomicUsize,
     processors: usize,
     /// Rooms that quanta were pressed from: taken again, because new memory is dear.
     rooms: Mutex<VecDeque<RawQuantum>>,
-    strength: Strength,
+    strength: Strength<'a>,
 }
 
-enum Strength {
+enum Strength<'a> {
     Fixed(Compression),
-    Tuned(Box<Mutex<Tuner>>),
+    Tuned(Box<Tuned<'a>>),
 }
 
-impl Press {
-    pub(super) fn new(choice: CompressionChoice, processors: usize) -> Self {
+struct Tuned<'a> {
+    tuner: Mutex<Tuner>,
+    answered: &'a Answered,
+}
+
+impl Tuned<'_> {
+    fn tuner(&self) -> MutexGuard<'_, Tuner> {
+        self.tuner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'a> Press<'a> {
+    pub(super) fn new(
+        choice: CompressionChoice,
+        processors: usize,
+        answered: &'a Answered,
+    ) -> Self {
         let strength = match choice {
             CompressionChoice::Fixed(compression) => Strength::Fixed(compression),
-            CompressionChoice::Auto => Strength::Tuned(Box::new(Mutex::new(Tuner::start()))),
+            CompressionChoice::Auto => {
+                let tuner = Mutex::new(Tuner::start(answered.arrived()));
+                Strength::Tuned(Box::new(Tuned { tuner, answered }))
+            }
         };
         let rooms = Mutex::default();
         Self { filling: AtomicUsize::new(0), processors, rooms, strength }
@@ -80,23 +97,20 @@ impl Press {
     fn compression(&self) -> Compression {
         match &self.strength {
             Strength::Fixed(compression) => *compression,
-            Strength::Tuned(tuner) => {
-                tuner.lock().unwrap_or_else(PoisonError::into_inner).compression()
-            }
+            Strength::Tuned(tuned) => tuned.tuner().compression(),
         }
     }
 
-    /// A quantum of so many bytes was handed on after waiting since `began` for room to do so.
-    fn note_handed_on(&self, bytes: usize, began: Instant) {
-        if let Strength::Tuned(tuner) = &self.strength {
-            let mut tuner = tuner.lock().unwrap_or_else(PoisonError::into_inner);
-            tuner.note(bytes, began.elapsed());
+    /// A quantum of so many bytes was handed on, as so many.
+    fn note_handed_on(&self, bytes: usize, handed: usize) {
+        if let Strength::Tuned(tuned) = &self.strength {
+            tuned.tuner().note(bytes, handed, tuned.answered.arrived());
         }
     }
 }
 
 /// See [`Press::filling`].
-pub(super) struct Filling<'a>(&'a Press);
+pub(super) struct Filling<'a>(&'a Press<'a>);
 
 impl Drop for Filling<'_> {
     fn drop(&mut self) {
@@ -106,13 +120,16 @@ impl Drop for Filling<'_> {
 
 /// One thread's part in pressing.
 pub(super) struct Presser<'a> {
-    press: &'a Press,
+    press: &'a Press<'a>,
     compressor: Compressor,
     outgoing: Sender<Outgoing>,
 }
 
 impl<'a> Presser<'a> {
-    pub(super) fn new(press: &'a Press, outgoing: Sender<Outgoing>) -> Result<Self, ClientError> {
+    pub(super) fn new(
+        press: &'a Press<'a>,
+        outgoing: Sender<Outgoing>,
+    ) -> Result<Self, ClientError> {
         let compressor = Compressor::new(press.compression()).map_err(|error| {
             ClientError::new(ErrorKind::Usage, format!("this compression is not possible: {error}"))
         })?;
@@ -151,12 +168,11 @@ impl<'a> Presser<'a> {
             [] => Check::Raw(wire::raw_check(raw.data())),
             digests => Check::Digests(wire::quantum_check(digests)),
         };
-        let bytes = raw.data().len();
+        let (bytes, handed) = (raw.data().len(), record.len());
         raw.clear();
-        let began = sys::clock::monotonic();
         // The outbox ends first only when the session has failed; that is told elsewhere.
         drop(self.outgoing.send(Outgoing::Quantum { number, record, check, digests }));
-        self.press.note_handed_on(bytes, began);
+        self.press.note_handed_on(bytes, handed);
     }
 
     /// Presses what other threads filled until they have ended.

@@ -134,7 +134,8 @@ pub(super) fn in_session(
     let (sender, stream) = if options.dry_run {
         (mpsc::channel(SENDING).0, None)
     } else {
-        let (sender, stream) = open(link, scope, &tally.progress)?;
+        let is_tuned = tuning.compression == Some(CompressionChoice::Auto);
+        let (sender, stream) = open(link, scope, &tally.progress, is_tuned)?;
         (sender, Some(stream))
     };
     std::thread::scope(|threads| {
@@ -179,11 +180,16 @@ type Opened = (mpsc::Sender<proto::ToServer>, Streaming<proto::FromServer>);
 /// Opens the session. While another has the filespace it waits: a little, for the end of one that
 /// was cut off; with a stream, or with files to migrate, for its turn, since they share a
 /// filespace.
-fn open(link: &Link, scope: &Scope<'_>, progress: &Progress) -> Result<Opened, ClientError> {
+fn open(
+    link: &Link,
+    scope: &Scope<'_>,
+    progress: &Progress,
+    tells_arrivals: bool,
+) -> Result<Opened, ClientError> {
     let waits = scope.filespace == STREAM_FILESPACE || is_space_filespace(scope.filespace);
     let mut tries = 1;
     loop {
-        match try_open(link, scope.filespace) {
+        match try_open(link, scope.filespace, tells_arrivals) {
             Err(error) if error.kind == ErrorKind::Busy && (waits || tries < BUSY_TRIES) => {
                 sys::clock::sleep(BUSY_WAIT);
             }
@@ -196,10 +202,10 @@ fn open(link: &Link, scope: &Scope<'_>, progress: &Progress) -> Result<Opened, C
     }
 }
 
-fn try_open(link: &Link, filespace: &[u8]) -> Result<Opened, ClientError> {
+fn try_open(link: &Link, filespace: &[u8], tells_arrivals: bool) -> Result<Opened, ClientError> {
     let (sender, receiver) = mpsc::channel(SENDING);
     let filespace = Bytes::copy_from_slice(filespace);
-    let open = proto::to_server::Message::Open(proto::OpenBackup { filespace });
+    let open = proto::to_server::Message::Open(proto::OpenBackup { filespace, tells_arrivals });
     let lost = |_| ClientError::new(ErrorKind::Retry, "the connection to the server was lost");
     sender.blocking_send(proto::ToServer { message: Some(open) }).map_err(lost)?;
     let mut client = link.client();
@@ -286,7 +292,7 @@ impl Session<'_> {
         give: impl FnOnce(&mut Examiner<'_>),
     ) -> Result<(), ClientError> {
         let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
-        let press = Press::new(self.compression(), 0);
+        let press = Press::new(self.compression(), 0, outbox.answered());
         let presser = Presser::new(&press, outgoing_sender.clone())?;
         let mut examiner = self.examiner(presser, None, outgoing_sender);
         examiner.assembler.trusts_grants = trusts_grants;
@@ -339,7 +345,7 @@ impl Session<'_> {
         let (full_sender, full) = bounded(QUANTA_WAITING);
         let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
         let outlets = Outlets { unknown: unknown_sender, changed: changed_sender };
-        let press = Press::new(self.compression(), processors());
+        let press = Press::new(self.compression(), processors(), answered);
         let reading = Reading {
             session: self,
             crew: self.context.readers,
@@ -702,7 +708,7 @@ struct Inlets {
 struct Reading<'a> {
     session: &'a Session<'a>,
     crew: &'a Crew,
-    press: &'a Press,
+    press: &'a Press<'a>,
     answered: &'a Answered,
     expiries: Mutex<Vec<Expiry>>,
 }

@@ -17,6 +17,8 @@ use crate::clock;
 pub struct Weather {
     /// Before each request goes on.
     delay_millis: AtomicU64,
+    /// Bytes of requests that go on in a second, of each client; 0: all there are.
+    asked_per_sec: AtomicU64,
     /// Each so-manieth request is answered with 500 and goes no further; 0: none.
     fails_each: AtomicU32,
     /// Each so-manieth request is cut off in its middle; 0: none.
@@ -38,6 +40,19 @@ pub struct Weather {
 impl Weather {
     pub fn delay(&self, delay: Duration) {
         self.delay_millis.store(u64::try_from(delay.as_millis()).unwrap_or(0), SeqCst);
+    }
+
+    /// What each client asks goes on at so many bytes a second.
+    pub fn carry(&self, bytes_per_sec: u64) {
+        self.asked_per_sec.store(bytes_per_sec, SeqCst);
+    }
+
+    /// How long `bytes` take on their way.
+    fn carrying(&self, bytes: usize) -> Duration {
+        match self.asked_per_sec.load(SeqCst) {
+            0 => Duration::ZERO,
+            rate => Duration::from_micros(bytes as u64 * 1_000_000 / rate),
+        }
     }
 
     pub fn fail_each(&self, count: u32) {
@@ -234,6 +249,7 @@ fn ask(
         if weather.is_down.load(SeqCst) {
             return client.shutdown(Shutdown::Both);
         }
+        clock::pause(weather.carrying(end));
         server.write_all(&buffer[..end])?;
         weather.asked_bytes.fetch_add(end as u64, SeqCst);
         if end < count {

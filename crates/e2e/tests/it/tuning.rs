@@ -1,11 +1,16 @@
 //! What may be tuned changes how much is sent and how, never what comes back.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::Path;
 
-use e2e::harness::Outcome;
+use e2e::harness::{Outcome, Proxy, binary};
 
 use crate::scene::{Scene, manifest};
+
+const PARTS: u32 = 64;
+const PART_BYTES: u64 = 1 << 20;
+const SLOW_BYTES_PER_SEC: u64 = 4 << 20;
 
 /// A tree with text, which shrinks, and the same file twice.
 fn plant(top: &Path) {
@@ -47,6 +52,33 @@ fn compression_decides_how_much_is_sent() {
         ["none", "-5", "standard", "9"].map(|how| sent(&round_trip(&["--compression", how], "")));
     assert!(none > fast && fast > standard && standard > hard, "{none} {fast} {standard} {hard}");
     round_trip(&["--compression", "auto"], "");
+}
+
+/// Bytes that a first backup of a program sends.
+fn sent_of_program(how: &str, link_bytes_per_sec: u64) -> u64 {
+    let scene = Scene::new();
+    let program = File::open(binary()).unwrap();
+    for part in 0..PARTS {
+        let mut file = File::create(scene.tree.join(format!("part-{part}"))).unwrap();
+        io::copy(&mut (&program).take(PART_BYTES), &mut file).unwrap();
+    }
+    let proxy = Proxy::start(scene.server.port());
+    let again = scene.server.admin(&["node", "add", "anna", "--again"]);
+    let address = format!("127.0.0.1:{}", proxy.port());
+    scene.node.enroll_at(&address, again["token"].as_str().unwrap());
+    proxy.weather().carry(link_bytes_per_sec);
+    let outcome = scene.node.backup(&scene.tree, &["--compression", how]).expect(&[0]);
+    proxy.weather().carry(0);
+    assert_eq!(manifest(&scene.restore("out", &[])), manifest(&scene.tree), "{how}");
+    sent(&outcome)
+}
+
+/// Processors are busy until all that lies between is full; it must not be taken for fast.
+#[test]
+fn a_slow_link_makes_nothing_lighter() {
+    let standard = sent_of_program("standard", 0);
+    let auto = sent_of_program("auto", SLOW_BYTES_PER_SEC);
+    assert!(auto < standard + standard / 20, "{auto} and {standard}");
 }
 
 #[test]
