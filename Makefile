@@ -12,10 +12,11 @@ IN_FOLDERS := buckets:: chaos:: database_faults:: object_lock:: scale_out:: spac
 PREFIX ?= /usr/local
 PROGRAM := $(CARGO_TARGET_DIR)/release/holdfast
 
-.PHONY: help test chaos demo build install bench bench-tree rust packages-build packages-test garage
+.PHONY: help test test-long chaos demo build install bench bench-tree rust packages-build packages-test garage
 
 help:
 	@echo "make test                 check format, lints and tidiness, run all tests"
+	@echo "make test-long            the suites that take longer: chaos, and thousands of random histories"
 	@echo "make chaos                let servers die for ten minutes while twenty nodes back up"
 	@echo "make demo [DIR=...]       back up a real tree, change it, restore it, compare"
 	@echo "make build                build the program for use"
@@ -29,6 +30,13 @@ test: rust packages-test garage
 	cargo build --workspace --locked
 	cargo test --workspace --locked
 	HOLDFAST_TEST_STORES=both cargo test --locked -p e2e --test it -- $(IN_FOLDERS:%=--skip %)
+
+# Histories of a server, of expiration and of kills, many more than "make test" runs.
+test-long: export HOLDFAST_SEEDS ?= 300
+test-long: export HOLDFAST_CASES ?= 2000
+test-long: export HOLDFAST_KILLS ?= 200
+test-long: chaos
+	cargo test --locked -p store -p catalog
 
 # Those in the environment count: HOLDFAST_CHAOS_SEED has the same things die again.
 chaos: export HOLDFAST_CHAOS_SECS ?= 600

@@ -184,7 +184,7 @@ start_server() {
   address=$(sed -n 's/.*ready on \(.*[0-9]\)\.*$/\1/p' server.out)
 }
 
-enroll_here() {
+enrol_here() {
   local token
   run holdfast admin --server server node add demo | tee node.out
   token=$(sed -n 's/.*--token //p' node.out)
@@ -286,7 +286,7 @@ main() {
   title "A server, over TLS, on a free port of this machine"
   start_server
   title "This machine becomes its node"
-  enroll_here
+  enrol_here
 
   title "The first backup"
   run_client backup tree

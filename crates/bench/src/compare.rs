@@ -1,32 +1,33 @@
 //! `bench compare`: how a restored tree differs from its source.
 //!
-//! A process of its own, because what it keeps in memory would count in the peaks of the commands
-//! that the bench starts after it.
+//! The comparison is a process of its own, because its memory would count in the peaks of the
+//! commands that the bench starts later.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use e2e::manifest::{Manifest, diff};
 use serde_json::json;
 
-use crate::arguments::{Grammar, Line};
 use crate::output;
 use crate::trouble::{Trouble, While as _};
 use crate::workplace;
 
-pub(crate) const USAGE: &str = "\
-bench compare DIR RESTORED
-  Compares every object of two trees with all that a restore can bring back, and writes the number
-  of differences and the first of them as a JSON document.
-";
+/// Compare every object of two trees with everything that a restore can bring back
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The tree
+    #[arg(value_name = "DIR")]
+    tree: PathBuf,
+    /// The restored tree
+    #[arg(value_name = "RESTORED")]
+    restored: PathBuf,
+}
 
-pub(crate) const GRAMMAR: Grammar = Grammar { flags: &[], options: &[] };
-
-/// Differences that are told, not only counted.
+/// Maximum number of differences that are written out.
 const TOLD_MAX: usize = 5;
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [source, restored] = line.paths(["tree", "restored tree"])?;
-    let (source, restored) = (workplace::resolve(&source)?, workplace::resolve(&restored)?);
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let (source, restored) = (workplace::resolve(&args.tree)?, workplace::resolve(&args.restored)?);
     let take =
         |top: &Path| Manifest::take(top).while_doing(|| format!("describe {}", top.display()));
     let (source, restored) = std::thread::scope(|threads| {

@@ -23,64 +23,67 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
-use crate::arguments::{Grammar, Line};
+use crate::arguments::{PageArgs, number, size};
 use crate::output;
 use crate::page;
 use crate::trouble::Trouble;
 use contest::Order;
 use sets::Kind;
 
-pub(crate) const USAGE: &str = "\
-bench compression [--set-bytes N] [--seconds-max N] [--rounds N] [--corpus DIR,..]
-                  [--only SET,..] [--json] [--out DIR] [--work DIR]
-  Backs up sets of files of 500 KB to 256 MB and of 1 to 16 KB over links of 10 Mbit/s, 1 Gbit/s
-  and loopback, with no, fast, strong and automatic compression. Then measures in this process how
-  compression scales with threads and what independent quanta lose. Writes compression.md and
-  compression.svg.
+/// Back up sets of files of many sizes over links of many rates, with each strength
+///
+/// The files have 500 KB to 256 MB and 1 to 16 KB. The links have 10 Mbit/s and 1 Gbit/s; loopback
+/// is the third. Then measures in this process how compression scales with threads, and the loss of
+/// independent quanta. Writes compression.md and compression.svg.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Size of a set
+    #[arg(long, value_name = "SIZE", default_value = "2.5G", value_parser = size)]
+    set_bytes: u64,
+    /// Maximum time that a link would need for a set uncompressed; a larger set is cut
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = SECONDS_DEFAULT, value_parser = number(1..=SECONDS_MAX))]
+    seconds_max: usize,
+    /// Number of measurements of each combination
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
+    rounds: usize,
+    /// Folders that the bytes come from [default: ~/corpus/src, /usr/bin and /usr/lib, if they
+    /// exist]
+    #[arg(long, value_name = "DIR", value_delimiter = ',')]
+    corpus: Vec<String>,
+    /// Sets to measure: 500K, 1M, 2M, 4M, 8M, 16M, 32M, 64M, 128M, 256M, small [default: all]
+    #[arg(long, value_name = "SET", value_delimiter = ',')]
+    only: Vec<String>,
+    #[command(flatten)]
+    page: PageArgs,
+    /// Folder for a set, servers and nodes [default: /dev/shm if it has room, or TMPDIR]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+}
 
-  --set-bytes N    How large a set is [default: 2.5G]
-  --seconds-max N  A set is cut to what the link carries uncompressed in so long [default: 20]
-  --rounds N       Measure each so many times [default: 1]
-  --corpus A,B     Folders that the bytes come from [default: ~/corpus/src, /usr/bin and /usr/lib
-                   as far as they are there]
-  --only A,B       These sets only: 500K, 1M, 2M, 4M, 8M, 16M, 32M, 64M, 128M, 256M, small
-  --json           Write one JSON document with every sample
-  --out DIR        Where the page and the drawing go [default: docs/performance]
-  --work DIR       Where a set, servers and nodes go [default: /dev/shm where it has room, else
-                   TMPDIR]
-";
-
-pub(crate) const GRAMMAR: Grammar = Grammar {
-    flags: &["--json"],
-    options: &["--set-bytes", "--seconds-max", "--rounds", "--corpus", "--only", "--out", "--work"],
-};
-
-const SET_BYTES_DEFAULT: u64 = 5 << 29;
 const SECONDS_DEFAULT: usize = 20;
 const SECONDS_MAX: usize = 86_400;
 const ROUNDS_DEFAULT: usize = 1;
 const ROUNDS_MAX: usize = 100;
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    line.paths([])?;
-    let set_bytes = line.bytes("--set-bytes", SET_BYTES_DEFAULT)?;
-    let seconds = line.number("--seconds-max", SECONDS_DEFAULT, 1..=SECONDS_MAX)?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let set_bytes = args.set_bytes;
     let order = Order {
         set_bytes,
-        seconds: u64::try_from(seconds).unwrap_or(u64::MAX),
-        rounds: line.number("--rounds", ROUNDS_DEFAULT, 1..=ROUNDS_MAX)?,
-        kinds: kinds(&line.names("--only"))?,
-        corpus: corpus(&line.names("--corpus")),
-        work: line.path("--work").unwrap_or_else(|| work(set_bytes)),
+        seconds: u64::try_from(args.seconds_max).unwrap_or(u64::MAX),
+        rounds: args.rounds,
+        kinds: kinds(&args.only)?,
+        corpus: corpus_folders(&args.corpus),
+        work: args.work.clone().unwrap_or_else(|| work(set_bytes)),
     };
-    let out = line.path("--out").unwrap_or_else(|| page::FOLDER.into());
     let contest = contest::measure(&order)?;
     let alone = alone::measure(&order.corpus, set_bytes)?;
-    page::write(&out, "compression.svg", &drawing::draw(&contest)?)?;
+    page::write(&args.page.out, "compression.svg", &drawing::draw(&contest)?)?;
     let text = text::page(&contest, &alone);
-    page::write(&out, "compression.md", &text)?;
+    page::write(&args.page.out, "compression.md", &text)?;
     let document = || text::document(&contest, &alone).to_string();
-    output::result(&if line.flag("--json") { document() } else { text })
+    output::result(&if args.page.json { document() } else { text })
 }
 
 fn kinds(names: &[String]) -> Result<Vec<Kind>, Trouble> {
@@ -93,7 +96,7 @@ fn kinds(names: &[String]) -> Result<Vec<Kind>, Trouble> {
     Ok(names.iter().filter_map(|name| Kind::named(name)).collect())
 }
 
-fn corpus(names: &[String]) -> Vec<PathBuf> {
+fn corpus_folders(names: &[String]) -> Vec<PathBuf> {
     if !names.is_empty() {
         return names.iter().map(PathBuf::from).collect();
     }
@@ -102,7 +105,7 @@ fn corpus(names: &[String]) -> Vec<PathBuf> {
     usual.into_iter().filter(|folder| folder.is_dir()).collect()
 }
 
-/// Returns the memory's folder where a set and its pool leave half of it free.
+/// Returns /dev/shm if a set and its pool leave half of it free.
 fn work(set_bytes: u64) -> PathBuf {
     let memory = Path::new("/dev/shm");
     let has_room = sys::durable::free_bytes(memory).is_ok_and(|free| set_bytes < free / 4);

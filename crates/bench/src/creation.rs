@@ -1,8 +1,9 @@
-//! `bench creation`: what the kernel asks for the files of a tree, the lower limit of a restore.
+//! `bench creation`: the time that the kernel takes to make the files of a tree: the lower limit of
+//! a restore.
 //!
-//! Contents are read into memory beforehand, a batch at a time, and only what makes files counts:
-//! create, write, owner, mode, times, close; directories and symbolic links as well. Extended
-//! attributes and hard links are left out: each name of a link becomes a file.
+//! Contents are read into memory beforehand, a batch at a time. Only the calls that make files
+//! count: create, write, owner, mode, times, close; those for directories and symbolic links too.
+//! Extended attributes and hard links are left out: each name of a link becomes a file.
 
 use std::fs::{self, File, Metadata};
 use std::io::Write as _;
@@ -17,34 +18,37 @@ use rustix::fs::{
 };
 use serde_json::json;
 
-use crate::arguments::{Grammar, Line};
+use crate::arguments::number;
 use crate::output;
 use crate::spent::Spent;
 use crate::trouble::{Trouble, While as _};
 use crate::workplace;
 
-pub(crate) const USAGE: &str = "\
-bench creation DIR TARGET [--threads N]
-  Makes the files of the tree DIR in the new folder TARGET, from memory, and writes the time that
-  this alone takes as a JSON document: no restore can take less.
-
-  --threads N  So many threads make files [default: 1]
-";
-
-pub(crate) const GRAMMAR: Grammar = Grammar { flags: &[], options: &["--threads"] };
+/// Make the files of a tree from memory: the lower limit of a restore
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The tree; it is only read
+    #[arg(value_name = "DIR")]
+    tree: PathBuf,
+    /// The folder to make
+    #[arg(value_name = "TARGET")]
+    target: PathBuf,
+    /// Number of threads that make files
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=THREADS_MAX))]
+    threads: usize,
+}
 
 const THREADS_MAX: usize = 256;
 
-/// Contents in memory at a time; one larger file is a batch of its own.
+/// Maximum number of bytes of contents in memory; one larger file is a batch of its own.
 const BATCH_BYTES: u64 = 256 << 20;
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [tree, target] = line.paths(["tree", "folder to make"])?;
-    let threads = line.number("--threads", 1, 1..=THREADS_MAX)?;
-    let tree = workplace::resolve(&tree)?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let Args { tree, target, threads } = args;
+    let tree = workplace::resolve(tree)?;
     let plan = Plan::of(&tree)?;
-    fs::create_dir(&target).while_doing(|| format!("make {}", target.display()))?;
-    let (spent, unreadable) = plan.carry_out(&tree, &target, threads)?;
+    fs::create_dir(target).while_doing(|| format!("make {}", target.display()))?;
+    let (spent, unreadable) = plan.carry_out(&tree, target, *threads)?;
     let document = json!({
         "spent": spent.json(),
         "files": plan.files.len(),
@@ -53,12 +57,12 @@ pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
     output::result(&document.to_string())
 }
 
-/// What is to be made; paths are relative to the top.
+/// The objects to make; paths are relative to the top.
 #[derive(Default)]
 struct Plan {
     /// Parents before children.
     folders: Vec<(PathBuf, Metadata)>,
-    /// Those of one folder stand together.
+    /// Files; the files of one folder follow each other.
     files: Vec<PlannedFile>,
     /// Path and target.
     links: Vec<(PathBuf, PathBuf, Metadata)>,
@@ -71,7 +75,7 @@ struct PlannedFile {
     metadata: Metadata,
 }
 
-/// The time that making files took, and how many could not be read.
+/// The time that making files took, and the number of files that could not be read.
 type Made = Result<(Spent, usize), Trouble>;
 
 impl Plan {
@@ -141,7 +145,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Makes the links, and gives directories their attributes, after all that is in them.
+    /// Makes the links, and gives directories their attributes, after everything in them is made.
     fn finish(&self, target: &Path) -> rustix::io::Result<()> {
         for (path, link_target, metadata) in &self.links {
             let path = target.join(path);

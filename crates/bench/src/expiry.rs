@@ -21,37 +21,40 @@ mod space;
 mod text;
 mod trial;
 
-use crate::arguments::{Grammar, Line};
+use std::path::PathBuf;
+
+use crate::arguments::{PageArgs, WorkArgs, number};
 use crate::output;
 use crate::page;
 use crate::trouble::Trouble;
 
-pub(crate) const USAGE: &str = "\
-bench expiry DIR [--versions N] [--json] [--out DIR] [--work DIR]
-  Fills a server's catalogue with inactive versions and expires half of them, then backs up 1 GiB of
-  random files, changes half of them and reclaims the space: alone, and while the tree DIR is backed
-  up. DIR is only read.
-
-  --versions N  So many inactive versions [default: 5000000]
-  --json        Write one JSON document
-  --out DIR     Where expiry.md goes [default: docs/performance]
-  --work DIR    Where the server and the nodes go [default: TMPDIR]
-";
-
-pub(crate) const GRAMMAR: Grammar =
-    Grammar { flags: &["--json"], options: &["--versions", "--out", "--work"] };
+/// Expire versions and reclaim space, alone and during a backup
+///
+/// Fills a catalogue with inactive versions and expires half of them. Then backs up 1 GiB of random
+/// files, changes half of them and reclaims the space.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The tree to back up meanwhile; it is only read
+    #[arg(value_name = "DIR")]
+    tree: PathBuf,
+    /// Number of inactive versions
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = VERSIONS_DEFAULT, value_parser = number(1000..=VERSIONS_MAX))]
+    versions: usize,
+    #[command(flatten)]
+    page: PageArgs,
+    #[command(flatten)]
+    work: WorkArgs,
+}
 
 const VERSIONS_DEFAULT: usize = 5_000_000;
 const VERSIONS_MAX: usize = 1_000_000_000;
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [tree] = line.paths(["tree to back up, as in: bench expiry /usr/share"])?;
-    let versions = line.number("--versions", VERSIONS_DEFAULT, 1000..=VERSIONS_MAX)?;
-    let work = line.path("--work").unwrap_or_else(std::env::temp_dir);
-    let out = line.path("--out").unwrap_or_else(|| page::FOLDER.into());
-    let results = trial::measure(&tree, &work, versions)?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let work = args.work.folder();
+    let results = trial::measure(&args.tree, &work, args.versions)?;
     let text = text::page(&results);
-    page::write(&out, "expiry.md", &text)?;
+    page::write(&args.page.out, "expiry.md", &text)?;
     let document = || text::document(&results).to_string();
-    output::result(&if line.flag("--json") { document() } else { text })
+    output::result(&if args.page.json { document() } else { text })
 }

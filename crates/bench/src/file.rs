@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use figures::{Measured, Results, Round};
 use stages::Stages;
 
-use crate::arguments::{Grammar, Line};
+use crate::arguments::{number, size};
 use crate::machine::{self, Machine};
 use crate::output;
 use crate::process::{self, Runner};
@@ -36,34 +36,40 @@ use crate::spent::Spent;
 use crate::trouble::{Trouble, While as _};
 use crate::workplace::{self, Workplace};
 
-pub(crate) const USAGE: &str = "\
-bench file [--bytes SIZE] [--rounds N] [--text DIR] [--work DIR] [--json]
-  Times backup and restore of one large file of text, noise, zeros and holes, against the limits of
-  the stages that each of them is made of, and shows whether memory grows with the file.
+/// Time backup and restore of one large file, against the limits of their stages
+///
+/// The file has text, noise, zeros and holes. Shows whether memory grows with the file.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Size of the file; a quarter of it is measured first
+    #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = size)]
+    bytes: u64,
+    /// Number of measurements of each size
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
+    rounds: usize,
+    /// Folder that text is taken from
+    #[arg(long, value_name = "DIR", default_value = "/usr/include")]
+    text: PathBuf,
+    /// Folder to work in, with room for three times the size [default: TMPDIR]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// Write one JSON document with every sample
+    #[arg(long)]
+    json: bool,
+}
 
-  --bytes SIZE  Size of the file; a quarter of it is measured first [default: 8G]
-  --rounds N    Measure each size so many times [default: 3]
-  --text DIR    Where text is taken from [default: /usr/include]
-  --work DIR    Where to work, instead of TMPDIR; takes three times the size
-  --json        Write one JSON document with every sample
-";
-
-pub(crate) const GRAMMAR: Grammar =
-    Grammar { flags: &["--json"], options: &["--bytes", "--rounds", "--text", "--work"] };
-
-const BYTES_DEFAULT: u64 = 8 << 30;
 const ROUNDS_DEFAULT: usize = 3;
 const ROUNDS_MAX: usize = 100;
 
-/// The smaller of the two sizes is this part of the larger.
+/// Ratio of the larger of the two sizes to the smaller.
 const SMALLER: u64 = 4;
 
-/// The file; and what is stored of it and a copy, or what is compressed twice, at a time.
+/// Number of copies of the file at a time: the file, its stored form, and a restored or compressed
+/// copy.
 const COPIES: u64 = 3;
 
-const TEXT_DEFAULT: &str = "/usr/include";
-
-/// What one size is measured with.
+/// Everything needed to measure one size.
 struct Bench<'a> {
     workplace: &'a Workplace,
     runner: Runner,
@@ -71,14 +77,12 @@ struct Bench<'a> {
     text: PathBuf,
 }
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [] = line.paths([])?;
-    let bytes = line.bytes("--bytes", BYTES_DEFAULT)?;
-    let rounds = line.number("--rounds", ROUNDS_DEFAULT, 1..=ROUNDS_MAX)?;
-    let text = line.path("--text").unwrap_or_else(|| PathBuf::from(TEXT_DEFAULT));
-    let text = workplace::resolve(&text)?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let bytes = args.bytes;
+    let rounds = args.rounds;
+    let text = workplace::resolve(&args.text)?;
     let program = process::find_program()?;
-    let work = line.path("--work").unwrap_or_else(std::env::temp_dir);
+    let work = args.work.clone().unwrap_or_else(std::env::temp_dir);
     let workplace = Workplace::below(&work, &text)?;
     workplace.check_bytes(bytes.saturating_mul(COPIES), "the file and its copies")?;
     let outputs = workplace.folder("outputs")?;
@@ -89,7 +93,7 @@ pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
         sizes.push(bench.size(bytes, rounds)?);
     }
     let results = Results { machine: Machine::read(), sizes };
-    if line.flag("--json") {
+    if args.json {
         return output::result(&results.document().to_string());
     }
     output::result(&results.text())
@@ -114,7 +118,7 @@ impl Bench<'_> {
             output::step(&format!("round {number} of {rounds}"));
             let folder = self.workplace.folder(&format!("round-{bytes}-{number}"))?;
             measured.rounds.push(self.round(&source, &file, &folder)?);
-            // A handful of large files: deleting them costs later ones nothing.
+            // A handful of large files: deleting them does not slow later ones down.
             remove(&folder)?;
         }
         remove(&source)?;
@@ -156,7 +160,7 @@ impl Bench<'_> {
         Ok(Round { stages, store, make, first, pool_bytes, restore, differences })
     }
 
-    /// Writes what `file` has anew, in `folder`.
+    /// Writes the content of `file` to a new file in `folder`.
     fn again(&self, file: &Path, folder: &Path, more: &[&OsStr]) -> Result<Spent, Trouble> {
         machine::settle();
         let target = folder.join("again");

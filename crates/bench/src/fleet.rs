@@ -15,27 +15,35 @@ mod muster;
 mod text;
 mod tree;
 
-use crate::arguments::{Grammar, Line};
+use crate::arguments::{PageArgs, WorkArgs, number};
 use crate::output;
 use crate::page;
 use crate::trouble::Trouble;
 use muster::Order;
 
-pub(crate) const USAGE: &str = "\
-bench fleet [--nodes N] [--files N] [--rounds N] [--json] [--out DIR] [--work DIR]
-  Enrols many nodes with small trees at one server, changes a few files in each and starts all
-  incrementals at once. Afterwards a sample of the nodes is verified, restored and compared.
-
-  --nodes N   How many nodes [default: 200]
-  --files N   How many files each of them has [default: 500]
-  --rounds N  How often all of them start at once [default: 2]
-  --json      Write one JSON document with every node
-  --out DIR   Where fleet.md goes [default: docs/performance]
-  --work DIR  Where the server and the nodes go [default: TMPDIR]
-";
-
-pub(crate) const GRAMMAR: Grammar =
-    Grammar { flags: &["--json"], options: &["--nodes", "--files", "--rounds", "--out", "--work"] };
+/// Enrol many nodes at one server and start all their incrementals at once
+///
+/// The nodes have small trees, with a few changes in each round. In the end some of the nodes are
+/// verified, restored and compared.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Number of nodes
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = NODES_DEFAULT, value_parser = number(1..=NODES_MAX))]
+    nodes: usize,
+    /// Number of files of each node
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = FILES_DEFAULT, value_parser = number(tree::FILES_MIN..=FILES_MAX))]
+    files: usize,
+    /// Number of times that all of them start at once
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
+    rounds: usize,
+    #[command(flatten)]
+    page: PageArgs,
+    #[command(flatten)]
+    work: WorkArgs,
+}
 
 const NODES_DEFAULT: usize = 200;
 const NODES_MAX: usize = 2000;
@@ -44,20 +52,18 @@ const FILES_MAX: usize = 1_000_000;
 const ROUNDS_DEFAULT: usize = 2;
 const ROUNDS_MAX: usize = 100;
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    line.paths([])?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let order = Order {
-        nodes: line.number("--nodes", NODES_DEFAULT, 1..=NODES_MAX)?,
-        files: line.number("--files", FILES_DEFAULT, tree::FILES_MIN..=FILES_MAX)?,
-        rounds: line.number("--rounds", ROUNDS_DEFAULT, 1..=ROUNDS_MAX)?,
-        work: line.path("--work").unwrap_or_else(std::env::temp_dir),
+        nodes: args.nodes,
+        files: args.files,
+        rounds: args.rounds,
+        work: args.work.folder(),
     };
-    let out = line.path("--out").unwrap_or_else(|| page::FOLDER.into());
     let results = muster::measure(order)?;
     let text = text::page(&results);
-    page::write(&out, "fleet.md", &text)?;
+    page::write(&args.page.out, "fleet.md", &text)?;
     let document = || text::document(&results).to_string();
-    output::result(&if line.flag("--json") { document() } else { text })?;
+    output::result(&if args.page.json { document() } else { text })?;
     match results.failures().len() {
         0 => Ok(()),
         count => Err(Trouble::new(format!("{count} failures in a fleet that must have none"))),

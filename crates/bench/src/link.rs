@@ -15,27 +15,39 @@ mod text;
 
 use std::time::Duration;
 
-use crate::arguments::{Grammar, Line};
+use std::path::PathBuf;
+
+use crate::arguments::{PageArgs, WorkArgs, number};
 use crate::output;
 use crate::page;
 use crate::relay::Link;
 use crate::trouble::Trouble;
 
-pub(crate) const USAGE: &str = "\
-bench link DIR [--rtt-ms N] [--mbit N] [--rounds N] [--json] [--out DIR] [--work DIR]
-  Times backups of the tree DIR over loopback and over a link with delay and a limited rate, in
-  turns. DIR is only read. Each round puts the tree into the work folder twice.
-
-  --rtt-ms N  Round trip of the link in milliseconds [default: 15]
-  --mbit N    What the link carries in each direction, in Mbit/s [default: 1000]
-  --rounds N  Measure so many times, each with new servers [default: 3]
-  --json      Write one JSON document with every sample
-  --out DIR   Where link.md goes [default: docs/performance]
-  --work DIR  Where the servers and nodes go [default: TMPDIR]
-";
-
-pub(crate) const GRAMMAR: Grammar =
-    Grammar { flags: &["--json"], options: &["--rtt-ms", "--mbit", "--rounds", "--out", "--work"] };
+/// Time backups over loopback and over a link with delay and a limited rate, in turns
+///
+/// Each round puts the tree into the work folder twice.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The tree; it is only read
+    #[arg(value_name = "DIR")]
+    tree: PathBuf,
+    /// Round trip of the link in milliseconds
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = ROUND_TRIP_MS_DEFAULT, value_parser = number(0..=ROUND_TRIP_MS_MAX))]
+    rtt_ms: usize,
+    /// Rate of the link in each direction, in Mbit/s
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = MBIT_DEFAULT, value_parser = number(1..=MBIT_MAX))]
+    mbit: usize,
+    /// Number of rounds, each with new servers
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
+    rounds: usize,
+    #[command(flatten)]
+    page: PageArgs,
+    #[command(flatten)]
+    work: WorkArgs,
+}
 
 const ROUND_TRIP_MS_DEFAULT: usize = 15;
 const ROUND_TRIP_MS_MAX: usize = 10_000;
@@ -44,25 +56,20 @@ const MBIT_MAX: usize = 100_000;
 const ROUNDS_DEFAULT: usize = 3;
 const ROUNDS_MAX: usize = 100;
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [tree] = line.paths(["tree to measure, as in: bench link /usr/share"])?;
-    let link = parse_link(line)?;
-    let rounds = line.number("--rounds", ROUNDS_DEFAULT, 1..=ROUNDS_MAX)?;
-    let work = line.path("--work").unwrap_or_else(std::env::temp_dir);
-    let out = line.path("--out").unwrap_or_else(|| page::FOLDER.into());
-    let results = contest::measure(&tree, &work, link, rounds)?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let link = link(args);
+    let work = args.work.folder();
+    let results = contest::measure(&args.tree, &work, link, args.rounds)?;
     let text = text::page(&results);
-    page::write(&out, "link.md", &text)?;
+    page::write(&args.page.out, "link.md", &text)?;
     let document = || text::document(&results).to_string();
-    output::result(&if line.flag("--json") { document() } else { text })
+    output::result(&if args.page.json { document() } else { text })
 }
 
-fn parse_link(line: &Line) -> Result<Link, Trouble> {
-    let milliseconds = line.number("--rtt-ms", ROUND_TRIP_MS_DEFAULT, 0..=ROUND_TRIP_MS_MAX)?;
-    let mbit = line.number("--mbit", MBIT_DEFAULT, 1..=MBIT_MAX)?;
+fn link(args: &Args) -> Link {
     let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    Ok(Link {
-        round_trip: Duration::from_millis(wide(milliseconds)),
-        bits_per_sec: Some(wide(mbit) * 1_000_000),
-    })
+    Link {
+        round_trip: Duration::from_millis(wide(args.rtt_ms)),
+        bits_per_sec: Some(wide(args.mbit) * 1_000_000),
+    }
 }

@@ -1,4 +1,4 @@
-//! What `/proc` tells about the machine and about other processes.
+//! Readings of `/proc` about the machine and about other processes.
 
 use std::fs::read_to_string;
 use std::path::Path;
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 
 use crate::trouble::{Trouble, While as _};
 
-/// Long enough for a host to take back what has been freed: Linux reports it after 2 s.
+/// Pause in which a host takes back freed memory: Linux reports that memory after 2 s.
 const SETTLING: Duration = Duration::from_secs(5);
 
-/// Writes all data, and pauses. A virtual machine's host takes back memory that is freed, and gives
-/// it again page by page, which can take longer than what is measured: what writes much, and what
-/// that is compared with, begin alike only behind this.
+/// Writes all data, and pauses. A virtual machine's host takes back memory that is freed, and
+/// returns it page by page, which can take longer than a measurement. So measurements that write
+/// much, and those that are compared with them, begin after this pause.
 pub(crate) fn settle() {
     rustix::fs::sync();
     sys::clock::sleep(SETTLING);
 }
 
-/// What the figures were measured on.
+/// The machine on which the figures were measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Machine {
     pub(crate) cores: usize,
@@ -37,7 +37,7 @@ impl Machine {
         }
     }
 
-    /// As JSON documents tell it, with the load before and after.
+    /// Returns the part of a JSON document about the machine, with the load before and after.
     pub(crate) fn document(&self, load_before: &str, load_after: &str) -> Value {
         json!({
             "cores": self.cores,
@@ -55,8 +55,8 @@ pub(crate) fn load() -> String {
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the processor time that the whole machine has used, what a hypervisor gave to others
-/// included.
+/// Returns the processor time that the whole machine has used, the time that a hypervisor gave to
+/// other machines included.
 pub(crate) fn cpu_of_all() -> Result<Duration, Trouble> {
     let text = read_to_string("/proc/stat").while_doing(|| "read /proc/stat".to_owned())?;
     busy_ticks(&text)
@@ -64,7 +64,7 @@ pub(crate) fn cpu_of_all() -> Result<Duration, Trouble> {
         .ok_or_else(|| Trouble::new("/proc/stat is not understood"))
 }
 
-/// Returns the bytes that process `pid` has had the kernel write to files.
+/// Returns the bytes that the kernel has written to files for the process `pid`.
 pub(crate) fn written_by(pid: u32) -> Result<u64, Trouble> {
     let path = format!("/proc/{pid}/io");
     let text = read_to_string(&path).while_doing(|| format!("read {path}"))?;
@@ -73,7 +73,7 @@ pub(crate) fn written_by(pid: u32) -> Result<u64, Trouble> {
         .ok_or_else(|| Trouble::new(format!("{path} has no write_bytes")))
 }
 
-/// Returns the processor time of process `pid`, all its threads, to a tick of the clock.
+/// Returns the processor time of all threads of the process `pid`, in ticks of the clock.
 pub(crate) fn cpu_of(pid: u32) -> Result<Duration, Trouble> {
     let path = format!("/proc/{pid}/stat");
     let text = read_to_string(&path).while_doing(|| format!("read {path}"))?;
@@ -82,14 +82,14 @@ pub(crate) fn cpu_of(pid: u32) -> Result<Duration, Trouble> {
         .ok_or_else(|| Trouble::new(format!("{path} is not understood")))
 }
 
-/// Returns the most memory that process `pid` had resident at any time.
+/// Returns the peak of the resident memory of the process `pid`.
 pub(crate) fn peak_memory_of(pid: u32) -> Result<u64, Trouble> {
     let path = format!("/proc/{pid}/status");
     let text = read_to_string(&path).while_doing(|| format!("read {path}"))?;
     kib_field(&text, "VmHWM:").ok_or_else(|| Trouble::new(format!("{path} has no VmHWM")))
 }
 
-/// Returns how much memory programs may still take before something else has to go.
+/// Returns the memory that programs may still take before the kernel has to free other memory.
 pub(crate) fn free_memory() -> Result<u64, Trouble> {
     let path = "/proc/meminfo";
     let text = read_to_string(path).while_doing(|| format!("read {path}"))?;
@@ -97,8 +97,8 @@ pub(crate) fn free_memory() -> Result<u64, Trouble> {
     kib_field(&text, "MemAvailable:").ok_or_else(|| Trouble::new(message()))
 }
 
-/// Returns the bytes that the files below `path` take: their sizes, without holes and without what
-/// is only reserved.
+/// Returns the bytes that the files below `path` take: their sizes, without holes and without space
+/// that is only reserved.
 pub(crate) fn bytes_below(path: &Path) -> Result<u64, Trouble> {
     use std::os::unix::fs::MetadataExt as _;
     let describe = || format!("measure {}", path.display());
@@ -118,7 +118,7 @@ fn ticks(count: u64) -> Duration {
     Duration::from_micros(count.saturating_mul(1_000_000) / per_sec)
 }
 
-/// Adds up user, nice, system, irq, softirq and steal: guests are within user.
+/// Adds up user, nice, system, irq, softirq and steal: the time of guests is part of user.
 fn busy_ticks(stat: &str) -> Option<u64> {
     let fields: Vec<u64> =
         stat.lines().next()?.split_whitespace().skip(1).flat_map(str::parse).collect();
@@ -126,7 +126,7 @@ fn busy_ticks(stat: &str) -> Option<u64> {
     busy.iter().map(|&index| fields.get(index)).sum()
 }
 
-/// Adds up utime and stime, the 14th and 15th field; the second may hold anything in brackets.
+/// Adds up utime and stime, fields 14 and 15. Field 2, in brackets, may contain any bytes.
 fn own_ticks(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace().skip(11);

@@ -1,12 +1,12 @@
-//! Measures Holdfast: `bench SUBCOMMAND ...`, a module each.
+//! Measures Holdfast: `bench SUBCOMMAND ...`, one module a subcommand.
 //!
 //! 1. The real program is measured, over TLS, client and server as processes of their own.
-//! 2. What is compared takes turns in one run, so that a ratio says the same on a slow machine and
-//!    on a busy one.
+//! 2. Programs that are compared take turns in one run, so that a ratio says the same on a slow
+//!    machine and on a busy one.
 //! 3. Nothing is deleted before the last measurement: ext4 makes files several times slower for
 //!    minutes after a tree has been deleted. Each round has new folders.
-//! 4. Everything lies in one temporary folder, which goes when the bench ends, also when it fails
-//!    or is interrupted.
+//! 4. Everything is in one temporary folder, which is removed when the bench ends, even when it
+//!    fails or is interrupted.
 
 mod arguments;
 mod compare;
@@ -40,88 +40,52 @@ mod workplace;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use arguments::{Grammar, Line};
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 use trouble::Trouble;
 
-/// Not done, as the exit code of `holdfast` itself says it.
+/// Exit code of a bench that was not done, as that of `holdfast` itself.
 const NOT_DONE: u8 = 12;
 
-/// One thing to measure.
-struct Subcommand {
-    name: &'static str,
-    usage: &'static str,
-    grammar: Grammar,
-    run: fn(&Line) -> Result<(), Trouble>,
+/// Measures Holdfast. `bench DIR ...` is the same as `bench tree DIR ...`.
+///
+/// The program measured is the release build of holdfast beside this one, or the one that
+/// HOLDFAST_BIN names. Everything that is made is in a folder in TMPDIR, which goes at the end.
+#[derive(clap::Parser, Debug)]
+#[command(name = "bench", args_override_self = true, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    subcommand: Subcommand,
 }
 
-const SUBCOMMANDS: &[Subcommand] = &[
-    Subcommand { name: "tree", usage: tree::USAGE, grammar: tree::GRAMMAR, run: tree::run },
-    Subcommand { name: "peers", usage: peers::USAGE, grammar: peers::GRAMMAR, run: peers::run },
-    Subcommand { name: "file", usage: file::USAGE, grammar: file::GRAMMAR, run: file::run },
-    Subcommand {
-        name: "mix",
-        usage: file::mix::USAGE,
-        grammar: file::mix::GRAMMAR,
-        run: file::mix::run,
-    },
-    Subcommand {
-        name: "again",
-        usage: file::again::USAGE,
-        grammar: file::again::GRAMMAR,
-        run: file::again::run,
-    },
-    Subcommand {
-        name: "stages",
-        usage: file::stages::USAGE,
-        grammar: file::stages::GRAMMAR,
-        run: file::stages::run,
-    },
-    Subcommand {
-        name: "servers",
-        usage: servers::USAGE,
-        grammar: servers::GRAMMAR,
-        run: servers::run,
-    },
-    Subcommand { name: "stores", usage: stores::USAGE, grammar: stores::GRAMMAR, run: stores::run },
-    Subcommand {
-        name: "creation",
-        usage: creation::USAGE,
-        grammar: creation::GRAMMAR,
-        run: creation::run,
-    },
-    Subcommand {
-        name: "compare",
-        usage: compare::USAGE,
-        grammar: compare::GRAMMAR,
-        run: compare::run,
-    },
-    Subcommand { name: "scale", usage: scale::USAGE, grammar: scale::GRAMMAR, run: scale::run },
-    Subcommand {
-        name: "compression",
-        usage: compression::USAGE,
-        grammar: compression::GRAMMAR,
-        run: compression::run,
-    },
-    Subcommand { name: "fleet", usage: fleet::USAGE, grammar: fleet::GRAMMAR, run: fleet::run },
-    Subcommand { name: "link", usage: link::USAGE, grammar: link::GRAMMAR, run: link::run },
-    Subcommand { name: "expiry", usage: expiry::USAGE, grammar: expiry::GRAMMAR, run: expiry::run },
-    Subcommand { name: "space", usage: space::USAGE, grammar: space::GRAMMAR, run: space::run },
-    Subcommand { name: "tape", usage: tape::USAGE, grammar: tape::GRAMMAR, run: tape::run },
-    Subcommand { name: "tuning", usage: tuning::USAGE, grammar: tuning::GRAMMAR, run: tuning::run },
-];
-
-const HEAD: &str = "\
-Measures Holdfast.
-
-Usage: bench SUBCOMMAND ...
-       bench DIR ...          the same as bench tree DIR ...
-
-The program measured is the release build of holdfast beside this one, or the one that
-HOLDFAST_BIN names. What is made lies in a folder in TMPDIR, which goes at the end.
-";
+#[derive(clap::Subcommand, Debug)]
+enum Subcommand {
+    Tree(tree::Args),
+    Peers(peers::Args),
+    File(file::Args),
+    Mix(file::mix::Args),
+    Again(file::again::Args),
+    Stages(file::stages::Args),
+    Servers(servers::Args),
+    Stores(stores::Args),
+    Creation(creation::Args),
+    Compare(compare::Args),
+    Scale(scale::Args),
+    Compression(compression::Args),
+    Fleet(fleet::Args),
+    Link(link::Args),
+    Expiry(expiry::Args),
+    Space(space::Args),
+    Tape(tape::Args),
+    Tuning(tuning::Args),
+}
 
 fn main() -> ExitCode {
-    match run() {
+    let arguments = match Arguments::try_parse_from(words()) {
+        Ok(arguments) => arguments,
+        Err(error) => return explain(&error),
+    };
+    match run(&arguments.subcommand) {
         Ok(()) => ExitCode::SUCCESS,
         Err(trouble) => {
             output::trouble(&trouble);
@@ -130,26 +94,71 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<(), Trouble> {
-    let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let Some(first) = words.first() else { return output::result(&help()) };
-    if first == "-h" || first == "--help" {
-        return output::result(&help());
-    }
-    let named = SUBCOMMANDS.iter().find(|subcommand| *first == *subcommand.name);
-    if named.is_some() {
-        words.remove(0);
-    }
-    let subcommand = named.unwrap_or(&SUBCOMMANDS[0]);
-    let Some(line) = Line::parse(words, subcommand.grammar)? else {
-        return output::result(subcommand.usage);
+/// Returns the words of the command line, with the subcommand `tree` if it has none.
+fn words() -> Vec<OsString> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let definition = Arguments::command();
+    let is_named = |word: &OsString| {
+        word == "-h"
+            || word == "--help"
+            || word == "help"
+            || definition.find_subcommand(word).is_some()
     };
-    process::catch_signals()?;
-    sys::process::raise_open_files();
-    (subcommand.run)(&line)
+    if words.get(1).is_some_and(|first| !is_named(first)) {
+        words.insert(1, "tree".into());
+    }
+    words
 }
 
-fn help() -> String {
-    let usages = SUBCOMMANDS.iter().map(|subcommand| subcommand.usage);
-    std::iter::once(HEAD).chain(usages).collect::<Vec<_>>().join("\n")
+/// Writes the help, or the fault of the command line.
+fn explain(error: &clap::Error) -> ExitCode {
+    // A reader that goes away has read enough.
+    drop(error.print());
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            ExitCode::SUCCESS
+        }
+        _ => ExitCode::from(NOT_DONE),
+    }
+}
+
+fn run(subcommand: &Subcommand) -> Result<(), Trouble> {
+    process::catch_signals()?;
+    sys::process::raise_open_files();
+    match subcommand {
+        Subcommand::Tree(args) => tree::run(args),
+        Subcommand::Peers(args) => peers::run(args),
+        Subcommand::File(args) => file::run(args),
+        Subcommand::Mix(args) => file::mix::run(args),
+        Subcommand::Again(args) => file::again::run(args),
+        Subcommand::Stages(args) => file::stages::run(args),
+        Subcommand::Servers(args) => servers::run(args),
+        Subcommand::Stores(args) => stores::run(args),
+        Subcommand::Creation(args) => creation::run(args),
+        Subcommand::Compare(args) => compare::run(args),
+        Subcommand::Scale(args) => scale::run(args),
+        Subcommand::Compression(args) => compression::run(args),
+        Subcommand::Fleet(args) => fleet::run(args),
+        Subcommand::Link(args) => link::run(args),
+        Subcommand::Expiry(args) => expiry::run(args),
+        Subcommand::Space(args) => space::run(args),
+        Subcommand::Tape(args) => tape::run(args),
+        Subcommand::Tuning(args) => tuning::run(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_last_value_of_an_option_counts() {
+        let words = ["bench", "tree", "/usr", "--rounds", "2", "--json", "--rounds", "4"];
+        Arguments::try_parse_from(words).expect("parses");
+    }
 }

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use crate::trouble::{Trouble, While as _};
 
-/// Writes what was asked for.
+/// Writes the result.
 pub(crate) fn result(text: &str) -> Result<(), Trouble> {
     let mut stdout = io::stdout().lock();
     let written = stdout
@@ -14,25 +14,25 @@ pub(crate) fn result(text: &str) -> Result<(), Trouble> {
         .and_then(|()| stdout.write_all(b"\n"))
         .and_then(|()| stdout.flush());
     match written {
-        // A reader that goes away has seen what it wanted.
+        // A reader that goes away has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.while_doing(|| "write the result".to_owned()),
     }
 }
 
-/// Says what is being measured, where somebody watches.
+/// Writes the step of the measurement to a terminal.
 pub(crate) fn step(text: &str) {
     if io::stderr().is_terminal() {
         eprintln!("bench: {text}");
     }
 }
 
-/// Says how far something is that takes minutes, also into a log.
+/// Writes the progress of something that takes minutes, also into a log.
 pub(crate) fn progress(text: &str) {
     eprintln!("bench: {text}");
 }
 
-/// Says what everybody should know who reads the figures.
+/// Writes a warning for the reader of the figures.
 pub(crate) fn warning(text: &str) {
     eprintln!("bench: warning: {text}");
 }

@@ -1,4 +1,5 @@
-//! The pages that a bench leaves in `docs/performance`: Markdown, with the line that made them.
+//! The pages that a bench leaves in `docs/performance`: Markdown, with the command line that made
+//! them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +7,7 @@ use crate::machine::Machine;
 use crate::spread::{Spread, float};
 use crate::trouble::{Trouble, While as _};
 
-/// Where pages go unless `--out` says otherwise.
+/// Default folder for pages.
 pub(crate) const FOLDER: &str = "docs/performance";
 
 const GIB: f64 = 1_073_741_824.0;
@@ -23,13 +24,13 @@ pub(crate) fn head(title: &str) -> String {
     )
 }
 
-/// Returns what this program was called with.
+/// Returns the command line of this program.
 pub(crate) fn own_command_line() -> String {
     let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     command_line(words, &home())
 }
 
-/// Leaves out where results and work lie, which is nobody else's affair.
+/// Leaves out the folders of results and work, which mean nothing on another machine.
 fn command_line(words: impl IntoIterator<Item = String>, home: &str) -> String {
     let mut line = "bench".to_owned();
     let mut words = words.into_iter();
@@ -43,7 +44,7 @@ fn command_line(words: impl IntoIterator<Item = String>, home: &str) -> String {
     line
 }
 
-/// Returns `path` without the home of whoever runs the bench.
+/// Returns `path` without the home folder of the user.
 pub(crate) fn shown(path: &str) -> String {
     below_home(path, &home())
 }
@@ -61,7 +62,7 @@ fn below_home(path: &str, home: &str) -> String {
     }
 }
 
-/// Returns a table: the first column reads to the right, all others to the left.
+/// Returns a table: the first column is left-aligned, all others are right-aligned.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: &[&str]| format!("| {} |\n", cells.join(" | "));
     let rule: Vec<&str> = (0..head.len()).map(|at| if at == 0 { "---" } else { "---:" }).collect();
@@ -69,7 +70,7 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     [line(head), line(&rule)].into_iter().chain(body).collect()
 }
 
-/// Returns the median of `spread`, with how far it spreads where there is more than one value.
+/// Returns the median of `spread`, with the least and the greatest value if there are several.
 pub(crate) fn cell(spread: Spread, decimals: usize) -> String {
     let Spread { median, least, most } = spread;
     if least.to_bits() == most.to_bits() {

@@ -32,59 +32,66 @@ use std::path::PathBuf;
 
 use contest::Order;
 
-use crate::arguments::{Grammar, Line};
+use crate::arguments::{PageArgs, WorkArgs, number};
 use crate::output;
 use crate::page;
 use crate::trouble::{Trouble, While as _};
 
-pub(crate) const USAGE: &str = "\
-bench peers DIR [--rounds N] [--only NAME,..] [--out DIR] [--work DIR] [--json] [--cold] [--mutate]
-  Times Holdfast and the peers that are installed on the tree DIR, in turns, and writes peers.md
-  and peers.svg. Peers are looked for in PATH and in ~/.cache/holdfast-peers/bin, or the folder
-  that HOLDFAST_PEERS names. DIR is only read. Where the work folder is a tmpfs, each program's
-  files go after its turn; on a disk they all stay to the end.
-
-  --rounds N   Measure so many times [default: 3]
-  --only A,B   These peers only: restic, rustic, borg, borg-zstd, bupstash, rsync, tar-zstd
-  --out DIR    Where to write peers.md and peers.svg [default: docs/performance]
-  --work DIR   Where to work, instead of TMPDIR
-  --json       Write one JSON document with every sample
-  --cold       Measure with caches dropped as well; takes root, and disturbs all others
-  --mutate     Measure Holdfast after changes to a copy of the tree as well
-";
-
-pub(crate) const GRAMMAR: Grammar = Grammar {
-    flags: &["--json", "--cold", "--mutate"],
-    options: &["--rounds", "--only", "--out", "--work"],
-};
+/// Time Holdfast and the installed peers on a tree, in turns
+///
+/// Peers are looked for in PATH and in ~/.cache/holdfast-peers/bin, or in the folder that
+/// HOLDFAST_PEERS names. Where the work folder is a tmpfs, the files of each program go after its
+/// turn. On a disk they all stay to the end. Writes peers.md and peers.svg.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The tree; it is only read
+    #[arg(value_name = "DIR")]
+    tree: PathBuf,
+    /// Number of rounds
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
+    rounds: usize,
+    /// Peers to measure: restic, rustic, borg, borg-zstd, bupstash, rsync, tar-zstd [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+    #[command(flatten)]
+    page: PageArgs,
+    #[command(flatten)]
+    work: WorkArgs,
+    /// Measure with dropped caches as well; takes root, and disturbs all other programs
+    #[arg(long)]
+    cold: bool,
+    /// Measure Holdfast after changes to a copy of the tree as well
+    #[arg(long)]
+    mutate: bool,
+}
 
 const ROUNDS_DEFAULT: usize = 3;
 const ROUNDS_MAX: usize = 100;
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [tree] = line.paths(["tree to measure"])?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     let order = Order {
-        tree,
-        rounds: line.number("--rounds", ROUNDS_DEFAULT, 1..=ROUNDS_MAX)?,
-        only: line.names("--only"),
-        work: line.path("--work").unwrap_or_else(std::env::temp_dir),
-        is_cold: line.flag("--cold"),
-        mutates: line.flag("--mutate"),
+        tree: args.tree.clone(),
+        rounds: args.rounds,
+        only: args.only.clone(),
+        work: args.work.folder(),
+        is_cold: args.cold,
+        mutates: args.mutate,
     };
     if order.is_cold {
         cold::check_allowed()?;
     }
-    let out = line.path("--out").unwrap_or_else(|| PathBuf::from(page::FOLDER));
-    std::fs::create_dir_all(&out).while_doing(|| format!("make {}", out.display()))?;
+    let out = &args.page.out;
+    std::fs::create_dir_all(out).while_doing(|| format!("make {}", out.display()))?;
     let results = contest::hold(&order)?;
     for missing in &results.missing {
         let entrant::Missing { name, install } = missing;
         output::warning(&format!("{name} is not installed: {install}"));
     }
     let text = report::text(&results, &page::own_command_line());
-    page::write(&out, "peers.md", &text)?;
-    page::write(&out, "peers.svg", &drawing::draw(&results)?)?;
-    if line.flag("--json") {
+    page::write(out, "peers.md", &text)?;
+    page::write(out, "peers.svg", &drawing::draw(&results)?)?;
+    if args.page.json {
         return output::result(&document::document(&results).to_string());
     }
     output::result(&text)

@@ -1,4 +1,4 @@
-//! The program being measured: commands that run to their end, and a server.
+//! The program that is measured: commands that run to their end, and a server.
 //!
 //! Outputs go to files, so that nobody has to empty a pipe while the time runs.
 
@@ -20,13 +20,14 @@ use wait4::Wait4 as _;
 
 use crate::trouble::{Trouble, While as _};
 
-/// How long a signal that ends the bench may go unseen.
+/// Maximum time until a signal ends the bench.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Whether a signal has asked the bench to end.
+/// True once a signal has asked the bench to end.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Lets SIGINT and SIGTERM end the bench in order: commands are killed, what it made is removed.
+/// Lets SIGINT and SIGTERM end the bench in order: commands are killed, the files of the bench are
+/// removed.
 pub(crate) fn catch_signals() -> Result<(), Trouble> {
     let what = || "wait for signals".to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -76,7 +77,7 @@ pub(crate) fn find_program() -> Result<PathBuf, Trouble> {
     path.is_file().then_some(path.clone()).ok_or_else(|| Trouble::new(message()))
 }
 
-/// What a command of Holdfast used, and what it had to say.
+/// Resources that a command of Holdfast used, and its output.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) wall: Duration,
@@ -86,7 +87,7 @@ pub(crate) struct Finished {
     pub(crate) report: Value,
 }
 
-/// Runs commands of one program, their outputs in one folder.
+/// Runs commands of one program, and keeps their outputs in one folder.
 #[derive(Debug)]
 pub(crate) struct Runner {
     program: PathBuf,
@@ -98,7 +99,7 @@ impl Runner {
         Self { program, outputs }
     }
 
-    /// Runs a command with `--json` to its end. Done in part counts as done.
+    /// Runs a command with `--json` to its end. A command that is done in part counts as done.
     pub(crate) fn run(&self, arguments: &[&OsStr]) -> Result<Finished, Trouble> {
         check_interrupted()?;
         let name = describe(arguments);
@@ -150,7 +151,7 @@ impl Runner {
 /// A server that is ready. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// `None` once it has ended.
+    /// `None` once the process has ended.
     child: Option<Child>,
 }
 
@@ -159,11 +160,11 @@ impl Server {
         self.child.as_ref().map_or(0, Child::id)
     }
 
-    /// Stops it in an orderly way.
+    /// Stops the server in an orderly way.
     pub(crate) fn stop(mut self) -> Result<ExitStatus, Trouble> {
         let child = self.child.take();
         let mut child = child.ok_or_else(|| Trouble::new("the server has ended"))?;
-        // Fails only for a process that has ended, which the wait tells.
+        // The call fails only for a process that has ended, which the wait below shows.
         let _ = kill_process(Pid::from_child(&child), Signal::TERM);
         child.wait().while_doing(|| "wait for the server".to_owned())
     }
@@ -178,13 +179,13 @@ impl Drop for Server {
     }
 }
 
-/// What any command used, with all the processes that it has waited for.
+/// Resources that a command used, with all processes that it has waited for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Used {
     pub(crate) wall: Duration,
     pub(crate) cpu: Duration,
-    /// Of the largest of its processes. The kernel counts the peak of the bench itself as well, so
-    /// nothing here may be larger than what is measured.
+    /// Peak of the largest of its processes. The kernel counts the peak of the bench itself as
+    /// well, so the bench itself must stay smaller than the programs that it measures.
     pub(crate) memory_bytes: u64,
     pub(crate) status: ExitStatus,
 }
@@ -204,7 +205,8 @@ pub(crate) fn run_to_end(command: &mut Command) -> Result<Used, Trouble> {
     })
 }
 
-/// Runs this program with `arguments`, in a process of its own, and returns the document it prints.
+/// Runs this program with `arguments`, in a process of its own, and returns the document that it
+/// prints.
 pub(crate) fn run_part(arguments: &[&OsStr], outputs: &Path) -> Result<Value, Trouble> {
     let bench = std::env::current_exe().while_doing(|| "find this program".to_owned())?;
     let (stdout, stderr) = (outputs.join("stdout"), outputs.join("stderr"));
@@ -246,7 +248,7 @@ fn wait(child: Child, name: &str) -> Result<wait4::ResUse, Trouble> {
     }
 }
 
-/// Kills what [`run_to_end`] has started, which leads a group of its own.
+/// Kills the process that [`run_to_end`] has started, with its group, which it leads.
 fn kill_group(mut child: Child) {
     // Fails only for processes that have ended.
     let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
@@ -257,7 +259,7 @@ pub(crate) fn create(path: &Path) -> Result<File, Trouble> {
     File::create(path).while_doing(|| format!("make {}", path.display()))
 }
 
-/// Says how a command ended, with the last line that it said.
+/// Returns the way in which a command ended, with its last line.
 fn failed(name: &str, status: ExitStatus, stderr: &Path) -> Trouble {
     if let Err(interrupted) = check_interrupted() {
         return interrupted;

@@ -1,4 +1,5 @@
-//! A slow link on a fast machine: a relay that hands on every byte later, and not too many at once.
+//! A slow link on a fast machine: a relay that passes on every byte with a delay, and at a limited
+//! rate.
 //!
 //! ```text
 //!            reader                                    writer
@@ -11,17 +12,18 @@
 //! 2. The buffer of a direction of a connection holds two bandwidth-delay products of a round trip:
 //!    the delay alone never slows a stream. When it is full nothing is read, and TCP tells the
 //!    sender.
-//! 3. What a connection sends first leaves a round trip after it was accepted: on a real link its
-//!    handshake would take that long.
+//! 3. The first bytes of a connection leave one round trip after it was accepted: on a real link
+//!    its handshake would take that long.
 //!
 //! Deliberately absent: loss and jitter.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use e2e::clock;
+use sys::lock::Mutex;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -34,23 +36,25 @@ use crate::trouble::{Trouble, While as _};
 const SEGMENT_BYTES_MIN: u64 = 1500;
 const SEGMENT_BYTES_MAX: u64 = 64 << 10;
 
-/// The buffer of a link too slow or too short for two bandwidth-delay products to hold anything.
+/// Minimum size of a buffer: on a slow or short link, two bandwidth-delay products may be next to
+/// nothing.
 const BUFFER_BYTES_MIN: u64 = 256 << 10;
 const BUFFER_BYTES_MAX: u64 = 256 << 20;
 
-/// What a segment takes on the line, at most about: a later one of another connection waits it out.
+/// Approximate maximum time of a segment on the line. A segment of another connection waits that
+/// long.
 const SEGMENT_MICROS: u64 = 500;
 
-/// What is emulated, in each direction.
+/// The link that is emulated, in each direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Link {
     pub(crate) round_trip: Duration,
-    /// `None` carries all there is.
+    /// Bits a second; `None` for no limit.
     pub(crate) bits_per_sec: Option<u64>,
 }
 
 impl Link {
-    /// As fast as the machine: for who only counts.
+    /// A link as fast as the machine, to count traffic only.
     pub(crate) const BARE: Self = Self { round_trip: Duration::ZERO, bits_per_sec: None };
 
     fn segment_bytes(self) -> u64 {
@@ -66,7 +70,7 @@ impl Link {
         bytes.clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX)
     }
 
-    /// Returns how long `bytes` hold a line.
+    /// Returns the time for which `bytes` occupy a line.
     fn holding(self, bytes: u64) -> Duration {
         let Some(bits_per_sec) = self.bits_per_sec else { return Duration::ZERO };
         let nanos = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(bits_per_sec.max(1));
@@ -74,14 +78,14 @@ impl Link {
     }
 }
 
-/// What has passed, over all connections.
+/// Traffic of all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Passed {
     pub(crate) connections: u64,
     pub(crate) up_bytes: u64,
     pub(crate) down_bytes: u64,
-    /// How often what was read came from the other side than what was read before: no fewer than
-    /// the times that one side waited for the other.
+    /// Number of changes of direction between one read and the next. It is at least the number of
+    /// times that one side waited for the other.
     pub(crate) turns: u64,
 }
 
@@ -109,7 +113,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Listens on a port of its own and hands on to `target`, as `HOST:PORT`.
+    /// Listens on a port of its own, and passes connections on to `target`, as `HOST:PORT`.
     pub(crate) fn start(target: &str, link: Link) -> Result<Self, Trouble> {
         let what = || "start the relay".to_owned();
         let target: SocketAddr = target.parse().while_doing(what)?;
@@ -125,7 +129,7 @@ impl Relay {
         Ok(Self { address, counts, runtime: Some(runtime) })
     }
 
-    /// Returns where clients reach it, as `HOST:PORT`.
+    /// Returns the address at which clients reach the relay, as `HOST:PORT`.
     pub(crate) fn address(&self) -> String {
         self.address.to_string()
     }
@@ -155,7 +159,7 @@ struct Counts {
     up_bytes: AtomicU64,
     down_bytes: AtomicU64,
     turns: AtomicU64,
-    /// The way of the last segment.
+    /// Direction of the last segment.
     last: AtomicU8,
 }
 
@@ -181,7 +185,7 @@ impl Counts {
 struct Direction {
     way: Way,
     link: Link,
-    /// When the line is free.
+    /// Time at which the line is free.
     free: Mutex<Instant>,
     counts: Arc<Counts>,
 }
@@ -193,7 +197,7 @@ impl Direction {
 
     /// Puts `bytes` on the line, at `earliest` or later; returns when they arrive.
     fn carry(&self, bytes: u64, earliest: Instant) -> Instant {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         let left = (*free).max(clock::now()).max(earliest) + self.link.holding(bytes);
         *free = left;
         left + self.link.round_trip / 2
@@ -212,7 +216,7 @@ async fn accept(listener: TcpListener, target: SocketAddr, link: Link, counts: A
     while let Ok((client, _)) = listener.accept().await {
         let opened = clock::now() + link.round_trip;
         let Ok(server) = TcpStream::connect(target).await else { continue };
-        // Fails only for a connection that has gone, which reading it tells.
+        // The calls fail only for a connection that is gone, which the next read shows.
         drop((client.set_nodelay(true), server.set_nodelay(true)));
         counts.connections.fetch_add(1, Ordering::Relaxed);
         let (client_read, client_write) = client.into_split();
@@ -228,7 +232,8 @@ fn carry_all(from: OwnedReadHalf, to: OwnedWriteHalf, way: &Arc<Direction>, open
     tokio::spawn(write(receiver, to));
 }
 
-/// The queue has no bound of its own: each segment in it holds room of the buffer.
+/// Reads segments into the queue. The queue needs no bound of its own: each segment in it takes
+/// room of the buffer.
 async fn read(
     mut from: OwnedReadHalf,
     way: Arc<Direction>,
@@ -239,7 +244,8 @@ async fn read(
     let buffer = Arc::new(Semaphore::new(buffer_bytes));
     let segment_bytes = usize::try_from(way.link.segment_bytes()).unwrap_or(usize::MAX);
     let mut segment = vec![0; segment_bytes];
-    // An error ends a direction as its end does: the peer sees a connection that has gone.
+    // An error ends a direction like the end of its data: the peer sees that the connection is
+    // gone.
     while let Ok(length @ 1..) = from.read(&mut segment).await {
         let Ok(permits) = u32::try_from(length) else { return };
         let room = Arc::clone(&buffer).acquire_many_owned(permits).await;
@@ -261,7 +267,7 @@ async fn write(mut queue: UnboundedReceiver<Segment>, mut to: OwnedWriteHalf) {
             return;
         }
     }
-    // Fails only for a connection that has gone.
+    // The call fails only for a connection that is gone.
     drop(to.shutdown().await);
 }
 

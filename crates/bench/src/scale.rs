@@ -8,134 +8,120 @@
 //!
 //! 1. The image lies beside the server's files, on another file system than its own tree.
 //! 2. The client reaches its server through a relay in this process, which counts all bytes of both
-//!    directions. It has nothing to do while nothing is sent.
+//!    directions. The relay is idle while nothing is sent.
 //! 3. The page cache is left alone unless `--cold` is given: what does not fit in memory is cold
 //!    anyway.
 
 mod fill;
 mod image;
 mod measure;
+mod options;
 mod report;
 mod shape;
 
 use std::path::{Path, PathBuf};
 
-use crate::arguments::{Grammar, Line};
+use crate::arguments::{PageArgs, WorkArgs};
 use crate::output;
 use crate::page;
 use crate::trouble::{Trouble, While as _};
+use options::{Options, SEED, Tree};
 use shape::Plan;
 
-pub(crate) const USAGE: &str = "\
-bench scale [--objects 28M] [--directories 2.5M] [--image FILE] [--keep] [--work DIR] [--cold]
-            [--json] [--out DIR]
-bench scale --one-directory 2M ...
-  Makes a tree of so many objects in a file system in a sparse file, and times a first backup and
-  an incremental next to bare walks. With --one-directory all files are in one directory, and
-  incrementals after one change each are timed. Takes root, and some 25 GB for 28M objects.
-
-  --objects N        Files and directories together [default: 28M]
-  --directories N    How many of them are directories [default: one in 11.2, as 2.5M of 28M]
-  --one-directory N  One directory with N files
-  --image FILE       Use the tree in FILE, and leave it; make it there if there is none
-  --keep             Leave an image that was made
-  --work DIR         Where the image and the server lie [default: TMPDIR]
-  --cold             Drop the caches of the kernel before each measurement
-  --json             Write one JSON document instead of tables
-  --out DIR          Where to write scale.md, or scale-one-directory.md [default: docs/performance]
-";
-
-pub(crate) const GRAMMAR: Grammar = Grammar {
-    flags: &["--keep", "--cold", "--json"],
-    options: &["--objects", "--directories", "--one-directory", "--image", "--work", "--out"],
-};
+/// Time a first backup and an incremental of many millions of objects, as root
+///
+/// The tree is in a file system in a sparse file, which takes some 25 GB for 28M objects. With
+/// --one-directory all files are in one directory, and incrementals after one change each are
+/// timed.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Number of files and directories [default: 28M]
+    #[arg(long, value_name = "N", value_parser = count)]
+    objects: Option<u64>,
+    /// Number of directories among them [default: one in 11.2, as 2.5M of 28M]
+    #[arg(long, value_name = "N", value_parser = count)]
+    directories: Option<u64>,
+    /// Number of files in one directory
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = count, conflicts_with_all = ["objects", "directories"])]
+    one_directory: Option<u64>,
+    /// Image to use and to keep; it is made if it does not exist
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
+    /// Keep an image that was made
+    #[arg(long)]
+    keep: bool,
+    #[command(flatten)]
+    work: WorkArgs,
+    /// Drop the caches of the kernel before each measurement
+    #[arg(long)]
+    cold: bool,
+    #[command(flatten)]
+    page: PageArgs,
+}
 
 const OBJECTS_DEFAULT: u64 = 28_000_000;
 const OBJECTS_MAX: u64 = 1_000_000_000;
 
-/// Every tree of the same numbers is the same tree.
-const SEED: u64 = 1;
-
-/// What is made and measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Tree {
-    Many(Plan),
-    /// So many files.
-    OneDirectory(u64),
-}
-
-/// What the command line asks for.
-#[derive(PartialEq, Eq, Debug)]
-struct Options {
-    tree: Tree,
-    /// Made when it is not there.
-    image: PathBuf,
-    keeps: bool,
-    work: PathBuf,
-    is_cold: bool,
-}
-
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let options = options(line)?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let options = options_of(args)?;
     if !sys::process::is_root() {
         return Err(Trouble::new("a file system can be mounted by root only"));
     }
-    let out = line.path("--out").unwrap_or_else(|| page::FOLDER.into());
-    // Before the measurement: it takes long, and its result must have a place.
-    std::fs::create_dir_all(&out).while_doing(|| format!("make {}", out.display()))?;
+    let out = &args.page.out;
+    // The folder is made before the measurement, which takes long: the result must have a place.
+    std::fs::create_dir_all(out).while_doing(|| format!("make {}", out.display()))?;
     let results = measure::measure(&options)?;
     let text = report::text(&results);
-    page::write(&out, results.further.file_name(), &text)?;
-    if line.flag("--json") {
+    page::write(out, results.further.file_name(), &text)?;
+    if args.page.json {
         return output::result(&report::document(&results).to_string());
     }
     output::result(&text)
 }
 
-fn options(line: &Line) -> Result<Options, Trouble> {
-    let [] = line.paths([])?;
-    let tree = match line.value("--one-directory") {
-        Some(_) if line.value("--objects").is_some() || line.value("--directories").is_some() => {
-            return Err(Trouble::new("--one-directory says all about the tree"));
-        }
-        Some(_) => Tree::OneDirectory(count(line, "--one-directory", 0)?),
-        None => Tree::Many(plan(line)?),
+fn options_of(args: &Args) -> Result<Options, Trouble> {
+    let tree = match args.one_directory {
+        Some(files) => Tree::OneDirectory(files),
+        None => Tree::Many(plan(args)?),
     };
-    let work = line.path("--work").unwrap_or_else(std::env::temp_dir);
+    let work = args.work.folder();
     let work = work.canonicalize().while_doing(|| format!("find {}", work.display()))?;
-    let image = match line.path("--image") {
+    let image = match &args.image {
         Some(image) => {
-            std::path::absolute(&image).while_doing(|| format!("find {}", image.display()))?
+            std::path::absolute(image).while_doing(|| format!("find {}", image.display()))?
         }
         None => new_image(&work)?,
     };
-    let (keeps, is_cold) = (line.flag("--keep"), line.flag("--cold"));
+    let (keeps, is_cold) = (args.keep, args.cold);
     Ok(Options { tree, image, keeps, work, is_cold })
 }
 
-fn plan(line: &Line) -> Result<Plan, Trouble> {
-    let objects = count(line, "--objects", OBJECTS_DEFAULT)?;
-    let directories = count(line, "--directories", (objects * 10 / 112).max(1))?;
+fn plan(args: &Args) -> Result<Plan, Trouble> {
+    let objects = args.objects.unwrap_or(OBJECTS_DEFAULT);
+    let directories = args.directories.unwrap_or((objects * 10 / 112).max(1));
     if directories > objects {
         return Err(Trouble::new("more --directories than --objects"));
     }
     Ok(Plan { directories, files: objects - directories, seed: SEED })
 }
 
-/// An image that nobody has named must not be there: it could be of another tree.
+/// Returns the default image, which must not exist: it could have another tree.
 fn new_image(work: &Path) -> Result<PathBuf, Trouble> {
     let image = work.join("holdfast-scale.image");
     let message = || format!("{} is there: name it as --image, or remove it", image.display());
     if image.is_file() { Err(Trouble::new(message())) } else { Ok(image) }
 }
 
-/// Returns the number of objects that an option gives.
-fn count(line: &Line, name: &str, default: u64) -> Result<u64, Trouble> {
-    let Some(value) = line.value(name) else { return Ok(default) };
-    let text = value.to_string_lossy();
-    let count = parse_count(&text).filter(|count| (1..=OBJECTS_MAX).contains(count));
-    let message = || format!("{name} takes a number as 300k or 2.5M, not '{text}'");
-    count.ok_or_else(|| Trouble::new(message()))
+/// Reason why a value is not a number of objects.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("it takes a number such as 300k or 2.5M")]
+struct CountError;
+
+/// Parses a number of objects.
+fn count(text: &str) -> Result<u64, CountError> {
+    let count = parse_count(text).filter(|count| (1..=OBJECTS_MAX).contains(count));
+    count.ok_or(CountError)
 }
 
 /// Parses a number as `27000`, `300k`, `2.5M`: units are powers of 1000.
@@ -162,16 +148,27 @@ fn parse_count(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::OsString;
+    use clap::Parser as _;
 
-    fn line(text: &str) -> Line {
-        let words = text.split_whitespace().map(OsString::from);
-        Line::parse(words, GRAMMAR).unwrap().unwrap()
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(text: &str) -> Result<Args, clap::Error> {
+        let words = std::iter::once("scale").chain(text.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.args)
+    }
+
+    fn line(text: &str) -> Args {
+        parse(text).unwrap()
     }
 
     #[track_caller]
     fn refused(text: &str, expected: &str) {
-        assert_eq!(options(&line(text)).unwrap_err(), Trouble::new(expected), "{text}");
+        let message = parse(text).unwrap_err().to_string();
+        assert!(message.contains(expected), "{text}: {message}");
     }
 
     #[test]
@@ -197,24 +194,27 @@ mod tests {
     #[test]
     fn default_tree_is_that_of_the_usage() {
         let plan = Plan { directories: 2_500_000, files: 25_500_000, seed: SEED };
-        assert_eq!(options(&line("--image /none --work /")).unwrap().tree, Tree::Many(plan));
-        let small = options(&line("--objects 112 --image i --work /")).unwrap();
+        assert_eq!(options_of(&line("--image /none --work /")).unwrap().tree, Tree::Many(plan));
+        let small = options_of(&line("--objects 112 --image i --work /")).unwrap();
         assert_eq!(small.plan(), Plan { directories: 10, files: 102, seed: SEED });
         assert!(small.image.is_absolute());
     }
 
     #[test]
     fn one_directory_has_all_the_files() {
-        let options = options(&line("--one-directory 2M --image /none --work /")).unwrap();
+        let options = options_of(&line("--one-directory 2M --image /none --work /")).unwrap();
         assert_eq!(options.plan(), Plan { directories: 1, files: 2_000_000, seed: SEED });
     }
 
     #[test]
     fn wrong_lines_are_refused_by_name() {
-        refused("--objects x", "--objects takes a number as 300k or 2.5M, not 'x'");
-        refused("--objects 0", "--objects takes a number as 300k or 2.5M, not '0'");
-        refused("--objects 5 --directories 6", "more --directories than --objects");
-        refused("--objects 5 --one-directory 6", "--one-directory says all about the tree");
-        refused("/usr", "/usr is a word too much");
+        for text in ["--objects x", "--objects 0"] {
+            refused(text, "--objects");
+            refused(text, "it takes a number such as 300k or 2.5M");
+        }
+        refused("--objects 5 --one-directory 6", "cannot be used with '--one-directory");
+        refused("/usr", "unexpected argument '/usr'");
+        let error = options_of(&line("--objects 5 --directories 6")).unwrap_err();
+        assert_eq!(error, Trouble::new("more --directories than --objects"));
     }
 }

@@ -1,4 +1,4 @@
-//! `bench servers`: what several servers of one catalogue take in.
+//! `bench servers`: the rate of backups with several servers of one catalogue.
 //!
 //! ```text
 //!   round:  1, 2, 3 servers, one after the other: a new database, a new bucket
@@ -16,26 +16,35 @@ use std::time::Duration;
 use e2e::harness::{Cluster, Garage, Node, Server};
 use serde_json::{Value, json};
 
-use crate::arguments::{Grammar, Line};
+use crate::arguments::number;
 use crate::machine::{self, Machine};
 use crate::output;
 use crate::spread::{Spread, float};
 use crate::trouble::{Trouble, While as _};
 use crate::workplace::Workplace;
 
-pub(crate) const USAGE: &str = "\
-bench servers [--nodes N] [--objects N] [--rounds N] [--json]
-  Has nodes back up a tree of empty files at once, spread over one, two and three servers over one
-  PostgreSQL and one Garage: '.ci/packages test' and '.ci/garage' install them.
-
-  --nodes N    How many nodes [default: 6]
-  --objects N  Files in the tree, fifty a directory [default: 100000]
-  --rounds N   Measure so many times, each with new servers [default: 3]
-  --json       Write one JSON document with every sample
-";
-
-pub(crate) const GRAMMAR: Grammar =
-    Grammar { flags: &["--json"], options: &["--nodes", "--objects", "--rounds"] };
+/// Back up from many nodes to one, two and three servers of one catalogue
+///
+/// The nodes have a tree of empty files. The servers have one PostgreSQL and one Garage, which
+/// '.ci/packages test' and '.ci/garage' install.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Number of nodes
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = NODES_DEFAULT, value_parser = number(1..=NODES_MAX))]
+    nodes: usize,
+    /// Number of files in the tree, fifty a directory
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = OBJECTS_DEFAULT, value_parser = number(OF_DIRECTORY..=OBJECTS_MAX))]
+    objects: usize,
+    /// Number of rounds, each with new servers
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
+    rounds: usize,
+    /// Write one JSON document with every sample
+    #[arg(long)]
+    json: bool,
+}
 
 const NODES_DEFAULT: usize = 6;
 const NODES_MAX: usize = 100;
@@ -50,9 +59,9 @@ const SERVERS: [usize; 3] = [1, 2, 3];
 struct Sample {
     servers: usize,
     wall: Duration,
-    /// Of all processors, all that ran.
+    /// Time of all processors, in all processes.
     cpu: Duration,
-    /// Of all nodes together.
+    /// Number of objects of all nodes.
     objects: u64,
     database_bytes: u64,
 }
@@ -63,11 +72,8 @@ impl Sample {
     }
 }
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    line.paths([])?;
-    let nodes = line.number("--nodes", NODES_DEFAULT, 1..=NODES_MAX)?;
-    let objects = line.number("--objects", OBJECTS_DEFAULT, OF_DIRECTORY..=OBJECTS_MAX)?;
-    let rounds = line.number("--rounds", ROUNDS_DEFAULT, 1..=ROUNDS_MAX)?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let Args { nodes, objects, rounds, json } = *args;
     let load_before = machine::load();
     let workplace = Workplace::new(Path::new("/nowhere"))?;
     let tree = workplace.folder("tree")?;
@@ -82,7 +88,7 @@ pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
         }
     }
     let loads = (load_before, machine::load());
-    if line.flag("--json") {
+    if json {
         return output::result(&document(&samples, nodes, &loads).to_string());
     }
     output::result(&table(&samples, nodes))
@@ -101,7 +107,7 @@ fn plant(tree: &Path, objects: usize) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Servers over a new database and a new bucket.
+/// Starts servers over a new database and a new bucket.
 fn serve(cluster: &Cluster, garage: &Garage, folder: &Path, count: usize) -> (Vec<Server>, String) {
     let database = cluster.add_database();
     let (pool, catalog) = (garage.url("bench"), cluster.url(&database));
@@ -130,7 +136,7 @@ fn measure(
     let garage = garage.ok_or_else(|| Trouble::new("there is no Garage"))?;
     let (mut servers, database) = serve(cluster, &garage, folder, count);
     let nodes: Vec<Node> = (0..nodes)
-        .map(|number| Node::enroll(&servers[number % count], &format!("node-{number}")))
+        .map(|number| Node::enrol(&servers[number % count], &format!("node-{number}")))
         .collect();
     let (began, cpu) = (sys::clock::monotonic(), machine::cpu_of_all()?);
     let running: Vec<_> = nodes.iter().map(|node| node.spawn_backup(tree, &[])).collect();

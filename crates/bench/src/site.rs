@@ -1,4 +1,4 @@
-//! A server and a node of its own, in one folder, and what their commands cost.
+//! A server and a node of its own, in one folder, and the cost of their commands.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::walk;
 /// The name of the node.
 pub(crate) const NODE: &str = "bench";
 
-/// One measurement. What a bare walk has not is zero.
+/// One measurement. Figures that a bare walk does not have are zero.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) wall: Duration,
@@ -49,18 +49,18 @@ impl Sample {
     }
 }
 
-/// What a first backup leaves.
+/// The state after a first backup.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stored {
     pub(crate) pool_bytes: u64,
     pub(crate) catalog_bytes: u64,
     /// The chunk index, which is derived.
     pub(crate) index_bytes: u64,
-    /// The home of the node, its deduplication cache above all.
+    /// Size of the node's home folder, most of which is its deduplication cache.
     pub(crate) home_bytes: u64,
 }
 
-/// Where one server and its node live.
+/// The folder of one server and its node.
 #[derive(Debug)]
 pub(crate) struct Site<'a> {
     runner: &'a Runner,
@@ -81,7 +81,7 @@ impl<'a> Site<'a> {
         self.enrolled_with(&[])
     }
 
-    /// The same with these options of `server init`.
+    /// Does the same as [`Self::enrolled`], with these options of `server init`.
     pub(crate) fn enrolled_with(&self, options: &[&OsStr]) -> Result<Server, Trouble> {
         let (server, address) = self.started_with(options)?;
         self.enrol(&address)?;
@@ -95,7 +95,7 @@ impl<'a> Site<'a> {
 
     fn started_with(&self, options: &[&OsStr]) -> Result<(Server, String), Trouble> {
         let folder = self.server();
-        // The same port through all restarts: it is the address that the node remembers.
+        // The port stays the same through all restarts, because the node remembers the address.
         let address = format!("127.0.0.1:{}", harness::Server::free_port());
         let init: [&OsStr; 5] = [
             "server".as_ref(),
@@ -148,13 +148,13 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// Runs a command of the node and measures it and `server`.
+    /// Runs a command of the node, and measures the command and `server`.
     pub(crate) fn measured(
         &self,
         server: &Server,
         arguments: &[&OsStr],
     ) -> Result<Sample, Trouble> {
-        // What was written before must not be written while the time runs.
+        // Earlier data must not be written while the time runs.
         rustix::fs::sync();
         let (server_before, own_before) =
             (machine::cpu_of(server.pid())?, sys::process::cpu_time());
@@ -204,10 +204,10 @@ pub(crate) fn bare_walk(tree: &Path) -> Result<Sample, Trouble> {
     Ok(Sample { wall, client_cpu, other_cpu, failed, ..Sample::default() })
 }
 
-/// Above so many cores busy with other things, the figures say little.
+/// Number of cores busy with other work above which the figures mean little.
 pub(crate) const OTHER_CORES_MAX: f64 = 0.2;
 
-/// Returns how many cores everything else kept busy, over all `samples` together.
+/// Returns the number of cores that other programs kept busy, over all `samples` together.
 pub(crate) fn other_cores(samples: &[&Sample]) -> f64 {
     let sum = |figure: fn(&Sample) -> Duration| -> f64 {
         samples.iter().map(|sample| figure(sample).as_secs_f64()).sum()

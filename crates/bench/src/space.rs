@@ -22,7 +22,7 @@ use std::time::Duration;
 use e2e::clock;
 use e2e::harness::Image;
 
-use crate::arguments::{Grammar, Line};
+use crate::arguments::{PageArgs, WorkArgs, number};
 use crate::process::{self, Runner};
 use crate::random::Random;
 use crate::site::Site;
@@ -31,19 +31,21 @@ use crate::trouble::{Trouble, While as _};
 use crate::workplace::Workplace;
 use crate::{output, page};
 
-pub(crate) const USAGE: &str = "\
-bench space [--files N] [--json] [--out DIR] [--work DIR]
-  Measures space management on an ext4 file system in an image: what a question of the kernel costs,
-  recalls of small files, and of a large one against a copy of it. Needs root.
-
-  --files N   So many small files [default: 20000]
-  --json      Write one JSON document
-  --out DIR   Where space.md goes [default: docs/performance]
-  --work DIR  Where the image and the server go [default: TMPDIR]
-";
-
-pub(crate) const GRAMMAR: Grammar =
-    Grammar { flags: &["--json"], options: &["--files", "--out", "--work"] };
+/// Measure space management on an ext4 file system in an image, as root
+///
+/// Measures a question of the kernel, recalls of small files, and the recall of a large one against
+/// a copy of it.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Number of small files
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = FILES_DEFAULT, value_parser = number(100..=FILES_MAX))]
+    files: usize,
+    #[command(flatten)]
+    page: PageArgs,
+    #[command(flatten)]
+    work: WorkArgs,
+}
 
 const FILES_DEFAULT: usize = 20_000;
 const FILES_MAX: usize = 1_000_000;
@@ -78,16 +80,12 @@ struct Results {
     ratio: Spread,
 }
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [] = line.paths([])?;
-    let files = line.number("--files", FILES_DEFAULT, 100..=FILES_MAX)?;
-    let work = line.path("--work").unwrap_or_else(std::env::temp_dir);
-    let out = line.path("--out").unwrap_or_else(|| page::FOLDER.into());
-    let results = measure(&work, files)?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let results = measure(&args.work.folder(), args.files)?;
     let text = text::page(&results);
-    page::write(&out, "space.md", &text)?;
+    page::write(&args.page.out, "space.md", &text)?;
     let document = || text::document(&results).to_string();
-    output::result(&if line.flag("--json") { document() } else { text })
+    output::result(&if args.page.json { document() } else { text })
 }
 
 fn measure(work: &Path, files: usize) -> Result<Results, Trouble> {
@@ -141,7 +139,7 @@ fn measure(work: &Path, files: usize) -> Result<Results, Trouble> {
     Ok(results)
 }
 
-/// What stands between readers and stubs, and the file system: unmounted first.
+/// The keeper and the file system. The keeper, which is dropped first, unmounts it.
 struct Keeper {
     child: Child,
     image: Option<Image>,
@@ -171,7 +169,8 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         drop(self.image.take());
-        // Told once it refuses whoever uses stubs, told again it ends.
+        // At the first signal the keeper refuses programs that use stubs; at the second one it
+        // ends.
         for _ in 0..2 {
             drop(sys::process::terminate(self.child.id()));
             clock::pause(Duration::from_millis(500));
@@ -199,7 +198,7 @@ fn write_small(folder: &Path, files: usize, random: &mut Random) -> Result<Vec<P
 }
 
 fn migrate(site: &Site<'_>, path: &Path) -> Result<(), Trouble> {
-    // What it writes is a line a file.
+    // The command writes one line for each file.
     let status = Command::new(process::find_program()?)
         .args(["hsm", "migrate", "--quiet", "--home"])
         .args([&site.home(), path])
@@ -213,7 +212,7 @@ fn migrate(site: &Site<'_>, path: &Path) -> Result<(), Trouble> {
     }
 }
 
-/// What reading 4 KiB that are cached takes, and opening a file and closing it.
+/// Measures a read of 4 KiB from the cache, and opening and closing a file.
 fn calls(path: &Path) -> Result<Calls, Trouble> {
     let what = || format!("read {}", path.display());
     let (mut read, mut open) = (Vec::new(), Vec::new());
@@ -254,7 +253,7 @@ fn mebibytes_per_second(path: &Path) -> Result<f64, Trouble> {
     Ok(float(bytes) / f64::from(1 << 20) / wall.as_secs_f64())
 }
 
-/// The speed of copying the bytes of `large`, lying outside, into the file system.
+/// Speed of copying the bytes of `large`, which is outside, into the file system.
 fn copy_speed(large: &Path, outside: &Path, inside: &Path) -> Result<f64, Trouble> {
     let what = || format!("copy {}", large.display());
     std::fs::copy(large, outside).while_doing(what)?;

@@ -1,4 +1,4 @@
-//! What work within the bench itself takes.
+//! Time and memory that work within the bench itself takes.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// Runs `work`, whose time is added.
+    /// Runs `work`, and adds its time.
     pub(crate) fn timed<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let before = sys::process::cpu_time();
         let (result, wall) = clock::timed(work);
@@ -28,7 +28,7 @@ impl Spent {
         json!({"wall_secs": self.wall.as_secs_f64(), "cpu_secs": self.cpu.as_secs_f64()})
     }
 
-    /// Reads what [`Self::json`] has written in another process.
+    /// Reads what [`Self::json`] wrote in another process.
     pub(crate) fn parse(value: &Value) -> Result<Self, Trouble> {
         let secs = |key: &str| {
             let duration = |secs: f64| Duration::try_from_secs_f64(secs).ok();

@@ -1,8 +1,8 @@
-//! Several values of one thing, in three numbers.
+//! Several values of one figure, in three numbers.
 
 use serde_json::{Value, json};
 
-/// The middle of several values, and how far they spread.
+/// The median of several values, with the least and the greatest of them.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Spread {
     pub(crate) median: f64,

@@ -10,13 +10,13 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use e2e::harness::{Cluster, Garage, Proxy};
 use serde_json::{Value, json};
 
-use crate::arguments::{Grammar, Line};
+use crate::arguments::number;
 use crate::machine::{self, Machine};
 use crate::output;
 use crate::process::{self, Runner};
@@ -26,20 +26,28 @@ use crate::trouble::Trouble;
 use crate::walk::{self, Tally};
 use crate::workplace::{self, Workplace};
 
-pub(crate) const USAGE: &str = "\
-bench stores DIR [--rounds N] [--delay MS] [--json]
-  Times first backup, incremental and restore of the tree DIR with a catalogue in SQLite or in
-  PostgreSQL, and packs in a folder or in Garage, which is also held up before each request. Needs
-  both: '.ci/packages test' and '.ci/garage' install them. DIR is only read. Each round puts the
-  tree into TMPDIR eight times.
-
-  --rounds N   Measure so many times, each with new servers [default: 3]
-  --delay MS   How long the slow store takes for each request [default: 100]
-  --json       Write one JSON document with every sample
-";
-
-pub(crate) const GRAMMAR: Grammar =
-    Grammar { flags: &["--json"], options: &["--rounds", "--delay"] };
+/// Time backups and a restore with the catalogue and the packs in different places
+///
+/// The catalogue is in SQLite or PostgreSQL; the packs are in a folder or in Garage, once with a
+/// delay of each request. '.ci/packages test' and '.ci/garage' install them. Each round puts the
+/// tree into TMPDIR eight times.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The tree; it is only read
+    #[arg(value_name = "DIR")]
+    tree: PathBuf,
+    /// Number of rounds, each with new servers
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
+    rounds: usize,
+    /// Milliseconds that the slow store takes for each request
+    #[arg(long, value_name = "MS")]
+    #[arg(default_value_t = DELAY_DEFAULT, value_parser = number(1..=DELAY_MAX))]
+    delay: usize,
+    /// Write one JSON document with every sample
+    #[arg(long)]
+    json: bool,
+}
 
 const ROUNDS_DEFAULT: usize = 3;
 const ROUNDS_MAX: usize = 100;
@@ -47,7 +55,7 @@ const DELAY_DEFAULT: usize = 100;
 const DELAY_MAX: usize = 10_000;
 const INCREMENTALS: usize = 3;
 
-/// Where a server has what it has.
+/// Places of a server's catalogue and packs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Setting {
     Embedded,
@@ -74,24 +82,22 @@ impl Setting {
     }
 }
 
-/// What one server with one setting took.
+/// Measurements of one server with one setting.
 struct Turn {
     first: Sample,
     incrementals: Vec<Sample>,
     restore: Sample,
-    /// To the store, of the first backup and of the restore.
+    /// Requests to the object store, in the first backup and in the restore.
     requests: (u64, u64),
-    /// Of the database, in the same.
+    /// Transactions of the database, in the first backup and in the restore.
     transactions: (u64, u64),
     database_bytes: u64,
 }
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [tree] = line.paths(["tree to measure, as in: bench stores /usr/share"])?;
-    let rounds = line.number("--rounds", ROUNDS_DEFAULT, 1..=ROUNDS_MAX)?;
-    let delay = line.number("--delay", DELAY_DEFAULT, 1..=DELAY_MAX)?;
-    let delay = Duration::from_millis(u64::try_from(delay).unwrap_or(0));
-    let tree = workplace::resolve(&tree)?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let rounds = args.rounds;
+    let delay = Duration::from_millis(u64::try_from(args.delay).unwrap_or(0));
+    let tree = workplace::resolve(&args.tree)?;
     let load_before = machine::load();
     let workplace = Workplace::new(&tree)?;
     let tally = walk::walk(&tree)?;
@@ -107,7 +113,7 @@ pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
         }
     }
     let loads = (load_before, machine::load());
-    if line.flag("--json") {
+    if args.json {
         return output::result(&document(&turns, &tally, delay, &loads).to_string());
     }
     output::result(&table(&turns, &tally, delay))
@@ -132,7 +138,7 @@ fn measure(
     };
     let requests = || store.as_ref().map_or(0, |(_, proxy)| u64::from(proxy.weather().requests()));
     let database = (setting != Setting::Embedded).then(|| cluster.add_database());
-    // Those of a server are all counted once its connections have ended.
+    // All requests of a server are counted after its connections have ended.
     let transactions = || {
         let select = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
         let told = database.as_ref().map(|database| cluster.sql(database, select));
@@ -161,7 +167,7 @@ fn measure(
         incrementals.push(site.measured(&server, &backup)?);
     }
     server.stop()?;
-    // What a server keeps in its folder is to help nobody.
+    // The files in a server's folder must not help the next phase.
     let kept = site.server().join("buckets");
     if kept.is_dir() {
         workplace::remove(&kept).map_err(|error| Trouble::new(error.to_string()))?;

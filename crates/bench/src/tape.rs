@@ -15,90 +15,41 @@
 //! All but the last give the same figures on every machine.
 
 mod day;
+mod demand;
 mod driven;
 mod drives;
 mod orders;
 mod planning;
 mod recalls;
+mod results;
 mod text;
 
-use crate::arguments::{Grammar, Line};
+use crate::arguments::{PageArgs, number};
 use crate::output;
 use crate::page;
-use crate::random::Random;
-use crate::spread::float;
 use crate::trouble::Trouble;
-use tape::schedule::{Ask, Kind, ObjectId, OwnerId, ProgramId, Source, VolumeId, Waiter, WaiterId};
 
-pub(crate) const USAGE: &str = "\
-bench tape [--seeds N] [--json] [--out DIR]
-  Simulates recalls from LTO-8 volumes: IBM's published table, orders of scattered files, several
-  drives, a day of opened files and lists. Needs neither drives nor a server.
-
-  --seeds N  So many random arrangements of each thing [default: 20]
-  --json     Write one JSON document
-  --out DIR  Where tape.md goes [default: docs/performance]
-";
-
-pub(crate) const GRAMMAR: Grammar = Grammar { flags: &["--json"], options: &["--seeds", "--out"] };
+/// Simulate recalls from LTO-8 volumes, without drives or a server
+///
+/// IBM's published table, orders of scattered files, several drives, a day of opened files and
+/// lists.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// Number of random arrangements of each thing
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = SEEDS_DEFAULT, value_parser = number(1..=SEEDS_MAX))]
+    seeds: usize,
+    #[command(flatten)]
+    page: PageArgs,
+}
 
 const SEEDS_DEFAULT: usize = 20;
 const SEEDS_MAX: usize = 1000;
 
-/// All that is answered.
-struct Results {
-    seeds: u64,
-    recalls: Vec<recalls::Row>,
-    driven: Vec<driven::Row>,
-    orders: Vec<orders::Row>,
-    drives: Vec<drives::Row>,
-    day: day::Day,
-    planning: Vec<planning::Row>,
-}
-
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [] = line.paths([])?;
-    let seeds = line.number("--seeds", SEEDS_DEFAULT, 1..=SEEDS_MAX)? as u64;
-    let out = line.path("--out").unwrap_or_else(|| page::FOLDER.into());
-    let results = measure(seeds);
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let results = results::measure(args.seeds as u64);
     let text = text::page(&results);
-    page::write(&out, "tape.md", &text)?;
+    page::write(&args.page.out, "tape.md", &text)?;
     let document = || text::document(&results).to_string();
-    output::result(&if line.flag("--json") { document() } else { text })
-}
-
-fn measure(seeds: u64) -> Results {
-    output::step("IBM's table");
-    let recalls = recalls::rows(seeds);
-    output::step("through SCSI");
-    let driven = driven::rows();
-    output::step("orders");
-    let orders = orders::rows(seeds);
-    output::step("drives");
-    let drives = drives::rows();
-    output::step("a day");
-    let day = day::day();
-    output::step("planning");
-    Results { seeds, recalls, driven, orders, drives, day, planning: planning::rows() }
-}
-
-/// Returns the numbers of `seed`, which are not those of the next seed moved by one.
-fn random(seed: u64) -> Random {
-    Random::new(Random::new(seed).next())
-}
-
-/// Returns a number from 0 to 1.
-fn fraction(random: &mut Random) -> f64 {
-    float(random.below(1 << 32)) / float(1 << 32)
-}
-
-/// Returns what waiter `id` asks for: an object of its own, of `bytes` from `at` on.
-fn ask(id: u64, kind: Kind, source: Source) -> Ask {
-    // A program of its own: budgets are not what is measured.
-    let waiter = Waiter { id: WaiterId(id), owner: OwnerId(id), program: ProgramId(id), kind };
-    Ask { waiter, object: ObjectId(id), sources: vec![source] }
-}
-
-fn source(volume: u64, at: u64, bytes: u64) -> Source {
-    Source { volume: VolumeId(volume), stop: tape::order::Stop { at, bytes } }
+    output::result(&if args.page.json { document() } else { text })
 }

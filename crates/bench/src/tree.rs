@@ -13,29 +13,35 @@ mod figures;
 mod rounds;
 mod table;
 
-use crate::arguments::{Grammar, Line};
+use std::path::PathBuf;
+
+use crate::arguments::number;
 use crate::output;
 use crate::trouble::Trouble;
 
-pub(crate) const USAGE: &str = "\
-bench tree DIR [--rounds N] [--json]
-  Times backup and restore of the tree DIR, with a server of its own over TLS, next to the bare
-  walk of the same tree. DIR is only read. Each round puts the tree into TMPDIR twice.
-
-  --rounds N  Measure so many times, each with a new server [default: 3]
-  --json      Write one JSON document with every sample
-";
-
-pub(crate) const GRAMMAR: Grammar = Grammar { flags: &["--json"], options: &["--rounds"] };
+/// Time backup and restore of a tree next to the bare walk of it
+///
+/// The server is a new one, over TLS. Each round puts the tree into TMPDIR twice.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The tree; it is only read
+    #[arg(value_name = "DIR")]
+    tree: PathBuf,
+    /// Number of rounds, each with a new server
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = ROUNDS_DEFAULT, value_parser = number(1..=ROUNDS_MAX))]
+    rounds: usize,
+    /// Write one JSON document with every sample
+    #[arg(long)]
+    json: bool,
+}
 
 const ROUNDS_DEFAULT: usize = 3;
 const ROUNDS_MAX: usize = 100;
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [tree] = line.paths(["tree to measure, as in: bench tree /usr/share"])?;
-    let rounds = line.number("--rounds", ROUNDS_DEFAULT, 1..=ROUNDS_MAX)?;
-    let results = rounds::measure(&tree, rounds)?;
-    if line.flag("--json") {
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let results = rounds::measure(&args.tree, args.rounds)?;
+    if args.json {
         return output::result(&figures::document(&results).to_string());
     }
     output::result(&table::text(&results))

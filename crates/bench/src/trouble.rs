@@ -1,8 +1,8 @@
-//! Why the bench cannot go on, in one line that names the thing.
+//! The error that ends a bench, in one line that names its object.
 
 use std::fmt;
 
-/// A reason to end. There is one reaction to all of them, so there is one kind.
+/// An error that ends a bench. All errors have the same effect, so there is only one kind.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Trouble(String);
 
@@ -18,7 +18,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Says what was being done when something failed.
+/// Adds the failed action to an error.
 pub(crate) trait While<T> {
     fn while_doing(self, what: impl FnOnce() -> String) -> Result<T, Trouble>;
 }

@@ -1,4 +1,4 @@
-//! `bench tuning`: what each setting of `client.toml` changes.
+//! `bench tuning`: the effect of each setting of `client.toml`.
 //!
 //! ```text
 //!   each round:  each setting:  new server, new node with the setting
@@ -13,56 +13,66 @@ mod text;
 
 use std::time::Duration;
 
-use crate::arguments::{Grammar, Line};
+use std::path::PathBuf;
+
+use crate::arguments::{PageArgs, WorkArgs, number};
 use crate::output;
 use crate::page;
 use crate::relay::Link;
 use crate::trouble::Trouble;
 
-pub(crate) const USAGE: &str = "\
-bench tuning DIR [--rtt-ms N] [--mbit N] [--rounds N] [--json] [--out DIR] [--work DIR]
-  Backs up the tree DIR with the defaults and with one setting after the other, each with a new
-  server: a first backup, one that reads everything again, one that finds nothing changed. DIR is
-  only read.
-
-  --rtt-ms N  Put a link with this round trip in milliseconds between node and server
-  --mbit N    What the link carries in each direction, in Mbit/s
-  --rounds N  Measure so many times [default: 1]
-  --json      Write one JSON document with every sample
-  --out DIR   Where tuning.md, or tuning-link.md, goes [default: docs/performance]
-  --work DIR  Where the servers and nodes go [default: TMPDIR]
-";
-
-pub(crate) const GRAMMAR: Grammar =
-    Grammar { flags: &["--json"], options: &["--rtt-ms", "--mbit", "--rounds", "--out", "--work"] };
+/// Back up with the defaults and with one setting of client.toml after the other
+///
+/// Each setting gets a new server, a first backup, a backup that reads everything again, and one
+/// that finds nothing changed. With a delay or a rate there is a link between node and server.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The tree; it is only read
+    #[arg(value_name = "DIR")]
+    tree: PathBuf,
+    /// Round trip of the link in milliseconds
+    #[arg(long, value_name = "N")]
+    #[arg(default_value_t = 0, value_parser = number(0..=ROUND_TRIP_MS_MAX))]
+    rtt_ms: usize,
+    /// Rate of the link in each direction, in Mbit/s
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0..=MBIT_MAX))]
+    mbit: usize,
+    /// Number of rounds
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=ROUNDS_MAX))]
+    rounds: usize,
+    #[command(flatten)]
+    page: PageArgs,
+    #[command(flatten)]
+    work: WorkArgs,
+}
 
 const ROUNDS_MAX: usize = 100;
 const ROUND_TRIP_MS_MAX: usize = 10_000;
 const MBIT_MAX: usize = 100_000;
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [tree] = line.paths(["tree to measure, as in: bench tuning /usr/share"])?;
-    let link = parse_link(line)?;
-    let rounds = line.number("--rounds", 1, 1..=ROUNDS_MAX)?;
-    let work = line.path("--work").unwrap_or_else(std::env::temp_dir);
-    let out = line.path("--out").unwrap_or_else(|| page::FOLDER.into());
-    let results = contest::measure(&tree, &work, link, rounds)?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let link = link(args);
+    let work = args.work.folder();
+    let results = contest::measure(&args.tree, &work, link, args.rounds)?;
     let text = text::page(&results);
-    page::write(&out, if link.is_some() { "tuning-link.md" } else { "tuning.md" }, &text)?;
+    page::write(
+        &args.page.out,
+        if link.is_some() { "tuning-link.md" } else { "tuning.md" },
+        &text,
+    )?;
     let document = || text::document(&results).to_string();
-    output::result(&if line.flag("--json") { document() } else { text })
+    output::result(&if args.page.json { document() } else { text })
 }
 
-/// Returns `None` for loopback: neither a delay nor a rate was given.
-fn parse_link(line: &Line) -> Result<Option<Link>, Trouble> {
-    let milliseconds = line.number("--rtt-ms", 0, 0..=ROUND_TRIP_MS_MAX)?;
-    let mbit = line.number("--mbit", 0, 0..=MBIT_MAX)?;
-    if milliseconds == 0 && mbit == 0 {
-        return Ok(None);
+/// Returns `None` for loopback, without a delay and a rate.
+fn link(args: &Args) -> Option<Link> {
+    let Args { rtt_ms, mbit, .. } = *args;
+    if rtt_ms == 0 && mbit == 0 {
+        return None;
     }
     let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    Ok(Some(Link {
-        round_trip: Duration::from_millis(wide(milliseconds)),
+    Some(Link {
+        round_trip: Duration::from_millis(wide(rtt_ms)),
         bits_per_sec: (mbit > 0).then(|| wide(mbit) * 1_000_000),
-    }))
+    })
 }

@@ -1,4 +1,4 @@
-//! The bare walk: what any program pays that looks at every object of a tree.
+//! The bare walk: the least time of a program that looks at every object of a tree.
 //!
 //! One thread, one `openat` and its `getdents64` a directory, one `fstatat` an object, nothing
 //! kept. It stays on one file system, as a backup does.
@@ -13,18 +13,18 @@ use rustix::io::Errno;
 
 use crate::trouble::{Trouble, While as _};
 
-/// What one `getdents64` returns at most.
+/// Maximum number of bytes that one `getdents64` returns.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What a tree holds.
+/// Contents of a tree.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Tally {
-    /// All objects, the top directory included, sockets not: a backup has no place for them.
+    /// Number of objects, with the top directory and without sockets, which are not backed up.
     pub(crate) objects: u64,
     pub(crate) files: u64,
     /// Sizes of the regular files, each name of a hard link counted.
     pub(crate) bytes: u64,
-    /// What could not be listed or asked.
+    /// Number of objects that could not be listed or examined.
     pub(crate) unreadable: u64,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn walk(top: &Path) -> Result<Tally, Trouble> {
     Ok(tally)
 }
 
-/// Asks for each name in `fd`, and remembers those to go down to.
+/// Asks for the status of each name in `fd`, and notes the directories to enter.
 fn list(fd: OwnedFd, device: u64, buffer: &mut [MaybeUninit<u8>], tally: &mut Tally) -> Level {
     let mut subdirectories = Vec::new();
     let mut names = RawDir::new(&fd, buffer);
@@ -91,14 +91,15 @@ fn list(fd: OwnedFd, device: u64, buffer: &mut [MaybeUninit<u8>], tally: &mut Ta
     Level { fd, subdirectories }
 }
 
-/// Brings the tree into the page cache, so that what is measured first does not pay for the rest.
+/// Brings the tree into the page cache, so that the first measurement does not have the cost of
+/// reading it.
 pub(crate) fn read_all(folder: &Path) -> Result<(), Trouble> {
     crate::process::check_interrupted()?;
     let entries = std::fs::read_dir(folder);
     for entry in entries.while_doing(|| format!("list {}", folder.display()))?.flatten() {
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() {
-            // What cannot be read costs a backup nothing either.
+            // A backup does not read an unreadable object either.
             drop(read_all(&entry.path()));
         } else if kind.is_file()
             && let Ok(mut file) = std::fs::File::open(entry.path())

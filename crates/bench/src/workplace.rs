@@ -1,4 +1,4 @@
-//! The temporary folder that holds all a bench makes.
+//! The temporary folder with everything that a bench makes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,24 @@ use crate::output;
 use crate::trouble::{Trouble, While as _};
 use crate::walk::Tally;
 
-/// What an object takes beside its data, in the server and restored, at most.
+/// Maximum number of bytes that an object takes besides its data, in the server and restored.
 const OBJECT_BYTES: u64 = 4096;
 
-/// Trees in a round: one in the pool, one restored.
+/// Number of copies of the tree in a round: one in the pool, one restored.
 const COPIES: u64 = 2;
 
-/// What `statfs` says of a tmpfs.
+/// Type of a tmpfs in `statfs`.
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
-/// A folder of its own, gone with the value, also with what is immutable in it.
+/// A temporary folder. Dropping the value removes it, even if it has immutable files.
 #[derive(Debug)]
 pub(crate) struct Workplace {
     dir: TempDir,
 }
 
 impl Workplace {
-    /// Makes the folder in TMPDIR, which must not lie in `tree`: a backup would see itself.
+    /// Makes the folder in TMPDIR, which must not lie in `tree`: otherwise a backup would see its
+    /// own files.
     pub(crate) fn new(tree: &Path) -> Result<Self, Trouble> {
         Self::below(&std::env::temp_dir(), tree)
     }
@@ -58,20 +59,21 @@ impl Workplace {
         Ok(path)
     }
 
-    /// Whether deleting here costs later files nothing, and keeping takes memory.
+    /// Returns true in a tmpfs: there, deleting files does not slow later ones down, and keeping
+    /// them takes memory.
     pub(crate) fn is_memory(&self) -> Result<bool, Trouble> {
         let what = || format!("ask for the file system of {}", self.path().display());
         Ok(rustix::fs::statfs(self.path()).while_doing(what)?.f_type == TMPFS_MAGIC)
     }
 
-    /// Fails when `rounds` of a tree with `tally` do not fit, rather than to fill somebody's disk.
+    /// Fails if `rounds` of a tree with `tally` do not fit on the disk.
     pub(crate) fn check_room(&self, tally: &Tally, rounds: usize) -> Result<(), Trouble> {
         let rounds = u64::try_from(rounds).unwrap_or(u64::MAX);
         let needed = tree_bytes(tally).saturating_mul(COPIES).saturating_mul(rounds);
         self.check_bytes(needed, &format!("{rounds} rounds"))
     }
 
-    /// Fails when `needed` bytes for `what` do not fit.
+    /// Fails if `needed` bytes for `what` do not fit.
     pub(crate) fn check_bytes(&self, needed: u64, what: &str) -> Result<(), Trouble> {
         let asking = || format!("ask how much is free in {}", self.path().display());
         let free = sys::durable::free_bytes(self.path()).while_doing(asking)?;
@@ -87,18 +89,26 @@ impl Workplace {
     }
 }
 
-/// Returns what a copy of a tree takes at most.
+/// Returns the maximum number of bytes of a copy of a tree.
 pub(crate) fn tree_bytes(tally: &Tally) -> u64 {
     tally.bytes + tally.objects * OBJECT_BYTES
 }
 
-/// Removes `folder`, also with what is immutable in it.
+/// Removes `folder`, even with immutable files in it.
 pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     release(&Folder::open(folder)?)?;
     std::fs::remove_dir_all(folder)
 }
 
-/// Returns the one path of the directory `tree`.
+/// Removes `folder` if it takes memory. On a disk everything stays to the end, see `main.rs`.
+pub(crate) fn clear(folder: &Path, in_memory: bool) -> Result<(), Trouble> {
+    if !in_memory {
+        return Ok(());
+    }
+    remove(folder).while_doing(|| format!("remove {}", folder.display()))
+}
+
+/// Returns the canonical path of the directory `tree`.
 pub(crate) fn resolve(tree: &Path) -> Result<PathBuf, Trouble> {
     let tree = tree.canonicalize().while_doing(|| format!("find {}", tree.display()))?;
     let message = || format!("{} is no directory", tree.display());

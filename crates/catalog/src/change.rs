@@ -1,4 +1,4 @@
-//! How a backup's change turns a directory page into the next: pure.
+//! The effect of a backup's change on a directory page: pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use model::{DirPath, DirectoryDigest, Kind, Name, Object, PAGE_OBJECTS_MAX, Payl
 
 use crate::{PageKey, PageRow, VersionRow};
 
-/// A page never holds more objects, even while deletions are withheld.
+/// Maximum number of objects in a page while deletions are withheld.
 pub const PAGE_OBJECTS_LIMIT: usize = 8 * PAGE_OBJECTS_MAX;
 
-/// What is to become of a page, its places resolved.
+/// A change of a page. All places in it are resolved.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Change {
     /// New states; an active object of the same name becomes inactive.
@@ -18,32 +18,39 @@ pub struct Change {
     /// States whose attributes alone are new. The payload stays as it is.
     pub updated: Vec<Object>,
     pub expired: Vec<Name>,
-    /// The pages that there are after the change with their digests, in order; the first is the
-    /// page changed. A page ends where the next begins.
-    pub pages: Vec<(Vec<u8>, Option<DirectoryDigest>)>,
+    /// The pages after the change, in order; the first is the changed page. A page ends where the
+    /// next one begins.
+    pub pages: Vec<PageStart>,
 }
 
-/// A change that does not fit the page it is for: the client saw another page than there is.
+/// The first name of a page, and the page's digest.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PageStart {
+    pub first: Vec<u8>,
+    pub digest: Option<DirectoryDigest>,
+}
+
+/// A change does not fit its page: the client has compared with another page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Unfit {
+pub enum ChangeError {
     #[error("an object to be updated is not active, or not of this kind and size")]
     Update,
-    #[error("the pages after the change are not in order or do not begin with the page changed")]
+    #[error("the pages after the change are not in order or do not begin with the changed page")]
     Pages,
     #[error("a page would hold more than {PAGE_OBJECTS_LIMIT} objects")]
     TooLarge,
 }
 
-/// What to write.
+/// The rows that a change writes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Changed {
+pub struct Effect {
     pub pages: Vec<PageRow>,
-    /// Pages that are empty and not the directory's first: they go.
+    /// Pages that are empty and not the directory's first: they are removed.
     pub removed: Vec<PageKey>,
     pub versions: Vec<VersionRow>,
-    /// Objects that became inactive because they are gone.
+    /// Number of objects that became inactive because they are gone.
     pub expired: u64,
-    /// Whether other rules may hold now for versions that ended before: their object exists again,
+    /// True if other rules may now apply to versions that ended earlier: their object exists again,
     /// or has another class.
     pub affects_ended: bool,
 }
@@ -54,14 +61,16 @@ pub fn apply(
     current: Vec<Object>,
     change: Change,
     now: ServerTime,
-) -> Result<Changed, Unfit> {
+) -> Result<Effect, ChangeError> {
+    let ascend = |objects: &[Object]| objects.is_sorted_by(|a, b| a.name < b.name);
+    assert!(ascend(&current), "a page has each name once, in order");
     let mut objects = current;
-    let mut changed = Changed::default();
+    let mut effect = Effect::default();
     if !change.expired.is_empty() {
         let gone = change.expired.into_iter().collect::<BTreeSet<Name>>();
         for object in objects.extract_if(.., |object| gone.contains(&object.name)) {
-            changed.versions.push(deactivate(&key.directory, object, now));
-            changed.expired += 1;
+            effect.versions.push(deactivate(&key.directory, object, now));
+            effect.expired += 1;
         }
     }
     let mut added = BTreeMap::new();
@@ -72,40 +81,45 @@ pub fn apply(
             Err(_) => added.insert(object.name.clone(), object),
         };
         match old {
-            Some(old) => changed.versions.push(deactivate(&key.directory, old, now)),
-            None => changed.affects_ended = true,
+            Some(old) => effect.versions.push(deactivate(&key.directory, old, now)),
+            None => effect.affects_ended = true,
         }
     }
     if !added.is_empty() {
         objects.extend(added.into_values());
         objects.sort_by(|a, b| a.name.cmp(&b.name));
     }
+    assert!(ascend(&objects), "each name is replaced or added once");
     for update in change.updated {
-        let at = position(&objects, &update.name).map_err(|_| Unfit::Update)?;
+        let at = position(&objects, &update.name).map_err(|_| ChangeError::Update)?;
         let object = &mut objects[at];
         let new = updated(object, update, now)?;
         let old = std::mem::replace(object, new);
-        changed.affects_ended |= old.class != object.class;
+        effect.affects_ended |= old.class != object.class;
         if object.inserted == now {
-            changed.versions.push(deactivate(&key.directory, old, now));
+            effect.versions.push(deactivate(&key.directory, old, now));
         }
     }
-    divide(key, objects, change.pages, &mut changed)?;
-    Ok(changed)
+    let object_count = objects.len();
+    divide(key, objects, change.pages, &mut effect)?;
+    let written: usize = effect.pages.iter().map(|page| page.object_count as usize).sum();
+    assert_eq!(written, object_count, "each object is in one of the pages");
+    Ok(effect)
 }
 
-/// Where the object `name` is among `objects`, or would be.
+/// The index of the object `name` in `objects`, or the index at which it would be.
 fn position(objects: &[Object], name: &Name) -> Result<usize, usize> {
     objects.binary_search_by(|object| object.name.cmp(name))
 }
 
-/// The object with its new attributes. Where a restore would show the difference, the state before
-/// becomes an inactive version and this one begins now; what only tells the client where to look
-/// (change time, inode, link count, class) is put in place.
-fn updated(object: &Object, update: Object, now: ServerTime) -> Result<Object, Unfit> {
+/// The object with its new attributes. If a restore would show the difference, the new state begins
+/// now, and the earlier one becomes an inactive version. Otherwise (change time, inode, link count,
+/// class) the new attributes replace the old ones.
+fn updated(object: &Object, update: Object, now: ServerTime) -> Result<Object, ChangeError> {
+    assert_eq!(object.name, update.name, "an update is for the object of its name");
     let same_size = object.stat.kind != Kind::File || object.stat.size == update.stat.size;
     if object.stat.kind != update.stat.kind || !same_size {
-        return Err(Unfit::Update);
+        return Err(ChangeError::Update);
     }
     let shown = |object: &Object| {
         let stat = &object.stat;
@@ -117,51 +131,61 @@ fn updated(object: &Object, update: Object, now: ServerTime) -> Result<Object, U
 
 /// The inactive version that `object` becomes at `now`.
 pub fn deactivate(directory: &DirPath, object: Object, now: ServerTime) -> VersionRow {
-    VersionRow {
+    let version = VersionRow {
         directory: directory.clone(),
         name: object.name.clone(),
         inserted: object.inserted,
         // A version's life is never empty, whatever the clock did.
         deactivated: now.max(ServerTime(object.inserted.0 + 1)),
         body: page::encode(&[object]),
-    }
+    };
+    assert!(version.inserted < version.deactivated, "a version begins before it ends");
+    version
 }
 
+/// Divides `objects` into the pages that the change asks for. Fails if an object is before the
+/// first page.
 fn divide(
     key: &PageKey,
     mut objects: Vec<Object>,
-    pages: Vec<(Vec<u8>, Option<DirectoryDigest>)>,
-    changed: &mut Changed,
-) -> Result<(), Unfit> {
-    let in_order = pages.is_sorted_by(|a, b| a.0 < b.0);
-    if !in_order || pages.first().is_none_or(|(first, _)| *first != key.first) {
-        return Err(Unfit::Pages);
+    pages: Vec<PageStart>,
+    effect: &mut Effect,
+) -> Result<(), ChangeError> {
+    assert!(effect.pages.is_empty() && effect.removed.is_empty(), "pages are divided once");
+    let in_order = pages.is_sorted_by(|a, b| a.first < b.first);
+    if !in_order || pages.first().is_none_or(|page| page.first != key.first) {
+        return Err(ChangeError::Pages);
     }
-    for (first, digest) in pages.into_iter().rev() {
+    let page_count = pages.len();
+    // From the end, so that each page splits off the objects from its first name on.
+    for PageStart { first, digest } in pages.into_iter().rev() {
         let rest = match Name::new(&first) {
             Ok(name) => objects.split_off(objects.partition_point(|object| object.name < name)),
             Err(_) if first.is_empty() => std::mem::take(&mut objects),
-            Err(_) => return Err(Unfit::Pages),
+            Err(_) => return Err(ChangeError::Pages),
         };
         let key = PageKey { directory: key.directory.clone(), first };
         if rest.is_empty() && !key.first.is_empty() {
-            changed.removed.push(key);
+            effect.removed.push(key);
             continue;
         }
         if rest.len() > PAGE_OBJECTS_LIMIT {
-            return Err(Unfit::TooLarge);
+            return Err(ChangeError::TooLarge);
         }
+        debug_assert!(rest.first().is_none_or(|object| object.name.as_bytes() >= &key.first[..]));
         let object_count = u32::try_from(rest.len()).expect("bounded just above");
-        changed
+        effect
             .pages
             .push(PageRow { key, object_count, digest, body: page::encode(&rest) });
     }
-    changed.pages.reverse();
-    if objects.is_empty() { Ok(()) } else { Err(Unfit::Pages) }
+    effect.pages.reverse();
+    assert_eq!(effect.pages.len() + effect.removed.len(), page_count, "each page has a row");
+    assert!(effect.pages.is_sorted_by(|a, b| a.key < b.key), "the pages ascend");
+    if objects.is_empty() { Ok(()) } else { Err(ChangeError::Pages) }
 }
 
-/// The payload of an update as it travels: extents are not used but must be there for a file of a
-/// size.
+/// The payload of an update in a message. Nobody uses its extents, but a file that is not empty
+/// must have some.
 pub fn placeholder<P>(object: &Object<P>) -> Payload<P> {
     match &object.payload {
         Payload::Extents(_) => {

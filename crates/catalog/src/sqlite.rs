@@ -1,32 +1,37 @@
 //! The embedded engine: one SQLite file in WAL mode with `synchronous=FULL`.
 //!
-//! One thread owns the writing connection. It takes all work that waits, performs each piece in a
-//! savepoint unless it is the only one, and commits once: sessions share the cost of making a
+//! One thread owns the writing connection. It takes all pieces of work that wait, performs each in
+//! a savepoint unless it is the only one, and commits once: sessions share the cost of making a
 //! commit durable. Readers take a connection from a free list and never wait for the writer.
 //!
 //! Bulk layout: page bodies are rows of a table by number, appended in the order of a first backup
-//! and therefore dense; a narrow clustered table finds them by path; digests lie beside, by the
-//! same number, so that reading all digests of a filespace reads nothing else.
+//! and therefore dense. A narrow clustered table finds them by path. Digests are in a table of
+//! their own, by the same number, so that reading all digests of a filespace reads nothing else.
 
+mod database_error;
 mod schema;
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
+use model::FilespaceId;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
+use rusqlite::{Connection, OpenFlags, ToSql};
+use sys::fault::EndsProcess;
+use sys::lock::{Mutex, MutexGuard};
 
-use crate::relocate::Standing;
-use crate::sql::{Columns, Engine, Row, Sql, ToValue, Value, Visit, tables, write};
-use crate::{CatalogError, Write};
+use crate::sql::{Columns, Engine, Row, Sql, ToValue, Value, Visit, batches, pages, tables};
+use crate::{CatalogError, CommitError, PageKey, PageRow, Standing, Write};
 
-/// Pieces of work that share one commit at most.
+use database_error::database;
+
+/// Maximum number of pieces of work that share one commit.
 const GROUP_MAX: usize = 256;
-/// Free reading connections kept at most.
+/// Maximum number of free reading connections.
 const READERS_MAX: usize = 16;
 /// Memory for database pages of the writing connection, in KiB.
 const WRITER_CACHE_KIB: i64 = 64 << 10;
@@ -41,10 +46,13 @@ pub struct Sqlite {
     readers: Mutex<Vec<Connection>>,
 }
 
+/// The work of a piece, on the writing connection.
 type Work = Box<dyn FnMut(&Connection) -> Result<(), CatalogError> + Send>;
 
+/// A piece of work for the writing thread.
 struct Piece {
     work: Work,
+    /// Channel for the outcome, once it is durable.
     done: SyncSender<Result<(), CatalogError>>,
 }
 
@@ -54,11 +62,16 @@ impl Sqlite {
         let connection = Connection::open(path).map_err(database)?;
         prepare(&connection, WRITER_CACHE_KIB)?;
         schema::migrate(&connection)?;
+        let place = Place::of(path)?;
         let (sender, receiver) = channel();
         let writer = std::thread::Builder::new()
             .name("catalogue".to_owned())
-            .spawn(move || write_all(&connection, &receiver))
-            .map_err(|error| CatalogError::Database(Box::new(error)))?;
+            .spawn(move || {
+                // Without its writer the catalogue would refuse every write until a restart.
+                let _guard = EndsProcess;
+                write_all(&connection, &place, &receiver);
+            })
+            .map_err(CatalogError::failed)?;
         Ok(Self {
             path: path.to_owned(),
             work: Some(sender),
@@ -67,12 +80,12 @@ impl Sqlite {
         })
     }
 
-    /// What may be done with it.
+    /// Standing of the catalogue in a move.
     pub fn standing(&self) -> Result<Standing, CatalogError> {
         self.read(Standing::read)
     }
 
-    /// Has the writer perform `work` and waits until it is durable.
+    /// Lets the writer perform `work`, and waits until it is durable.
     fn perform<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection) -> Result<T, CatalogError> + Send + 'static,
@@ -81,7 +94,7 @@ impl Sqlite {
         let (done_sender, done) = sync_channel(1);
         let work: Work = Box::new(move |connection| {
             let value = work(connection)?;
-            // The receiver waits below: a failure means that its thread is gone with its answer.
+            // The receiver waits below, so sending fails only if its thread has panicked.
             value_sender.send(value).map_err(|_| stopped())
         });
         let queue = self.work.as_ref().ok_or_else(stopped)?;
@@ -102,14 +115,15 @@ impl Sqlite {
         };
         let answer = query(&connection)?;
         let mut readers = self.free_readers();
+        assert!(readers.len() <= READERS_MAX, "only as many are given back");
         if readers.len() < READERS_MAX {
             readers.push(connection);
         }
         Ok(answer)
     }
 
-    fn free_readers(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.readers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn free_readers(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.readers.lock()
     }
 
     fn open_reader(&self) -> Result<Connection, CatalogError> {
@@ -129,7 +143,22 @@ impl Engine for Sqlite {
     }
 
     fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError> {
-        self.perform(move |connection| write::perform(connection, &writes))
+        self.perform(move |connection| batches::perform(connection, &writes))
+    }
+
+    /// A catalogue in a file has one server, which knows all packs that were condemned.
+    fn commit_at(&self, _generation: u64, writes: Vec<Write>) -> Result<(), CommitError> {
+        Ok(Engine::commit(self, writes)?)
+    }
+
+    /// Looks up one page after the other: there is no network between.
+    fn pages_at(
+        &self,
+        filespace: FilespaceId,
+        keys: &[PageKey],
+    ) -> Result<Vec<PageRow>, CatalogError> {
+        let page = |key| self.read(|sql| pages::page(sql, filespace, key));
+        keys.iter().map(page).filter_map(Result::transpose).collect()
     }
 
     fn read<T>(
@@ -146,20 +175,18 @@ impl Engine for Sqlite {
         self.look(|connection| query(connection))
     }
 
-    /// Page by page, so that what has not changed lies where it lay in the copy before.
+    /// Copies database page by database page, so that unchanged pages are at the same places as in
+    /// the copy before.
     fn copy_to(&self, path: &Path) -> Result<(), CatalogError> {
-        // It says what every node has.
-        sys::durable::write(path, b"", 0o600)
-            .map_err(|error| CatalogError::Database(Box::new(error)))?;
-        let mut target = Connection::open(path).map_err(database)?;
+        let mut target = create_private(path)?;
         // Nobody needs a copy that a power cut has left.
         target.execute_batch("PRAGMA synchronous=OFF").map_err(database)?;
         self.look(|connection| {
             let copy = Backup::new(connection, &mut target).map_err(database)?;
-            // One step: the copy is of the moment at which it begins, and writers go on meanwhile.
+            // The copy is one step: it has the state at its beginning, and writers go on meanwhile.
             match copy.step(-1).map_err(database)? {
                 StepResult::Done => Ok(()),
-                _ => Err(failed("the catalogue could not be copied; try again")),
+                _ => Err(CatalogError::failed("the catalogue could not be copied; try again")),
             }
         })
     }
@@ -190,7 +217,7 @@ impl Columns for rusqlite::Row<'_> {
                 CatalogError::Damaged(format!("column {column} of a row is no text"))
             })?),
             ValueRef::Real(_) => {
-                return Err(CatalogError::Damaged(format!("column {column} is no number of ours")));
+                return Err(CatalogError::Damaged(format!("column {column} is not an integer")));
             }
         })
     }
@@ -200,6 +227,7 @@ impl Sql for Connection {
     fn execute(&self, statement: &str, values: &[&dyn ToValue]) -> Result<usize, CatalogError> {
         let values = values.iter().map(|value| value.to_value());
         let mut statement = self.prepare_cached(statement).map_err(database)?;
+        assert_eq!(statement.parameter_count(), values.len(), "a value each");
         statement.execute(rusqlite::params_from_iter(values)).map_err(database)
     }
 
@@ -211,6 +239,7 @@ impl Sql for Connection {
     ) -> Result<(), CatalogError> {
         let values = values.iter().map(|value| value.to_value());
         let mut statement = self.prepare_cached(statement).map_err(database)?;
+        assert_eq!(statement.parameter_count(), values.len(), "a value each");
         let mut rows = statement.query(rusqlite::params_from_iter(values)).map_err(database)?;
         while let Some(row) = rows.next().map_err(database)? {
             if !visit(&Row(row))? {
@@ -238,13 +267,18 @@ impl Sql for Connection {
     }
 }
 
-/// Writes all that `from` has into the new file `path`.
+/// Creates a database in the new file `path`, which nobody else can read: a catalogue says what
+/// every node has.
+fn create_private(path: &Path) -> Result<Connection, CatalogError> {
+    sys::durable::write(path, b"", 0o600).map_err(CatalogError::failed)?;
+    Connection::open(path).map_err(database)
+}
+
+/// Writes all rows of `from` into the new file `path`.
 pub(crate) fn write_copy(path: &Path, from: &dyn Sql) -> Result<(), CatalogError> {
-    // It says what every node has.
-    sys::durable::write(path, b"", 0o600)
-        .map_err(|error| CatalogError::Database(Box::new(error)))?;
-    let target = Connection::open(path).map_err(database)?;
-    // Nobody needs a copy that a power cut has left; and what is in order there, is here.
+    let target = create_private(path)?;
+    // Nobody needs a copy that a power cut has left. The database of `from` has checked the foreign
+    // keys already.
     target
         .execute_batch("PRAGMA synchronous=OFF; PRAGMA foreign_keys=OFF")
         .map_err(database)?;
@@ -254,7 +288,7 @@ pub(crate) fn write_copy(path: &Path, from: &dyn Sql) -> Result<(), CatalogError
     execute(&target, "COMMIT")
 }
 
-/// Has `query` look at the catalogue in the file `path` as it is at one moment.
+/// Runs `query` on the catalogue in the file `path`, as it is at one moment.
 pub(crate) fn look_at<T>(
     path: &Path,
     query: &mut dyn FnMut(&dyn Sql) -> Result<T, CatalogError>,
@@ -268,8 +302,8 @@ pub(crate) fn look_at<T>(
     Ok(answer)
 }
 
-/// Has `work` write into the catalogue in the file `path`, as a whole or not at all, and whatever
-/// order it has.
+/// Performs `work` on the catalogue in the file `path`, as a whole or not at all. `work` may write
+/// rows in any order: foreign keys are not checked.
 pub(crate) fn write_into<T>(
     path: &Path,
     work: &mut dyn FnMut(&dyn Sql) -> Result<T, CatalogError>,
@@ -289,16 +323,17 @@ impl Drop for Sqlite {
         self.free_readers().clear();
         drop(self.work.take());
         if let Some(writer) = self.writer.take() {
-            // A writer that panicked has failed its callers; there is nobody left to tell.
+            // If the writer has panicked, its callers have failed and nobody else waits for it.
             drop(writer.join());
         }
     }
 }
 
 fn prepare(connection: &Connection, cache_kib: i64) -> Result<(), CatalogError> {
+    assert!(cache_kib > 0, "SQLite takes a negative size for a number of pages");
     connection.busy_timeout(std::time::Duration::from_secs(30)).map_err(database)?;
     connection.set_prepared_statement_cache_capacity(64);
-    // Else SQLite prepares a statement again for each value that a range begins with.
+    // Without this SQLite prepares a statement again for each value that a range begins with.
     connection
         .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
         .map_err(database)?;
@@ -309,16 +344,47 @@ fn prepare(connection: &Connection, cache_kib: i64) -> Result<(), CatalogError> 
     connection.execute_batch(&pragmas).map_err(database)
 }
 
-/// The writing thread: until all senders are gone, commits what waits, group by group.
-fn write_all(connection: &Connection, queue: &Receiver<Piece>) {
-    while let Ok(first) = queue.recv() {
-        let mut group = vec![first];
-        group.extend(queue.try_iter().take(GROUP_MAX - 1));
-        write_group(connection, group);
+/// The file of the catalogue that is open.
+struct Place {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl Place {
+    /// The file at `path`, which was opened just now.
+    fn of(path: &Path) -> Result<Self, CatalogError> {
+        let found = std::fs::metadata(path).map_err(CatalogError::failed)?;
+        Ok(Self { path: path.to_owned(), device: found.dev(), inode: found.ino() })
+    }
+
+    /// Fails if another file is at the path by now. Nobody would find what is written to this one.
+    fn check(&self) -> Result<(), CatalogError> {
+        let is_there = std::fs::metadata(&self.path)
+            .is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode));
+        if is_there {
+            return Ok(());
+        }
+        Err(CatalogError::Unusable(format!(
+            "{} is not the file any more that the server has open; somebody has moved or replaced \
+             it. Stop the server, put the right file there, and start it again",
+            self.path.display()
+        )))
     }
 }
 
-fn write_group(connection: &Connection, group: Vec<Piece>) {
+/// The writing thread: commits the waiting pieces group by group until all senders are gone.
+fn write_all(connection: &Connection, place: &Place, queue: &Receiver<Piece>) {
+    while let Ok(first) = queue.recv() {
+        let mut group = vec![first];
+        group.extend(queue.try_iter().take(GROUP_MAX - 1));
+        write_group(connection, place, group);
+    }
+}
+
+fn write_group(connection: &Connection, place: &Place, group: Vec<Piece>) {
+    assert!((1..=GROUP_MAX).contains(&group.len()), "a group begins with a piece");
+    let piece_count = group.len();
     let is_alone = group.len() == 1;
     let mut waiting = group.into_iter();
     let mut performed = Vec::new();
@@ -326,34 +392,35 @@ fn write_group(connection: &Connection, group: Vec<Piece>) {
     while committed.is_ok()
         && let Some(mut piece) = waiting.next()
     {
-        // In a savepoint SQLite writes down every page before it changes.
+        // A savepoint is not free: in it SQLite saves every page before it changes.
         let outcome =
             if is_alone { (piece.work)(connection) } else { in_savepoint(connection, piece.work) };
         if connection.is_autocommit() || (is_alone && outcome.is_err()) {
-            // The transaction is gone or goes, and with it what the pieces before this one did.
+            // The transaction has ended or will be rolled back, and with it the pieces before.
             committed = Err(outcome.as_ref().err().map_or_else(stopped, same));
         }
         performed.push((piece.done, outcome));
     }
-    if committed.is_ok() {
-        committed = execute(connection, "COMMIT");
-    }
+    let checked = committed.and_then(|()| place.check());
+    committed = checked.and_then(|()| execute(connection, "COMMIT"));
     if !connection.is_autocommit() {
-        // Nothing to do about a rollback that fails: the next BEGIN will say so.
+        // If ROLLBACK fails, the next group's BEGIN fails too.
         drop(execute(connection, "ROLLBACK"));
     }
+    assert_eq!(performed.len() + waiting.len(), piece_count, "every caller gets an answer");
     let untried = waiting.map(|piece| (piece.done, Ok(())));
     for (done, outcome) in performed.into_iter().chain(untried) {
         answer(&done, outcome.and_then(|()| committed.as_ref().copied().map_err(same)));
     }
 }
 
-/// Performs `work`, or nothing. When not even nothing can be had, the transaction is rolled back.
+/// Performs `work` as a whole or not at all. If its writes cannot be undone alone, rolls back the
+/// transaction.
 fn in_savepoint(connection: &Connection, mut work: Work) -> Result<(), CatalogError> {
     execute(connection, "SAVEPOINT piece")?;
     let outcome = work(connection).and_then(|()| execute(connection, "RELEASE piece"));
     if outcome.is_err() && execute(connection, "ROLLBACK TO piece; RELEASE piece").is_err() {
-        // This fails too where SQLite has rolled back by itself, as it does without space.
+        // ROLLBACK fails if SQLite has rolled back by itself, as it does without space.
         drop(execute(connection, "ROLLBACK"));
     }
     outcome
@@ -363,13 +430,14 @@ fn execute(connection: &Connection, sql: &str) -> Result<(), CatalogError> {
     connection.execute_batch(sql).map_err(database)
 }
 
-/// The same error for another caller.
+/// Returns the same error for another caller.
 fn same(error: &CatalogError) -> CatalogError {
     match error {
         CatalogError::NoSpace => CatalogError::NoSpace,
         CatalogError::Damaged(what) => CatalogError::Damaged(what.clone()),
-        CatalogError::Database(source) => failed(&source.to_string()),
-        error => failed(&error.to_string()),
+        CatalogError::Unusable(what) => CatalogError::Unusable(what.clone()),
+        CatalogError::Database(source) => CatalogError::failed(source.to_string()),
+        error => CatalogError::failed(error.to_string()),
     }
 }
 
@@ -379,30 +447,7 @@ fn answer(done: &SyncSender<Result<(), CatalogError>>, outcome: Result<(), Catal
 }
 
 fn stopped() -> CatalogError {
-    failed("the catalogue's writer has stopped")
-}
-
-fn failed(reason: &str) -> CatalogError {
-    CatalogError::Database(reason.into())
-}
-
-/// Sorts the database's errors by what the caller can do about them.
-fn database(error: rusqlite::Error) -> CatalogError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            CatalogError::Damaged(error.to_string())
-        }
-        Some(ErrorCode::DiskFull) => CatalogError::NoSpace,
-        _ => match error {
-            rusqlite::Error::FromSqlConversionFailure(..)
-            | rusqlite::Error::InvalidColumnType(..)
-            | rusqlite::Error::Utf8Error(..)
-            | rusqlite::Error::IntegralValueOutOfRange(..) => {
-                CatalogError::Damaged(error.to_string())
-            }
-            error => CatalogError::Database(Box::new(error)),
-        },
-    }
+    CatalogError::failed("the catalogue's writer has stopped")
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 //! Content-defined cutting: FastCDC of 2020, normalisation level 3.
 //!
-//! Cut points are a disk format: other cuts find no old chunks. Hence the pinned major version of
-//! the crate and the test of known cuts.
+//! Cut points are a disk format: with other cuts, no old chunk would be found again. Therefore the
+//! major version of the crate is pinned, and a test has known cuts.
 
 use fastcdc::v2020::{FastCDC, Normalization};
 use model::{CHUNK_BYTES_MAX, CHUNK_BYTES_MEAN, CHUNK_BYTES_MIN};
 
-/// The length of the first chunk of `data`, or `None` when more data is needed to tell.
+/// The length of the first chunk of `data`, or `None` if more data is needed to tell.
 ///
-/// `data` starts at a cut. `at_end` says that nothing follows it; `None` is then only the answer to
-/// no data.
+/// `data` starts at a cut. `at_end` is true if nothing follows `data`; then the result is `None`
+/// only for empty data.
 pub fn cut(data: &[u8], at_end: bool) -> Option<usize> {
     if data.len() < CHUNK_BYTES_MAX && !at_end {
         return None;

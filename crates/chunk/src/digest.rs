@@ -29,8 +29,8 @@ impl std::fmt::Debug for DomainKey {
     }
 }
 
-/// Reduces a content, told as its chunk digests and holes in order, to 128 bits: both ends can tell
-/// whether a file still holds what was backed up without sending its digests.
+/// Reduces a content, given as its chunk digests and holes in order, to 128 bits: so both ends can
+/// compare a file with its backed-up content without sending its digests.
 #[derive(Default)]
 pub struct ContentHasher {
     hasher: blake3::Hasher,

@@ -9,24 +9,24 @@ use zstd::zstd_safe::{CParameter, Strategy};
 
 /// Chunks collected for one quantum, uncompressed.
 ///
-/// Invariants: the lengths add up to `used`, the part of the data that is taken; no chunk is empty;
-/// at most [`QUANTUM_BYTES_MAX`] bytes are taken.
+/// Invariants: the lengths add up to `used`, the part of the data that holds chunks; no chunk is
+/// empty; at most [`QUANTUM_BYTES_MAX`] bytes are taken.
 #[derive(Clone, Debug, Default)]
 pub struct RawQuantum {
     lengths: Vec<u32>,
-    /// Behind `used` lies room that was written before: making it anew costs the kernel as much
-    /// time as compressing a tenth of it.
+    /// The bytes after `used` are room that was written before: for the kernel, new memory costs as
+    /// much time as compressing a tenth of it.
     data: Vec<u8>,
     used: usize,
 }
 
 impl RawQuantum {
-    /// An empty quantum with room for all that it may hold.
+    /// An empty quantum with room for the maximum number of bytes.
     pub fn with_room() -> Self {
         Self { lengths: Vec::new(), data: vec![0; QUANTUM_BYTES_MAX], used: 0 }
     }
 
-    /// Whether `chunk_bytes` more fit.
+    /// Returns true if `chunk_bytes` more fit.
     pub fn fits(&self, chunk_bytes: usize) -> bool {
         self.used + chunk_bytes <= QUANTUM_BYTES_MAX
     }
@@ -37,7 +37,7 @@ impl RawQuantum {
         self.take(chunk.len())
     }
 
-    /// Where the next chunk, of `bytes` that must fit, is to be written before [`Self::take`].
+    /// Room for the next chunk, of `bytes` that must fit, to be written before [`Self::take`].
     pub fn room(&mut self, bytes: usize) -> &mut [u8] {
         assert!(self.fits(bytes), "callers ask fits() first");
         let end = self.used + bytes;
@@ -47,7 +47,7 @@ impl RawQuantum {
         &mut self.data[self.used..end]
     }
 
-    /// Adds the first `bytes` of what was last written to [`Self::room`] as a chunk; returns its
+    /// Adds the first `bytes` that were last written to [`Self::room`] as a chunk; returns its
     /// index.
     pub fn take(&mut self, bytes: usize) -> u32 {
         assert!(bytes > 0 && self.used + bytes <= self.data.len(), "a chunk is what room() gave");
@@ -57,7 +57,7 @@ impl RawQuantum {
         index
     }
 
-    /// Makes it empty and keeps its room.
+    /// Removes all chunks and keeps the room.
     pub fn clear(&mut self) {
         self.lengths.clear();
         self.used = 0;
@@ -71,7 +71,7 @@ impl RawQuantum {
         &self.lengths
     }
 
-    /// The chunks, one behind the other.
+    /// The chunks, one after the other.
     pub fn data(&self) -> &[u8] {
         &self.data[..self.used]
     }
@@ -95,21 +95,22 @@ impl PartialEq for RawQuantum {
 
 impl Eq for RawQuantum {}
 
-/// How hard to compress.
+/// Effort of compression.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     Stored,
-    /// Just below zstd's level 3: its two hash tables, small enough for a core's own cache.
-    /// Measured on source trees in quanta of 2 MiB: 9 % smaller than level 1 for a quarter more
-    /// time, 1 % larger than level 3 for 6 % less.
+    /// A strength just below zstd's level 3: two hash tables as at that level, but small enough for
+    /// a core's own cache. Measured on source trees in quanta of 2 MiB, the result is 9 % smaller
+    /// than that of level 1 and takes a quarter more time; it is 1 % larger than that of level 3
+    /// and takes 6 % less time.
     #[default]
     Standard,
     /// A level of zstd, negative ones included.
     Level(i32),
 }
 
-/// As users write it: `none`, `standard`, or zstd's level.
+/// Shows the effort as users write it: `none`, `standard`, or zstd's level.
 impl fmt::Display for Compression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -120,7 +121,7 @@ impl fmt::Display for Compression {
     }
 }
 
-/// What [`Compression::Standard`] is beside level 3.
+/// Parameters by which [`Compression::Standard`] differs from level 3.
 const STANDARD: [CParameter; 5] = [
     CParameter::Strategy(Strategy::ZSTD_dfast),
     CParameter::WindowLog(21),
@@ -130,7 +131,7 @@ const STANDARD: [CParameter; 5] = [
 ];
 
 impl Compression {
-    /// The level of zstd, and what differs from it.
+    /// The level of zstd, and the parameters that differ from it.
     pub fn parameters(self) -> (i32, &'static [CParameter]) {
         match self {
             Self::Stored => (1, &[]),
@@ -157,16 +158,17 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// Payloads that do not shrink to this share are stored: they would cost time at every restore.
+    /// Share of its length below which a payload must shrink: other payloads are stored
+    /// uncompressed, because decompression would cost time at every restore.
     const WORTH_PER_MILLE: usize = 970;
 
-    /// Fails where zstd does not know the level.
+    /// Fails if zstd does not know the level.
     pub fn new(compression: Compression) -> io::Result<Self> {
         let context = context(compression)?;
         Ok(Self { context, compression, buffer: vec![0; QUANTUM_BYTES_MAX] })
     }
 
-    /// Compresses otherwise from the next quantum on.
+    /// Changes the compression from the next quantum on.
     pub fn set(&mut self, compression: Compression) -> io::Result<()> {
         if compression != self.compression {
             self.context = context(compression)?;
@@ -183,7 +185,7 @@ impl Compressor {
         }
     }
 
-    /// Compresses `data` into the buffer if that is worth it; tells how many bytes it became.
+    /// Compresses `data` into the buffer if that is worth it; returns the compressed length.
     fn shrink(&mut self, data: &[u8]) -> Option<usize> {
         if self.compression == Compression::Stored {
             return None;
@@ -194,7 +196,7 @@ impl Compressor {
     }
 }
 
-/// Opens quanta. Reused, because a context is dear to make.
+/// Opens quanta. Reused, because a context takes long to make.
 pub struct Decompressor {
     context: zstd::bulk::Decompressor<'static>,
 }
@@ -211,7 +213,7 @@ impl Decompressor {
         Ok(quantum)
     }
 
-    /// As [`Self::decode`], in the room that `quantum` has. After an error it is empty.
+    /// Decodes as [`Self::decode`] does, into the room of `quantum`. After an error it is empty.
     pub fn decode_into(&mut self, record: &[u8], quantum: &mut RawQuantum) -> Result<(), Damaged> {
         quantum.clear();
         let record = Record::decode(record)?;
@@ -237,7 +239,7 @@ impl Decompressor {
     }
 }
 
-/// The chunks of `quantum` that `keep` says, by index, as a quantum of their own.
+/// Makes a quantum of the chunks of `quantum` for which `keep` is true, by index.
 pub fn recode(quantum: &RawQuantum, keep: &[bool]) -> RawQuantum {
     let mut kept = RawQuantum::default();
     for (chunk, _) in quantum.chunks().zip(keep).filter(|(_, keep)| **keep) {

@@ -29,13 +29,15 @@ const STORED: u8 = 0;
 const ZSTD: u8 = 1;
 const HEADER_BYTES: usize = 42;
 const TAG_BYTES: usize = 16;
-/// A content that does not shrink to this share is stored: it would cost time at every restore.
+/// Share of its length below which a content must shrink: other contents are stored uncompressed,
+/// because decompression would cost time at every restore.
 const WORTH_PER_MILLE: usize = 970;
 
 /// Bytes by which a sealed chunk is longer than its content.
 pub const SEAL_BYTES: usize = HEADER_BYTES + TAG_BYTES;
 
-/// What a key is called in what it has sealed; tells nothing about it.
+/// Name of a key. All chunks that the key has sealed contain it; it says nothing about the key
+/// itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KeyName(pub [u8; 8]);
 
@@ -45,7 +47,7 @@ impl std::fmt::Display for KeyName {
     }
 }
 
-/// A node's secret, and what is derived from it.
+/// A node's secret, and the keys derived from it.
 #[derive(Clone)]
 pub struct SealKey {
     secret: [u8; 32],
@@ -97,7 +99,7 @@ impl std::fmt::Debug for SealKey {
     }
 }
 
-/// Seals chunks. Reused, because a context is dear to make.
+/// Seals chunks. Reused, because a context takes long to make.
 pub struct Sealer {
     key: SealKey,
     context: zstd::bulk::Compressor<'static>,
@@ -110,8 +112,8 @@ impl Sealer {
         Ok(Self { key, context, buffer: Vec::new() })
     }
 
-    /// The sealed form of `chunk`, at most [`SEAL_BYTES`] longer. `compresses` says whether that is
-    /// tried.
+    /// The sealed form of `chunk`, at most [`SEAL_BYTES`] longer. Tries to compress it if
+    /// `compresses` is set.
     pub fn seal(&mut self, chunk: &[u8], compresses: bool) -> Vec<u8> {
         let shrunk = if compresses { self.shrink(chunk) } else { None };
         let (codec, content) = match shrunk {
@@ -134,7 +136,7 @@ impl Sealer {
         sealed
     }
 
-    /// Compresses `chunk` into the buffer if that is worth it; tells how many bytes it became.
+    /// Compresses `chunk` into the buffer if that is worth it; returns the compressed length.
     fn shrink(&mut self, chunk: &[u8]) -> Option<usize> {
         let room = chunk.len() * WORTH_PER_MILLE / 1000;
         self.buffer.resize(room.max(self.buffer.len()), 0);
@@ -146,16 +148,16 @@ fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// Why a sealed chunk cannot be opened.
+/// Reasons for which a sealed chunk cannot be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UnsealError {
     #[error("it is encrypted with the key {0}, which this node does not have")]
     NoKey(KeyName),
-    #[error("what was encrypted is damaged")]
+    #[error("the encrypted data is damaged")]
     Damaged,
 }
 
-/// Opens sealed chunks. Reused, because a context is dear to make.
+/// Opens sealed chunks. Reused, because a context takes long to make.
 pub struct Unsealer<'a> {
     keys: &'a [SealKey],
     context: zstd::bulk::Decompressor<'static>,
@@ -228,7 +230,7 @@ mod tests {
         assert_ne!(seal(b"the same", 1, true), seal(b"the same", 2, true));
         let (a, b) = (seal(&[0; 100], 1, false), seal(&[1; 100], 1, false));
         let (a, b) = (&a[HEADER_BYTES..], &b[HEADER_BYTES..]);
-        // One key stream for both would show as the difference of the contents.
+        // If one key stream had encrypted both, the difference of the contents would be visible.
         assert!(a.iter().zip(b).take(100).any(|(a, b)| a ^ b != 1));
     }
 
@@ -253,7 +255,7 @@ mod tests {
         assert_eq!(none, Err(UnsealError::NoKey(key(1).name())));
     }
 
-    /// What was sealed must stay readable.
+    /// A chunk that an earlier release sealed stays readable.
     #[test]
     fn the_format_stays() {
         let sealed = seal(b"abc", 7, true);

@@ -1,204 +1,39 @@
-//! Archives of the node: making, finding and releasing them, and deleting what the server holds.
+//! Deletion of versions at the server, and of archived files on this machine.
 
+use std::io;
 use std::sync::Arc;
 
-use model::{Kind, Object, ServerTime, mount_point};
+use model::{Kind, Object};
 use sys::Dir;
-use wire::proto;
 
 use crate::backup::NO_CHANGE_TIME;
+use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
+use crate::link::archives::DeletionSummary;
+use crate::link::versions::Selection;
+use crate::list;
+use crate::options::{DeleteOptions, ListOptions, VerifyOptions};
+use crate::path::{normalise, places};
 use crate::progress::Progress;
 use crate::report::{BackupReport, Failure};
-use crate::restore::{normalise, places, verify};
-use crate::{
-    ArchiveFilter, ClientError, DeleteOptions, ErrorKind, FilespaceSummary, ListOptions,
-    VerifyOptions, list,
-};
+use crate::restore::verify;
 
-/// An archive as the server knows it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ArchiveSummary {
-    pub number: u64,
-    pub description: String,
-    pub created: ServerTime,
-    pub event: Option<ServerTime>,
-    pub held: bool,
-    pub complete: bool,
-    pub objects: u64,
-    pub bytes: u64,
-    /// Where on the node its objects were.
-    pub mount_points: Vec<Vec<u8>>,
-    filespaces: Vec<Vec<u8>>,
-}
-
-/// What was deleted at once, or would be.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DeletionSummary {
-    /// `None` where nothing was deleted.
-    pub number: Option<u64>,
-    pub versions: u64,
-    pub details: String,
-    pub time: Option<ServerTime>,
-    /// Until then it can be undone.
-    pub until: Option<ServerTime>,
-}
-
-fn summary(archive: proto::Archive) -> ArchiveSummary {
-    let filespaces: Vec<Vec<u8>> = archive.filespaces.iter().map(|name| name.to_vec()).collect();
-    ArchiveSummary {
-        number: archive.number,
-        description: archive.description,
-        created: ServerTime(archive.created),
-        event: (archive.event != 0).then_some(ServerTime(archive.event)),
-        held: archive.held,
-        complete: archive.complete,
-        objects: archive.objects,
-        bytes: archive.bytes,
-        mount_points: filespaces.iter().map(|name| mount_point(name).to_vec()).collect(),
-        filespaces,
-    }
-}
-
-fn deletion(message: proto::Deletion) -> DeletionSummary {
-    let time = |micros: i64| (micros != 0).then_some(ServerTime(micros));
-    DeletionSummary {
-        number: (message.number != 0).then_some(message.number),
-        versions: message.versions,
-        details: message.details,
-        time: time(message.time),
-        until: time(message.until),
-    }
-}
-
-impl Link {
-    pub(crate) fn open_archive(&self, description: &str) -> Result<ArchiveSummary, ClientError> {
-        let request = proto::OpenArchiveRequest { description: description.to_owned() };
-        let mut client = self.client();
-        Ok(summary(self.runtime.block_on(client.open_archive(request))?.into_inner()))
-    }
-
-    /// Says that all that was asked for is in it.
-    pub(crate) fn complete_archive(&self, number: u64) -> Result<(), ClientError> {
-        let complete = true;
-        let request = proto::SetArchiveRequest { number, complete, ..Default::default() };
-        let mut client = self.client();
-        self.runtime.block_on(client.set_archive(request))?;
-        Ok(())
-    }
-
-    pub(crate) fn set_archive(
-        &self,
-        number: u64,
-        event: bool,
-        held: Option<bool>,
-    ) -> Result<ArchiveSummary, ClientError> {
-        let request = proto::SetArchiveRequest { number, complete: false, event, held };
-        let mut client = self.client();
-        Ok(summary(self.runtime.block_on(client.set_archive(request))?.into_inner()))
-    }
-
-    pub(crate) fn archives(&self) -> Result<Vec<ArchiveSummary>, ClientError> {
-        let mut client = self.client();
-        let reply = self.runtime.block_on(client.archives(proto::ArchivesRequest {}))?;
-        Ok(reply.into_inner().archives.into_iter().map(summary).collect())
-    }
-
-    pub(crate) fn deletions(&self) -> Result<Vec<DeletionSummary>, ClientError> {
-        let mut client = self.client();
-        let reply = self.runtime.block_on(client.deletions(proto::DeletionsRequest {}))?;
-        Ok(reply.into_inner().deletions.into_iter().map(deletion).collect())
-    }
-
-    pub(crate) fn undelete(&self, number: u64) -> Result<DeletionSummary, ClientError> {
-        let mut client = self.client();
-        let request = proto::UndeleteRequest { number };
-        Ok(deletion(self.runtime.block_on(client.undelete(request))?.into_inner()))
-    }
-}
-
-impl ArchiveSummary {
-    /// Its filespaces, to look for paths in.
-    pub(crate) fn filespaces(&self) -> Vec<FilespaceSummary> {
-        let summary = |name: &Vec<u8>| FilespaceSummary {
-            name: name.clone(),
-            active_objects: 0,
-            last_backup: None,
-        };
-        self.filespaces.iter().map(summary).collect()
-    }
-}
-
-/// The archives that are meant, newest first. An error if there are none.
-pub(crate) fn matching(
-    link: &Link,
-    filter: &ArchiveFilter,
-) -> Result<Vec<ArchiveSummary>, ClientError> {
-    let ArchiveFilter { number, description } = filter;
-    let mut all = link.archives()?;
-    all.retain(|archive| number.is_none_or(|number| archive.number == number));
-    all.retain(|archive| {
-        description.as_ref().is_none_or(|wanted| matches(wanted, &archive.description))
-    });
-    if all.is_empty() {
-        let message = match (number, description) {
-            (Some(number), _) => format!("there is no archive {number}"),
-            (None, Some(description)) => format!("no archive is described as '{description}'"),
-            (None, None) => "this node has no archives".to_owned(),
-        };
-        let message = format!("{message}; 'holdfast archives' shows all");
-        return Err(ClientError::new(ErrorKind::NotFound, message));
-    }
-    Ok(all)
-}
-
-/// Whether `text` is what `pattern` says, where `*` is any text and `?` any character.
-fn matches(pattern: &str, text: &str) -> bool {
-    match pattern.chars().next() {
-        None => text.is_empty(),
-        Some('*') => {
-            let rest = &pattern[1..];
-            let tails = text.char_indices().map(|(at, _)| &text[at..]);
-            tails.chain([""]).any(|tail| matches(rest, tail))
-        }
-        Some(wanted) => match text.chars().next() {
-            Some(found) if wanted == '?' || wanted == found => {
-                matches(&pattern[wanted.len_utf8()..], &text[found.len_utf8()..])
-            }
-            _ => false,
-        },
-    }
-}
-
-/// Deletes what `options` say at the server.
+/// Deletes versions at the server, as `options` say.
 pub(crate) fn delete(link: &Link, options: &DeleteOptions) -> Result<DeletionSummary, ClientError> {
     let path = normalise(&options.path)?;
-    let filespaces = match options.archive {
-        Some(number) => {
-            let filter = ArchiveFilter { number: Some(number), description: None };
-            matching(link, &filter)?.iter().flat_map(ArchiveSummary::filespaces).collect()
-        }
-        None => link.filespaces(false)?,
-    };
-    for place in places(&filespaces, &path) {
-        let request = proto::DeleteRequest {
-            selection: Some(place.selection(true)),
-            active: options.active,
-            inactive: options.inactive,
-            dry_run: options.dry_run,
-        };
-        let mut client = link.client();
-        let reply = link.runtime.block_on(client.delete(request))?.into_inner();
-        if reply.versions > 0 {
-            return Ok(deletion(reply));
+    let filespaces = link.filespaces_of(options.archive)?;
+    for place in places(filespaces.iter().map(Vec::as_slice), &path) {
+        let deletion = link.delete(&Selection::of_subtree(&place), options)?;
+        if deletion.versions > 0 {
+            return Ok(deletion);
         }
     }
     let message = format!("the server holds nothing of {} to delete", model::escaped(&path));
     Err(ClientError::new(ErrorKind::NotFound, message))
 }
 
-/// Deletes the archived files on this machine, once the server has shown that it has them. A file
-/// that has changed since stays.
+/// Deletes the files of an archive on this machine, after the server has proved that it has them. A
+/// file that has changed since stays.
 pub(crate) fn delete_local(
     link: &Link,
     number: u64,
@@ -226,7 +61,10 @@ pub(crate) fn delete_local(
         match remove(&listed.path, &listed.object) {
             Ok(true) => deleted += 1,
             Ok(false) => {}
-            Err(error) => failures.push(Failure { path: listed.path.clone(), error }),
+            Err(failure) => {
+                let error = failure.to_string();
+                failures.push(Failure { path: listed.path.clone(), error });
+            }
         }
         true
     })?;
@@ -235,20 +73,31 @@ pub(crate) fn delete_local(
     Ok(())
 }
 
-/// Removes what is no directory; whether it did.
-fn remove(path: &[u8], object: &Object) -> Result<bool, String> {
+/// Reason why an archived file was not deleted.
+#[derive(Debug, thiserror::Error)]
+enum RemoveFailure {
+    /// The archive does not have this state: the file stays.
+    #[error("it has changed since it was archived; it was not deleted")]
+    Changed,
+    /// Delete it by hand.
+    #[error("it was archived but not deleted: {0}")]
+    Failed(#[from] io::Error),
+}
+
+/// Removes an object that was archived, unless it is a directory; returns true if it did.
+fn remove(path: &[u8], object: &Object) -> Result<bool, RemoveFailure> {
     if object.stat.kind == Kind::Directory {
         return Ok(false);
     }
     let Some(slash) = path.iter().rposition(|&byte| byte == b'/') else { return Ok(false) };
-    let failed = |error: std::io::Error| format!("it was archived but not deleted: {error}");
-    let dir = Dir::open(&path[..=slash]).map_err(failed)?;
+    let dir = Dir::open(&path[..=slash])?;
     let name = &path[slash + 1..];
-    let found = dir.stat(name).map_err(failed)?;
+    let found = dir.stat(name)?;
     let archived = &object.stat;
     let is_same = found.is_some_and(|found| {
         let stat = found.stat;
-        // Deleting one name of several changes the time at the others.
+        // Deleting another name of the file changes its change time, so that of a file with several
+        // names is not compared.
         let same_ctime =
             archived.linked || archived.ctime == NO_CHANGE_TIME || stat.ctime == archived.ctime;
         (stat.kind, stat.size, stat.mtime, stat.inode)
@@ -256,29 +105,66 @@ fn remove(path: &[u8], object: &Object) -> Result<bool, String> {
             && same_ctime
     });
     if !is_same {
-        return Err("it has changed since it was archived; it was not deleted".to_owned());
+        return Err(RemoveFailure::Changed);
     }
-    dir.remove(name, false).map_err(failed)?;
+    dir.remove(name, false)?;
     Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
+    use model::{ClassId, Name, Payload, ServerTime, Stat};
+
     use super::*;
 
-    #[test]
-    fn descriptions_match_with_wildcards() {
-        for (pattern, text, expected) in [
-            ("", "", true),
-            ("", "a", false),
-            ("project*", "project 2026", true),
-            ("*2026", "project 2026", true),
-            ("p?oject*", "pr\u{f6}ject", false),
-            ("pr?ject", "pr\u{f6}ject", true),
-            ("*a*b*", "xaxbx", true),
-            ("*a*b*", "xbxax", false),
-        ] {
-            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+    fn archived(stat: Stat) -> Object {
+        Object {
+            name: Name::new(b"file").expect("a name"),
+            stat,
+            attributes: Arc::default(),
+            class: ClassId(1),
+            inserted: ServerTime(0),
+            payload: Payload::Nothing,
         }
+    }
+
+    #[test]
+    fn only_the_archived_state_is_deleted() {
+        type Change = fn(&mut Stat);
+        let changes: [(Change, bool); 6] = [
+            (|_| (), true),
+            (|stat| stat.size += 1, false),
+            (|stat| stat.mtime.secs += 1, false),
+            (|stat| stat.ctime.secs += 1, false),
+            (|stat| stat.inode += 1, false),
+            // The archive omits the change time of a file that had changed just before the archive.
+            (|stat| stat.ctime = NO_CHANGE_TIME, true),
+        ];
+        for (change, expected) in changes {
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = folder.path().join("file");
+            std::fs::write(&file, b"content").expect("written");
+            let dir = Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("a folder");
+            let mut stat = dir.stat(b"file").expect("stat").expect("a file").stat;
+            change(&mut stat);
+            let removed = remove(file.as_os_str().as_encoded_bytes(), &archived(stat));
+            match expected {
+                true => assert!(removed.expect("removed")),
+                false => assert!(matches!(removed, Err(RemoveFailure::Changed))),
+            }
+            let is_left = dir.has(b"file").expect("looked");
+            assert_eq!(is_left, !expected);
+        }
+    }
+
+    #[test]
+    fn directories_stay_and_missing_files_fail() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().as_os_str().as_encoded_bytes();
+        let stat = Dir::open(path).expect("a folder").stat_self().expect("stat").stat;
+        assert!(!remove(path, &archived(stat)).expect("left"));
+        let file = Stat { kind: Kind::File, ..stat };
+        let missing = [path, b"/none"].concat();
+        assert!(matches!(remove(&missing, &archived(file)), Err(RemoveFailure::Failed(_))));
     }
 }

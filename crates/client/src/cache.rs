@@ -1,39 +1,42 @@
-//! The deduplication cache: grants by chunk digest, so that what the server has is not sent again.
+//! Deduplication cache: grants by chunk digest, so that chunks that the server has are not sent
+//! again.
 //!
-//! A table in a mapped file: buckets of eight entries, each four words: digest prefix (2), place,
-//! MAC. It begins small and doubles when a bucket is full, up to its limit: a table much
-//! larger than what is in it would cost a page fault a grant and its size in writing. At its limit
-//! a full bucket gives up one of its entries; the table is never emptied as a whole. Entries need
-//! no lock: one torn between two writers is a grant that the server refuses, and then the data is
-//! sent.
+//! The cache is a table in a mapped file, of buckets of eight entries. An entry has four words:
+//! digest prefix (2), place, MAC. The table begins small and doubles when a bucket is full, up to a
+//! limit: a table that is much larger than its content would cost a page fault a grant, and its
+//! size in writes. At the limit a full bucket replaces one of its entries; the table is never
+//! emptied as a whole. Entries need no lock: an entry that two writers have torn is a grant that
+//! the server refuses, and then the client sends the data.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use model::{ChunkDigest, GrantMac, Place, PlaceCode as _};
+use sys::lock::{Mutex, RwLock, RwLockReadGuard};
 use sys::map::MappedWords;
+
+use crate::link::backup::ChunkGrant;
 
 const ENTRY_WORDS: usize = 4;
 const BUCKET_ENTRIES: usize = 8;
 const BUCKET_WORDS: usize = ENTRY_WORDS * BUCKET_ENTRIES;
 const BUCKET_BYTES: u64 = BUCKET_WORDS as u64 * 8;
-/// Grants kept where no file can be mapped.
+/// Maximum number of grants in memory, if no file can be mapped.
 const MEMORY_ENTRIES_MAX: usize = 1 << 20;
 
-/// Buckets of a new table: 1 MiB.
+/// Number of buckets of a new table: 1 MiB.
 const BUCKETS_FIRST: u64 = 4096;
 
 /// Grants of one node at one server.
 pub(crate) enum Cache {
-    Mapped(Growing),
-    /// Another process has the file, or the disk has no room for it.
-    Memory(Mutex<HashMap<[u8; 16], (Place, GrantMac)>>),
+    Mapped(GrowingTable),
+    /// Fallback while another process has the file or the disk has no room for it.
+    Memory(Mutex<HashMap<[u8; 16], ChunkGrant>>),
 }
 
-/// A table that may be replaced by a larger one.
-pub(crate) struct Growing {
+/// Table that is replaced by a larger one when it is full.
+pub(crate) struct GrowingTable {
     path: PathBuf,
     buckets_max: u64,
     table: RwLock<Table>,
@@ -42,12 +45,13 @@ pub(crate) struct Growing {
 struct Table {
     words: MappedWords,
     buckets: u64,
-    /// It cannot grow any more.
+    /// True if it cannot grow any more.
     is_final: bool,
 }
 
 impl Cache {
-    /// Opens the cache file `path` of up to `megabytes`; falls back to memory. None at all with 0.
+    /// Opens the cache file `path` of up to `megabytes`. Without room for it the cache is in
+    /// memory.
     pub(crate) fn open(path: &Path, megabytes: u64) -> Self {
         let buckets_max = (megabytes << 20) / BUCKET_BYTES;
         let there = path.metadata().map_or(0, |file| file.len()) / BUCKET_BYTES;
@@ -59,16 +63,16 @@ impl Cache {
         match Table::open(path, buckets, buckets == buckets_max) {
             Some(table) => {
                 let table = RwLock::new(table);
-                Self::Mapped(Growing { path: path.to_owned(), buckets_max, table })
+                Self::Mapped(GrowingTable { path: path.to_owned(), buckets_max, table })
             }
             None => Self::Memory(Mutex::default()),
         }
     }
 
-    /// The grant of the chunk `digest`, if it is known.
-    pub(crate) fn get(&self, digest: &ChunkDigest) -> Option<(Place, GrantMac)> {
+    /// Returns the grant of the chunk `digest`, if the cache has it.
+    pub(crate) fn get(&self, digest: &ChunkDigest) -> Option<ChunkGrant> {
         match self {
-            Self::Memory(grants) => grants.lock().ok()?.get(&digest.prefix()).copied(),
+            Self::Memory(grants) => grants.lock().get(&digest.prefix()).copied(),
             Self::Mapped(growing) => {
                 let prefix = prefix_words(digest);
                 let table = growing.table();
@@ -77,13 +81,11 @@ impl Cache {
         }
     }
 
-    /// Forgets the grant of the chunk `digest`: the server does not honour it.
+    /// Removes the grant of the chunk `digest`, because the server refuses it.
     pub(crate) fn forget(&self, digest: &ChunkDigest) {
         match self {
             Self::Memory(grants) => {
-                if let Ok(mut grants) = grants.lock() {
-                    grants.remove(&digest.prefix());
-                }
+                grants.lock().remove(&digest.prefix());
             }
             Self::Mapped(growing) => {
                 let prefix = prefix_words(digest);
@@ -96,43 +98,43 @@ impl Cache {
         }
     }
 
-    /// Remembers a grant.
-    pub(crate) fn put(&self, digest: &ChunkDigest, place: Place, mac: GrantMac) {
+    /// Stores a grant.
+    pub(crate) fn put(&self, digest: &ChunkDigest, grant: ChunkGrant) {
         match self {
             Self::Memory(grants) => {
-                if let Ok(mut grants) = grants.lock()
-                    && grants.len() < MEMORY_ENTRIES_MAX
-                {
-                    grants.insert(digest.prefix(), (place, mac));
+                let mut grants = grants.lock();
+                if grants.len() < MEMORY_ENTRIES_MAX {
+                    grants.insert(digest.prefix(), grant);
                 }
             }
-            Self::Mapped(growing) => growing.put(prefix_words(digest), place, mac),
+            Self::Mapped(growing) => growing.put(prefix_words(digest), grant),
         }
     }
 }
 
-impl Growing {
+impl GrowingTable {
     fn table(&self) -> RwLockReadGuard<'_, Table> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner)
+        self.table.read()
     }
 
-    fn put(&self, prefix: (u64, u64), place: Place, mac: GrantMac) {
+    fn put(&self, prefix: (u64, u64), grant: ChunkGrant) {
         loop {
             let table = self.table();
             let bucket = table.bucket(prefix);
             if table.is_final || has_slot(bucket, prefix) {
-                return write(slot(bucket, prefix, place), prefix, place, mac);
+                return write(slot(bucket, prefix, grant.place), prefix, grant);
             }
-            // A file that is longer than the server remembers quanta needs each of its grants.
+            // A file that is longer than the server keeps quanta for needs each of its grants.
             let buckets = table.buckets;
             drop(table);
             self.grow_from(buckets);
         }
     }
 
-    /// Doubles the table if it still has so many `buckets`, or settles for them.
+    /// Doubles the table, unless another thread did so: then it does not have `buckets` any more. A
+    /// table that cannot grow becomes final.
     fn grow_from(&self, buckets: u64) {
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write();
         if table.buckets != buckets {
             return;
         }
@@ -144,7 +146,7 @@ impl Growing {
 }
 
 impl Table {
-    /// `None` where the file cannot be had or the disk has little room left.
+    /// Opens a table; `None` if the file cannot be mapped or the disk has little room left.
     fn open(path: &Path, buckets: u64, is_final: bool) -> Option<Self> {
         let bytes = buckets * BUCKET_BYTES;
         let claimed = path.metadata().map_or(0, |file| file.len());
@@ -153,24 +155,26 @@ impl Table {
             return None;
         }
         let words = MappedWords::open(path, usize::try_from(bytes / 8).ok()?).ok()?;
+        assert_eq!(words.words().len() as u64, bytes / 8, "every bucket is in the mapped file");
         Some(Self { words, buckets, is_final })
     }
 
-    /// A table of twice the size with the same grants, in place of this one.
+    /// Makes a table of twice the size with the same grants, in place of this one.
     fn doubled(&self, path: &Path, buckets_max: u64) -> Option<Self> {
         let mut name = path.as_os_str().to_owned();
         name.push(".new");
         let new = PathBuf::from(name);
-        // What a process that died while growing left.
+        // A process that died while it doubled the table has left it.
         drop(std::fs::remove_file(&new));
         let buckets = (self.buckets * 2).min(buckets_max);
+        assert!(buckets > self.buckets, "a table that is not final has room to grow");
         let larger = Self::open(&new, buckets, buckets == buckets_max)?;
         for entry in self.words.words().chunks_exact(ENTRY_WORDS) {
             let [low, high, place, mac] = [0, 1, 2, 3].map(|at: usize| entry[at].load(Relaxed));
             if let Some(place) = Place::from_code(place).filter(|_| place != 0) {
                 let bucket = larger.bucket((low, high));
                 let mac = GrantMac(mac.to_le_bytes());
-                write(slot(bucket, (low, high), place), (low, high), place, mac);
+                write(slot(bucket, (low, high), place), (low, high), ChunkGrant { place, mac });
             }
         }
         std::fs::rename(&new, path).ok()?;
@@ -197,15 +201,16 @@ fn prefix_words(digest: &ChunkDigest) -> (u64, u64) {
     (low, high)
 }
 
-fn read(entry: &[AtomicU64], prefix: (u64, u64)) -> Option<(Place, GrantMac)> {
+fn read(entry: &[AtomicU64], prefix: (u64, u64)) -> Option<ChunkGrant> {
     let [low, high, place, mac] = [0, 1, 2, 3].map(|at: usize| entry[at].load(Relaxed));
     if (low, high) != prefix || place == 0 {
         return None;
     }
-    Some((Place::from_code(place)?, GrantMac(mac.to_le_bytes())))
+    Some(ChunkGrant { place: Place::from_code(place)?, mac: GrantMac(mac.to_le_bytes()) })
 }
 
-/// The entry to write: the one of this digest, else a free one, else one that has to go.
+/// Returns the entry to write: the entry of this digest, otherwise a free entry, otherwise a
+/// victim.
 fn slot(bucket: &[AtomicU64], prefix: (u64, u64), place: Place) -> &[AtomicU64] {
     let entries = || bucket.chunks_exact(ENTRY_WORDS);
     let same = entries().find(|entry| read(entry, prefix).is_some());
@@ -217,8 +222,9 @@ fn slot(bucket: &[AtomicU64], prefix: (u64, u64), place: Place) -> &[AtomicU64] 
     same.or_else(free).unwrap_or_else(victim)
 }
 
-fn write(entry: &[AtomicU64], prefix: (u64, u64), place: Place, mac: GrantMac) {
-    let words = [prefix.0, prefix.1, place.code(), u64::from_le_bytes(mac.0)];
+fn write(entry: &[AtomicU64], prefix: (u64, u64), grant: ChunkGrant) {
+    assert_eq!(entry.len(), ENTRY_WORDS, "an entry is written whole");
+    let words = [prefix.0, prefix.1, grant.place.code(), u64::from_le_bytes(grant.mac.0)];
     entry.iter().zip(words).for_each(|(word, value)| word.store(value, Relaxed));
 }
 
@@ -231,8 +237,9 @@ mod tests {
         ChunkDigest(*blake3::hash(&number.to_le_bytes()).as_bytes())
     }
 
-    fn grant(number: u32) -> (Place, GrantMac) {
-        (Place::new(PackNumber(9), number), GrantMac(u64::from(number).to_le_bytes()))
+    fn grant(number: u32) -> ChunkGrant {
+        let mac = GrantMac(u64::from(number).to_le_bytes());
+        ChunkGrant { place: Place::new(PackNumber(9), number), mac }
     }
 
     #[test]
@@ -242,8 +249,7 @@ mod tests {
         let cache = Cache::open(&path, 1);
         assert!(matches!(cache, Cache::Mapped(_)));
         for number in 0..1000 {
-            let (place, mac) = grant(number);
-            cache.put(&digest(u64::from(number)), place, mac);
+            cache.put(&digest(u64::from(number)), grant(number));
         }
         drop(cache);
         let cache = Cache::open(&path, 1);
@@ -258,13 +264,13 @@ mod tests {
         let mapped = Cache::open(&path, 1);
         for cache in [mapped, Cache::open(&path, 0)] {
             for number in 0..9 {
-                cache.put(&digest(u64::from(number)), grant(number).0, grant(number).1);
+                cache.put(&digest(u64::from(number)), grant(number));
             }
             cache.forget(&digest(3));
             cache.forget(&digest(77));
             let held = (0..9).filter(|&n| cache.get(&digest(u64::from(n))) == Some(grant(n)));
             assert_eq!(held.count(), 8);
-            cache.put(&digest(3), grant(30).0, grant(30).1);
+            cache.put(&digest(3), grant(30));
             assert_eq!(cache.get(&digest(3)), Some(grant(30)));
         }
     }
@@ -275,8 +281,7 @@ mod tests {
         let cache = Cache::open(&folder.path().join("cache"), 1);
         let count = 60_000;
         for number in 0..count {
-            let (place, mac) = grant(number);
-            cache.put(&digest(u64::from(number)), place, mac);
+            cache.put(&digest(u64::from(number)), grant(number));
         }
         let held = (0..count).filter(|&n| cache.get(&digest(u64::from(n))) == Some(grant(n)));
         assert!((20_000..=32_768).contains(&held.count()));
@@ -291,8 +296,7 @@ mod tests {
         assert_eq!(bytes(), 1 << 20);
         let count = 200_000;
         for number in 0..count {
-            let (place, mac) = grant(number);
-            cache.put(&digest(u64::from(number)), place, mac);
+            cache.put(&digest(u64::from(number)), grant(number));
         }
         assert!(((8 << 20)..=(128 << 20)).contains(&bytes()), "{}", bytes());
         let size = bytes();
@@ -309,7 +313,60 @@ mod tests {
         let _first = Cache::open(&path, 1);
         let second = Cache::open(&path, 1);
         assert!(matches!(second, Cache::Memory(_)));
-        second.put(&digest(1), grant(1).0, grant(1).1);
+        second.put(&digest(1), grant(1));
         assert_eq!(second.get(&digest(1)), Some(grant(1)));
+    }
+
+    #[test]
+    fn a_file_of_any_length_is_used_or_begun_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("cache");
+        let mib = 1 << 20;
+        for (byte, megabytes) in [(0, 1), (0, 4), (0xff, 1), (0xff, 4), (0x55, 1), (0x55, 4)] {
+            for length in [0, 1, 4095, mib / 2, mib - 1, mib, mib + 1, 2 * mib, 3 * mib, 8 * mib] {
+                std::fs::write(&path, vec![byte; length]).expect("written");
+                let cache = Cache::open(&path, megabytes);
+                for number in 0..1000 {
+                    assert_eq!(cache.get(&digest(u64::from(number))), None, "{byte} {length}");
+                    cache.put(&digest(u64::from(number)), grant(number));
+                }
+                let found = (0..1000).filter_map(|number| {
+                    let found = cache.get(&digest(u64::from(number)))?;
+                    assert_eq!(found, grant(number), "{byte} {length}");
+                    Some(())
+                });
+                // In a full table some grants have replaced others.
+                assert!(found.count() > 900, "{byte} {length}");
+                let bytes = path.metadata().expect("is there").len();
+                assert!(bytes <= megabytes << 20 || bytes == length as u64, "{byte} {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("cache");
+        std::fs::create_dir(&path).expect("made");
+        for path in [&path, &path.join("none/cache")] {
+            let cache = Cache::open(path, 1);
+            assert!(matches!(cache, Cache::Memory(_)));
+            cache.put(&digest(1), grant(1));
+            assert_eq!(cache.get(&digest(1)), Some(grant(1)));
+        }
+        assert!(path.is_dir());
+    }
+
+    #[test]
+    fn a_table_that_a_dead_process_left_half_made_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, left) = (folder.path().join("cache"), folder.path().join("cache.new"));
+        std::fs::write(&left, vec![0x55; 3 << 20]).expect("written");
+        let cache = Cache::open(&path, 64);
+        let count = 40_000;
+        (0..count).for_each(|number| cache.put(&digest(u64::from(number)), grant(number)));
+        assert!(path.metadata().expect("is there").len() > 1 << 20, "it has grown");
+        assert!(left.metadata().is_err());
+        assert!((0..count).all(|n| cache.get(&digest(u64::from(n))) == Some(grant(n))));
     }
 }

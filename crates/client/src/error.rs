@@ -1,68 +1,82 @@
-//! Why a command as a whole did not go: one of eight kinds, with what to do about it.
+//! Errors that end a command, by what the user or a script can do about them.
 
 use std::io;
 
 use tonic::{Code, Status};
 
-/// How a failure begins of which the server itself tells.
-const SERVER_SAYS: &str = "the server cannot serve";
+use crate::link::version::unknown;
 
-/// What the user or a script can do.
+/// Kind of an error, by the reaction to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorKind {
     /// The server cannot be reached, or the connection was lost: try again.
     Retry,
-    /// Something else is at it: wait.
+    /// Something else uses the object: wait.
     Busy,
-    /// Not allowed.
+    /// The node or the user may not do that.
     Refused,
     NotFound,
     NoSpace,
     Damaged,
-    /// What was asked for makes no sense.
+    /// The command makes no sense.
     Usage,
-    /// Holdfast is wrong.
+    /// Holdfast has a fault.
     Bug,
-    /// The user stopped it.
+    /// The user stopped the command.
     Interrupted,
 }
 
-/// An error that ends a command.
-#[derive(Debug, thiserror::Error)]
+/// Side that an error of kind [`ErrorKind::Retry`] comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    /// The connection, or this machine.
+    Connection,
+    /// The server, which has answered that it cannot serve.
+    Server,
+}
+
+/// Error that ends a command.
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ClientError {
     pub kind: ErrorKind,
-    /// What happened, to which object.
+    /// Event and object.
     pub message: String,
+    origin: Origin,
 }
 
 impl ClientError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), origin: Origin::Connection }
+    }
+
+    /// Makes the error of a connection that was lost.
+    pub(crate) fn lost() -> Self {
+        Self::new(ErrorKind::Retry, "the connection to the server was lost")
     }
 
     pub(crate) fn interrupted() -> Self {
         Self::new(ErrorKind::Interrupted, "interrupted; what was committed stays")
     }
 
-    /// The error of a file of our own.
-    pub(crate) fn file(what: &str, path: &std::path::Path, error: &io::Error) -> Self {
+    /// Makes the error of a file of the client. `verb` names the operation that failed.
+    pub(crate) fn file(verb: &str, path: &std::path::Path, error: &io::Error) -> Self {
         let kind = match error.kind() {
             io::ErrorKind::NotFound => ErrorKind::NotFound,
             io::ErrorKind::StorageFull => ErrorKind::NoSpace,
             io::ErrorKind::PermissionDenied => ErrorKind::Refused,
             _ => ErrorKind::Usage,
         };
-        Self::new(kind, format!("cannot {what} {}: {error}", path.display()))
+        Self::new(kind, format!("cannot {verb} {}: {error}", path.display()))
     }
 
-    /// What to do next, where that is not plain from the message.
+    /// Returns what to do next, if the message does not say it.
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind {
-            ErrorKind::Retry if self.message.starts_with(SERVER_SAYS) => {
-                Some("try again later; the server's log has more")
-            }
-            ErrorKind::Retry => Some("is the server running, and is its address right?"),
+            ErrorKind::Retry => match self.origin {
+                Origin::Server => Some("try again later; the server's log has more"),
+                Origin::Connection => Some("is the server running, and is its address right?"),
+            },
             ErrorKind::Busy => Some("wait until the other one has ended"),
             ErrorKind::NoSpace => Some("free space, then run the same command again"),
             ErrorKind::Damaged => Some("run 'holdfast verify --data' to see what is affected"),
@@ -86,24 +100,81 @@ impl From<Status> for ClientError {
             Code::NotFound => ErrorKind::NotFound,
             Code::ResourceExhausted => ErrorKind::NoSpace,
             Code::DataLoss => ErrorKind::Damaged,
-            Code::InvalidArgument | Code::AlreadyExists | Code::FailedPrecondition => {
-                ErrorKind::Usage
-            }
+            Code::InvalidArgument
+            | Code::AlreadyExists
+            | Code::FailedPrecondition
+            | Code::Unimplemented => ErrorKind::Usage,
             _ => ErrorKind::Bug,
         };
-        let is_of_server = std::error::Error::source(&status).is_none();
-        let mut message = match kind {
-            ErrorKind::Retry if status.code() == Code::Unavailable && is_of_server => {
-                format!("{SERVER_SAYS}: {}", status.message())
-            }
-            ErrorKind::Retry => {
-                format!("the connection to the server failed: {}", status.message())
-            }
-            _ => status.message().to_owned(),
+        // tonic keeps a source for its own failures only. A status of the server has none.
+        let source = std::error::Error::source(&status);
+        let origin = match (status.code(), source) {
+            (Code::Unavailable, None) => Origin::Server,
+            _ => Origin::Connection,
         };
-        if let Some(source) = std::error::Error::source(&status) {
+        let said = status.message();
+        let mut message = match (kind, origin) {
+            (ErrorKind::Retry, Origin::Server) => format!("the server cannot serve: {said}"),
+            (ErrorKind::Retry, Origin::Connection) => {
+                format!("the connection to the server failed: {said}")
+            }
+            _ if status.code() == Code::Unimplemented => unknown(&status),
+            _ => said.to_owned(),
+        };
+        if let Some(source) = source {
             message = format!("{message}: {source}");
         }
-        Self { kind, message }
+        Self { kind, message, origin }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(status: Status, kind: ErrorKind, message: &str, hint: Option<&str>) {
+        let error = ClientError::from(status);
+        assert_eq!((error.kind, error.message.as_str()), (kind, message));
+        assert_eq!(error.hint().map(|hint| &hint[..12]), hint);
+    }
+
+    #[test]
+    fn a_status_becomes_the_kind_that_says_what_to_do() {
+        let (code, kind) = (Status::not_found("no archive 7"), ErrorKind::NotFound);
+        check(code, kind, "no archive 7", None);
+        let (code, kind) = (Status::aborted("another session"), ErrorKind::Busy);
+        check(code, kind, "another session", Some("wait until t"));
+        let (code, kind) = (Status::resource_exhausted("full"), ErrorKind::NoSpace);
+        check(code, kind, "full", Some("free space, "));
+        let (code, kind) = (Status::failed_precondition("no"), ErrorKind::Usage);
+        check(code, kind, "no", None);
+        let (code, kind) = (Status::internal("bug"), ErrorKind::Bug);
+        check(code, kind, "bug", Some("please repor"));
+    }
+
+    #[test]
+    fn a_server_that_answers_is_told_from_a_connection_that_is_lost() {
+        let message = "the server cannot serve: its database is away";
+        let status = Status::unavailable("its database is away");
+        check(status, ErrorKind::Retry, message, Some("try again la"));
+        let mut status = Status::unavailable("h2");
+        status.set_source(std::sync::Arc::new(io::Error::other("reset")));
+        let message = "the connection to the server failed: h2: reset";
+        check(status, ErrorKind::Retry, message, Some("is the serve"));
+        let status = Status::deadline_exceeded("slow");
+        let message = "the connection to the server failed: slow";
+        check(status, ErrorKind::Retry, message, Some("is the serve"));
+        // Only the kind and the code decide, whatever the message begins with.
+        let error = ClientError::new(ErrorKind::Retry, "the server cannot serve");
+        assert_eq!(error.hint(), Some("is the server running, and is its address right?"));
+    }
+
+    #[test]
+    fn a_file_that_fails_is_named() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let error = ClientError::file("write", std::path::Path::new("/x"), &full);
+        assert_eq!(error.kind, ErrorKind::NoSpace);
+        assert!(error.message.starts_with("cannot write /x: "), "{}", error.message);
     }
 }

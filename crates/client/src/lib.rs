@@ -1,7 +1,7 @@
-//! The client: enrolment, backup, restore, verification, listing, and administration.
+//! Client: enrolment, backup, restore, verification, listing, and administration.
 //!
 //! A [`Client`] is a connection to the server as this machine's node. The stages of a backup or a
-//! restore are threads joined by bounded queues; only the edge to the network is asynchronous, and
+//! restore are threads joined by bounded queues. Only the edge to the network is asynchronous, and
 //! [`Client`] hides it: every method blocks.
 //!
 //! Nothing here reads the environment, prints, or ends the process.
@@ -11,10 +11,11 @@ mod archive;
 mod backup;
 mod cache;
 mod error;
-mod home;
-pub mod keys;
 mod link;
 mod list;
+mod node;
+mod options;
+mod path;
 mod preview;
 mod progress;
 mod report;
@@ -22,197 +23,62 @@ mod restore;
 mod rules;
 mod tuning;
 
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use model::{BatchId, CopyId, DirPath, Kind, Name, ServerTime, Stat};
-use sys::{Dir, Found};
+use model::{BatchId, CopyId, DirPath, Name};
+use sys::{Dir, ObjectStatus};
 
-pub use archive::{ArchiveSummary, DeletionSummary};
-pub use backup::{BATCH_FILES_MAX, Copied, Migrant, Targets, is_hidden};
+pub use backup::{BATCH_FILES_MAX, CopyFailure, Migrant, StoredCopy, is_hidden};
 pub use chunk::Compression;
 pub use error::{ClientError, ErrorKind};
-pub use home::{Commands, Enrolled, SYSTEM_FOLDER, commands, enroll};
-pub use link::{Class, FilespaceSummary, Hello};
+pub use link::FilespaceSummary;
+pub use link::archives::{ArchiveSummary, DeletionSummary};
+pub use link::hello::{Class, Hello, OptionSet};
+pub use link::stage::{PlannedVolume, Purpose, PurposeKind, RecallPlan, StageMode, Staging};
 pub use list::{ListedCopy, ListedVersion};
-pub use preview::{PreviewOptions, Previewed, RuleShown, Ruled};
+pub use node::{Commands, Enrolment, SYSTEM_FOLDER, client_toml, commands, enrol, keys};
+pub use options::{
+    ArchiveFilter, ArchiveOptions, BackupOptions, DeleteOptions, ListOptions, Origin,
+    PreviewOptions, Replace, RestoreOptions, STREAM_FILESPACE, Stream, Targets, VerifyOptions,
+    VersionChoice, is_left_out,
+};
+pub use preview::{Decision, PreviewSummary, RuleSummary};
 pub use progress::{Phase, Progress};
 pub use report::{BackupReport, Failure, RestoreReport, VerifyReport};
-pub use restore::{Filling, Staging};
+pub use restore::{Filling, RecallRequest};
 pub use rules::{FileTreatment, SpaceRules};
-pub use tuning::{CompressionChoice, Stillness, Tuning};
-pub use wire::proto::{PlannedVolume, Purpose, RecallPlan, purpose};
+pub use tuning::{CompressionChoice, Stillness, Tuning, UnknownChoice};
+pub use wire::PORT;
 
-/// What to back up and how.
-#[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub struct BackupOptions {
-    /// Paths of directories, files or whole file systems, as the user gave them.
-    pub targets: Targets,
-    /// Patterns of what is left out, beside the rules of node and server.
-    pub excludes: Vec<Vec<u8>>,
-    /// The list of statements to take instead of the node's own.
-    pub inclexcl: Option<PathBuf>,
-    /// Read everything again, whatever has not changed.
-    pub full: bool,
-    /// Tell what would be done.
-    pub dry_run: bool,
-    /// Also descend into other file systems below the paths.
-    pub cross_filesystems: bool,
-    /// Expire also where most of what was backed up is gone.
-    pub confirm_expire: bool,
-    /// Goes before what the node's folder says.
-    pub snapshot: Option<Stillness>,
-    /// Goes before what the node's folder says.
-    pub tuning: Tuning,
-    /// Make an archive instead of a backup; the targets are selective then.
-    pub archive: Option<ArchiveOptions>,
-}
-
-/// How to archive.
-#[derive(Clone, Debug, Default)]
-pub struct ArchiveOptions {
-    pub description: String,
-    /// The class of everything, whatever the rules say.
-    pub class: Option<String>,
-    /// Delete the files on this machine once the archive is complete and has been verified.
-    pub delete: bool,
-}
-
-/// Something that ends, to be backed up as a file.
-pub trait Stream {
-    /// Reads some bytes; 0 at the end. [`std::io::ErrorKind::Interrupted`] where none come for a
-    /// while, so that a backup can be stopped meanwhile.
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize>;
-
-    /// Whether what was read is all there was to read; else why not. Called once, at the end.
-    fn finish(&mut self) -> Result<(), String>;
-
-    /// Whether a read after [`Self::finish`] begins again.
-    fn repeats(&self) -> bool;
-}
-
-/// The filespace that streams are files of.
-pub const STREAM_FILESPACE: &[u8] = b"/stdin";
-
-/// Where a restore takes from.
-#[derive(Clone, Debug, Default)]
-pub enum Origin {
-    #[default]
-    Backups,
-    /// The newest archive that has the path, of those meant.
-    Archives(ArchiveFilter),
-}
-
-/// Which archives are meant.
-#[derive(Clone, Debug, Default)]
-pub struct ArchiveFilter {
-    pub number: Option<u64>,
-    /// A description, with `*` and `?`.
-    pub description: Option<String>,
-}
-
-/// What to delete at the server.
-#[derive(Clone, Debug, Default)]
-pub struct DeleteOptions {
-    pub path: Vec<u8>,
-    /// Of this archive; of backups where there is none.
-    pub archive: Option<u64>,
-    pub active: bool,
-    pub inactive: bool,
-    pub dry_run: bool,
-}
-
-/// Which objects, in which state.
-#[derive(Clone, Debug, Default)]
-pub struct Which {
-    /// As it was then; `None` for now.
-    pub at: Option<ServerTime>,
-    /// Objects that are gone count with their newest inactive version.
-    pub inactive: bool,
-}
-
-/// What becomes of objects that are there already and differ.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Replace {
-    #[default]
-    No,
-    /// Where the stored version's mtime is newer.
-    IfNewer,
-    All,
-}
-
-/// What to restore and where to.
-#[derive(Clone, Debug)]
-pub struct RestoreOptions {
-    /// Paths as they were when backed up.
-    pub paths: Vec<Vec<u8>>,
-    /// The folder below which each path's last component goes; `None` for where it was.
-    pub to: Option<Vec<u8>>,
-    pub which: Which,
-    pub replace: Replace,
-    pub origin: Origin,
-    /// Files of so many bytes and more are left out: space management makes stubs of them.
-    pub left_out_from: Option<u64>,
-}
-
-/// Whether a restore leaves a file out for space management to make a stub of it.
-pub fn is_left_out(stat: &Stat, left_out_from: Option<u64>) -> bool {
-    let is_large = left_out_from.is_some_and(|least| stat.size >= least.max(1));
-    is_large && stat.kind == Kind::File && !stat.linked
-}
-
-/// What to verify.
-#[derive(Clone, Debug, Default)]
-pub struct VerifyOptions {
-    /// Empty for everything that the node has.
-    pub paths: Vec<Vec<u8>>,
-    /// Read every chunk back and check it; otherwise the server's tables only.
-    pub data: bool,
-    /// Only this archive.
-    pub archive: Option<u64>,
-}
-
-/// What to list.
-#[derive(Clone, Debug, Default)]
-pub struct ListOptions {
-    /// `None` lists the filespaces' roots.
-    pub path: Option<Vec<u8>>,
-    pub which: Which,
-    pub recursive: bool,
-    /// Every version, not only the one that a restore would take.
-    pub all_versions: bool,
-    /// Of this archive, and not of backups.
-    pub archive: Option<u64>,
-}
-
-/// A node's connection to its server.
+/// Connection of a node to its server.
 pub struct Client {
     link: link::Link,
-    home: home::Home,
+    home: node::home::Home,
+    /// Quanta that recalls have received recently.
+    recent: restore::RecentQuanta,
 }
 
 impl Client {
-    /// Connects as the node that was enrolled in the folder `home`; renews its certificate when
-    /// that is due.
+    /// Connects as the node that was enrolled in the folder `home`. Renews its certificate if that
+    /// is due.
     pub fn open(home: &Path) -> Result<Self, ClientError> {
-        let home = home::Home::load(home)?;
+        let home = node::home::Home::load(home)?;
         let link = link::Link::open(&home)?;
-        Ok(Self { link, home })
+        Ok(Self { link, home, recent: restore::RecentQuanta::default() })
     }
 
-    /// What the server said when it was greeted.
+    /// Returns the server's answer to the greeting.
     pub fn hello(&self) -> &Hello {
         self.link.hello()
     }
 
-    /// Whether another server may go on where this one has died.
+    /// Returns true if another server may go on after this one has died.
     pub fn has_several_servers(&self) -> bool {
         self.home.has_several_servers()
     }
 
-    /// The server's address as enrolled.
+    /// Returns the server's address of the enrolment.
     pub fn server(&self) -> &str {
         &self.home.config.server
     }
@@ -221,12 +87,12 @@ impl Client {
         self.link.filespaces(false)
     }
 
-    /// The node's archives, newest first.
+    /// Returns the node's archives, newest first.
     pub fn archives(&self) -> Result<Vec<ArchiveSummary>, ClientError> {
         self.link.archives()
     }
 
-    /// Says of an archive that its event has happened, or that it is held or not.
+    /// Reports the event of an archive, if `event` is set, and holds or releases it.
     pub fn set_archive(
         &self,
         number: u64,
@@ -236,12 +102,12 @@ impl Client {
         self.link.set_archive(number, event, held)
     }
 
-    /// Deletes what the server holds of the node, if the node may.
+    /// Deletes versions of the node at the server, if the node may.
     pub fn delete(&self, options: &DeleteOptions) -> Result<DeletionSummary, ClientError> {
         archive::delete(&self.link, options)
     }
 
-    /// Deletions that can be undone, newest first.
+    /// Returns the deletions that can be undone, newest first.
     pub fn deletions(&self) -> Result<Vec<DeletionSummary>, ClientError> {
         self.link.deletions()
     }
@@ -250,8 +116,8 @@ impl Client {
         self.link.undelete(number)
     }
 
-    /// Backs up. Single objects that cannot be backed up are in the report; an error means that the
-    /// run as a whole could not go on, and everything committed until then stays.
+    /// Backs up. Single objects that cannot be backed up are in the report. An error means that the
+    /// whole run could not go on; everything that it has committed stays.
     pub fn backup(
         &self,
         options: &BackupOptions,
@@ -266,22 +132,22 @@ impl Client {
         Ok(report)
     }
 
-    /// What a backup would do with each path, and which rule says so; with what the user should
-    /// know of the rules.
+    /// Returns what a backup would do with each path, and the rule that decides it; with warnings
+    /// about the rules.
     pub fn explain(
         &self,
         options: &PreviewOptions,
-    ) -> Result<(Vec<Ruled>, Vec<String>), ClientError> {
+    ) -> Result<(Vec<Decision>, Vec<String>), ClientError> {
         preview::explain(&self.link, &self.home, options)
     }
 
     /// Calls `visit` with what a backup would do with each object at and below the paths, until it
-    /// says `false`.
+    /// returns false.
     pub fn preview(
         &self,
         options: &PreviewOptions,
-        visit: &mut dyn FnMut(&Ruled) -> bool,
-    ) -> Result<Previewed, ClientError> {
+        visit: &mut dyn FnMut(&Decision) -> bool,
+    ) -> Result<PreviewSummary, ClientError> {
         preview::preview(&self.link, &self.home, options, visit)
     }
 
@@ -293,63 +159,62 @@ impl Client {
         stream: &mut dyn Stream,
         progress: &Arc<Progress>,
     ) -> Result<BackupReport, ClientError> {
-        backup::run_stream(&self.link, &self.home, options, (name, stream), progress)
+        backup::run_stream(&self.link, &self.home, options, name, stream, progress)
     }
 
-    /// Sends files to be migrated off `mount_point` as the batch `batch`, at most
-    /// [`BATCH_FILES_MAX`]; tells of each what the server has durably, or why not.
+    /// Sends at most [`BATCH_FILES_MAX`] files of `mount_point` as the batch `batch`; returns for
+    /// each the state that the server has durably.
     pub fn migrate(
         &self,
         mount_point: &[u8],
         batch: BatchId,
         migrants: &[Migrant<'_>],
-    ) -> Result<Vec<Result<Copied, String>>, ClientError> {
+    ) -> Result<Vec<Result<StoredCopy, CopyFailure>>, ClientError> {
         backup::migrate(&self.link, &self.home, mount_point, batch, migrants)
     }
 
-    /// Which files may migrate.
+    /// Returns the rules for files that are to migrate.
     pub fn space_rules(&self) -> Result<SpaceRules, ClientError> {
-        SpaceRules::load(&self.home, &self.link)
+        SpaceRules::load(&self.home, self.link.hello())
     }
 
-    /// Of each file, all in `directory` of the mount point and sorted by name, the digest of what
-    /// the server's backup holds, if it is as the file is.
+    /// Returns, for each of `files`, the digest of the content that the server has a backup of;
+    /// `None` if the backup is not of the file's current state. `files` lie in `directory` of the
+    /// mount point and are sorted by name.
     pub fn backed_up(
         &self,
         mount_point: &[u8],
         directory: &DirPath,
-        files: &[(&Name, Found)],
+        files: &[(&Name, ObjectStatus)],
     ) -> Result<Vec<Option<[u8; 16]>>, ClientError> {
         backup::backed_up(&self.link, mount_point, directory, files)
     }
 
-    /// Fetches what was migrated off `mount_point`: one copy of a batch, or all that are wanted,
-    /// and of each what lies in `range`. What the server does not have is neither completed nor
-    /// lost. `progress` says whether it is still wanted.
+    /// Fetches copies of files of `mount_point`. A copy that the server does not have is neither
+    /// completed nor lost. `progress` can stop it.
     pub fn recall(
         &self,
         mount_point: &[u8],
-        copies: (BatchId, Option<u16>),
-        part: (Range<u64>, Purpose),
-        (progress, filling): (&Arc<Progress>, &dyn Filling),
+        request: RecallRequest,
+        filling: &dyn Filling,
+        progress: &Arc<Progress>,
     ) -> Result<(), ClientError> {
-        restore::recall(&self.link, mount_point, copies, part, (progress, filling))
+        restore::recall(&self.link, &self.recent, mount_point, request, filling, progress)
     }
 
-    /// Has the server plan the recall of copies of what was migrated off `mount_point`; then,
-    /// unless it is only a `preview`, has it read volumes for them until what is returned is
-    /// dropped.
+    /// Makes the server plan the recall of `copies` of files of `mount_point`. With
+    /// [`StageMode::Read`] it reads the volumes for them, until the result is dropped.
     pub fn stage(
         &self,
         mount_point: &[u8],
         copies: &[CopyId],
-        (preview, purpose): (bool, Purpose),
+        mode: StageMode,
+        purpose: Purpose,
     ) -> Result<(RecallPlan, Staging), ClientError> {
-        restore::stage(&self.link, mount_point, copies, (preview, purpose))
+        self.link.stage(mount_point, copies, mode, purpose)
     }
 
-    /// The copies that the server has of what was migrated off `mount_point`; with `released` also
-    /// those that were let go of and are kept for a time only.
+    /// Lists the copies of files of `mount_point`, with released copies if `released` is set.
     pub fn copies(
         &self,
         mount_point: &[u8],
@@ -358,18 +223,17 @@ impl Client {
         list::copies(&self.link, mount_point, released)
     }
 
-    /// Lets go of copies, sorted: they are kept as their class keeps what is gone.
+    /// Releases copies, which are sorted: their class decides how long they are kept.
     pub fn release(&self, mount_point: &[u8], copies: &[CopyId]) -> Result<(), ClientError> {
         backup::release(&self.link, &self.home, mount_point, copies)
     }
 
-    /// The digest of the content that the file at `path` has now, as the server makes it of what
-    /// it has.
+    /// Digests the current content of the file at `path`, as the server digests its copy.
     pub fn content(&self, path: &[u8], file: (&Dir, &Name)) -> Result<[u8; 16], ClientError> {
         backup::content(&self.link, &self.home, path, file)
     }
 
-    /// Restores. A rerun skips what is right already.
+    /// Restores. A second run skips the objects that are right already.
     pub fn restore(
         &self,
         options: &RestoreOptions,
@@ -378,7 +242,7 @@ impl Client {
         restore::run(&self.link, options, progress)
     }
 
-    /// Checks what the server holds, versions of all ages.
+    /// Checks the versions that the server has, active and inactive.
     pub fn verify(
         &self,
         options: &VerifyOptions,
@@ -387,7 +251,7 @@ impl Client {
         restore::verify(&self.link, options, progress)
     }
 
-    /// Calls `visit` with each listed version in path order, newest first, until it says `false`.
+    /// Calls `visit` with each listed version in path order, newest first, until it returns false.
     pub fn list(
         &self,
         options: &ListOptions,
@@ -395,9 +259,4 @@ impl Client {
     ) -> Result<(), ClientError> {
         list::run(&self.link, options, visit)
     }
-}
-
-/// Whether objects of this kind carry data.
-fn has_data(kind: Kind, size: u64) -> bool {
-    kind == Kind::File && size > 0
 }

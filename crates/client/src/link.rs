@@ -1,128 +1,44 @@
-//! The connection to the server: TLS 1.3 pinned to its CA, greeting, renewal of the certificate.
+//! Connection to the server: greeting, renewal of the certificate, and the messages.
+//!
+//! Types of the wire stay in this folder. The rest of the client sees types of its own.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+pub(crate) mod archives;
+pub(crate) mod backup;
+pub(crate) mod digests;
+pub(crate) mod hello;
+pub(crate) mod list;
+pub(crate) mod pages;
+pub(crate) mod portions;
+pub(crate) mod restore;
+pub(crate) mod runtime;
+pub(crate) mod stage;
+pub(crate) mod tls;
+pub(crate) mod version;
+pub(crate) mod versions;
 
 use bytes::Bytes;
-use hyper_util::rt::TokioIo;
-use model::{ClassId, DirPath, PackNumber, ServerTime};
-use policy::{ArchiveCopyGroup, BackupCopyGroup};
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
-use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio::net::TcpStream;
+use chunk::{DomainKey, SealKey};
+use model::{DirPath, ServerTime};
+use rustls_pki_types::CertificateDer;
 use tokio::runtime::Runtime;
-use tokio_rustls::TlsConnector;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
+use wire::proto::Capability;
 use wire::proto::node_client::NodeClient;
-use wire::{CONNECTION_WINDOW_BYTES, MESSAGE_BYTES_MAX, STREAM_WINDOW_BYTES, proto};
+use wire::version::Settled;
+use wire::{MESSAGE_BYTES_MAX, proto};
 
-use crate::home::{ClientConfig, Home, Identity, Request};
-use crate::{ClientError, ErrorKind};
+use self::hello::{Greeting, Hello};
+use self::portions::Section;
+use self::tls::Trust;
+use crate::error::{ClientError, ErrorKind};
+use crate::node::home::{ClientConfig, Home, Request};
+use crate::node::keys;
 
-/// Bytes that wait in the kernel for the network at most: some quanta.
-const UNSENT_BYTES: u32 = 1 << 20;
-/// A server that does not answer by then is not there.
-const CONNECT_SECS: u64 = 15;
-/// Another server has taken over by then, where there are several.
-const TAKEOVER: Duration = Duration::from_secs(45);
-const TAKEOVER_PAUSE: Duration = Duration::from_millis(500);
-/// The connection is asked for a sign of life so often.
-const KEEPALIVE_SECS: u64 = 20;
-/// A certificate is renewed once it has less than this to live: a third of the 90 days that servers
-/// give by default.
+/// Remaining life of a certificate, in seconds, below which it is renewed: a third of the 90 days
+/// that servers give by default.
 const RENEW_SECS: i64 = 30 * 86_400;
-/// Threads that drive the network.
-const NETWORK_THREADS: usize = 2;
 
-/// How the server's certificate is judged.
-pub(crate) enum Trust {
-    /// Its CA has this SHA-256; there is no client certificate yet.
-    Fingerprint([u8; 32]),
-    /// Its CA is the one that came with our own certificate.
-    Pinned(Identity),
-}
-
-/// What the server said when it was greeted.
-#[derive(Clone, Debug)]
-pub struct Hello {
-    pub node: String,
-    pub server_version: String,
-    /// The server's clock.
-    pub now: ServerTime,
-    /// The classes that objects may be bound to.
-    pub classes: BTreeMap<ClassId, Class>,
-    pub default_class: ClassId,
-    /// Of directories.
-    pub directory_class: ClassId,
-    /// Name and text of the statements that come behind the node's own.
-    pub option_set: Option<(String, Vec<u8>)>,
-    /// Packs that are damaged: what they hold has to be sent again.
-    pub damaged_packs: BTreeSet<PackNumber>,
-}
-
-/// What the client must know of a management class.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Class {
-    pub name: String,
-    /// `None`: its objects are not backed up.
-    pub backup: Option<BackupCopyGroup>,
-    /// `None`: its objects are not archived.
-    pub archive: Option<ArchiveCopyGroup>,
-}
-
-impl Class {
-    /// `None` for words that this version does not know.
-    fn of(message: &proto::ManagementClass) -> Option<(ClassId, Self)> {
-        fn word<T: std::str::FromStr>(text: Option<&String>) -> Option<T> {
-            text?.parse().ok()
-        }
-        let days = |days: Option<u32>| u16::try_from(days?).ok();
-        let backup = |group: &proto::BackupCopyGroup| {
-            Some(BackupCopyGroup {
-                versions_existing_max: word(group.versions_existing.as_ref())?,
-                versions_deleted_max: word(group.versions_deleted.as_ref())?,
-                extra_days: word(group.extra_days.as_ref())?,
-                only_days: word(group.only_days.as_ref())?,
-                mode: word(group.mode.as_ref())?,
-                frequency_days: days(group.frequency_days)?,
-                serialization: word(group.serialization.as_ref())?,
-            })
-        };
-        let archive = |group: &proto::ArchiveCopyGroup| {
-            Some(ArchiveCopyGroup {
-                keep_days: word(group.keep_days.as_ref())?,
-                starts: word(group.starts.as_ref())?,
-                minimum_days: days(group.minimum_days)?,
-            })
-        };
-        let class = Self {
-            name: message.name.clone(),
-            backup: match &message.backup {
-                Some(group) => Some(backup(group)?),
-                None => None,
-            },
-            archive: match &message.archive {
-                Some(group) => Some(archive(group)?),
-                None => None,
-            },
-        };
-        Some((ClassId(u16::try_from(message.number).ok()?), class))
-    }
-}
-
-impl Hello {
-    /// The name of the class `id`; empty for one that is gone.
-    pub fn class_name(&self, id: ClassId) -> &str {
-        self.classes.get(&id).map_or("", |class| &class.name)
-    }
-}
-
-/// A filespace of the node as the server knows it.
+/// Filespace of the node, as the server knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilespaceSummary {
     pub name: Vec<u8>,
@@ -130,95 +46,72 @@ pub struct FilespaceSummary {
     pub last_backup: Option<ServerTime>,
 }
 
-/// An open connection.
+/// Open connection.
 pub(crate) struct Link {
-    pub(crate) runtime: Runtime,
+    runtime: Runtime,
     client: NodeClient<Channel>,
     hello: Hello,
-    pub(crate) domain_key: chunk::DomainKey,
-    /// The node's own, oldest first.
-    pub(crate) seal_keys: Vec<chunk::SealKey>,
+    /// Agreement with the server on protocol and capabilities.
+    settled: Settled,
+    pub(crate) domain_key: DomainKey,
+    /// Keys of the node itself, oldest first.
+    pub(crate) seal_keys: Vec<SealKey>,
     pub(crate) digest_key: [u8; 32],
-    /// What recalls have brought lately.
-    pub(crate) kept: crate::restore::Kept,
-}
-
-/// A runtime for the network edge.
-pub(crate) fn runtime() -> Result<Runtime, ClientError> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(NETWORK_THREADS)
-        .thread_name("network")
-        .enable_all()
-        .build()
-        .map_err(|error| ClientError::new(ErrorKind::Bug, format!("no threads: {error}")))
 }
 
 impl Link {
     pub(crate) fn open(home: &Home) -> Result<Self, ClientError> {
-        let runtime = runtime()?;
+        let runtime = runtime::runtime()?;
         let greeted = runtime.block_on(async {
             let began = sys::clock::monotonic();
             let is_one_of_several = home.has_several_servers();
             loop {
                 match greet(home).await {
-                    // It died between taking the connection and answering.
+                    // The server died after it had taken the connection.
                     Err(error)
                         if error.kind == ErrorKind::Retry
                             && is_one_of_several
-                            && began.elapsed() < TAKEOVER =>
+                            && began.elapsed() < tls::TAKEOVER =>
                     {
-                        tokio::time::sleep(TAKEOVER_PAUSE).await;
+                        tokio::time::sleep(tls::TAKEOVER_PAUSE).await;
                     }
                     other => return other,
                 }
             }
         });
-        let (client, reply) = greeted.map_err(|error| about_node(home, error))?;
-        let seal_keys = crate::keys::load(home)?;
-        Self::greeted(runtime, client, reply, seal_keys)
-    }
-
-    fn greeted(
-        runtime: Runtime,
-        client: NodeClient<Channel>,
-        reply: proto::HelloReply,
-        seal_keys: Vec<chunk::SealKey>,
-    ) -> Result<Self, ClientError> {
-        let short = |_| ClientError::new(ErrorKind::Bug, "the server sent keys of another length");
-        let domain_key = <[u8; 32]>::try_from(&reply.domain_key[..]).map_err(short)?;
-        let digest_key = <[u8; 32]>::try_from(&reply.digest_key[..]).map_err(short)?;
-        let unknown = || {
-            let message = "the server's policy has what this version does not know; update it";
-            ClientError::new(ErrorKind::Usage, message)
-        };
-        let number = |number: u32| u16::try_from(number).map(ClassId).map_err(|_| unknown());
-        let classes: Option<_> = reply.classes.iter().map(Class::of).collect();
-        let option_set = reply.option_set.filter(|set| !set.name.is_empty());
-        let hello = Hello {
-            node: reply.node,
-            server_version: reply.server_version,
-            now: ServerTime(reply.now),
-            classes: classes.ok_or_else(unknown)?,
-            default_class: number(reply.default_class)?,
-            directory_class: number(reply.directory_class)?,
-            option_set: option_set.map(|set| (set.name, set.text.to_vec())),
-            damaged_packs: reply.damaged_packs.into_iter().map(PackNumber).collect(),
-        };
-        let domain_key = chunk::DomainKey::new(domain_key);
-        let kept = crate::restore::Kept::default();
-        Ok(Self { runtime, client, hello, domain_key, seal_keys, digest_key, kept })
+        let Connection { client, reply, settled } =
+            greeted.map_err(|error| about_node(home, error))?;
+        let seal_keys = keys::load(home)?;
+        let Greeting { hello, domain_key, digest_key } = Greeting::parse(reply)?;
+        let domain_key = DomainKey::new(domain_key);
+        Ok(Self { runtime, client, hello, settled, domain_key, seal_keys, digest_key })
     }
 
     pub(crate) fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// A handle for calls; cheap.
-    pub(crate) fn client(&self) -> NodeClient<Channel> {
+    /// Returns true if the server checks quanta by their data, where the client has no digests.
+    pub(crate) fn takes_quanta_without_digests(&self) -> bool {
+        self.has(Capability::RawCheck)
+    }
+
+    /// Returns true if server and client both have `capability`.
+    fn has(&self, capability: Capability) -> bool {
+        self.settled.has(capability)
+    }
+
+    /// Returns the error of a message that a newer server has sent.
+    fn unknown_message(&self) -> ClientError {
+        version::unknown_from(&self.hello.server_version, "a message")
+    }
+
+    /// Returns a handle for calls. It is cheap.
+    fn client(&self) -> NodeClient<Channel> {
         self.client.clone()
     }
 
-    /// Active objects at or below each of `directories`, as the server knows them.
+    /// Counts the active objects at or below `directories`.
     pub(crate) fn count_objects(
         &self,
         filespace: &[u8],
@@ -236,49 +129,58 @@ impl Link {
         Ok(reply.objects.iter().sum())
     }
 
-    /// The node's filespaces, also those of `archives`.
+    /// Returns the node's filespaces, with those of its archives if `archives` is set.
     pub(crate) fn filespaces(&self, archives: bool) -> Result<Vec<FilespaceSummary>, ClientError> {
-        let mut client = self.client();
-        let request = proto::FilespacesRequest { archives };
-        let reply = self.runtime.block_on(client.filespaces(request))?;
-        let info = |filespace: proto::Filespace| FilespaceSummary {
+        let filespaces = portions::all(|portion| {
+            let request = proto::FilespacesRequest { archives, portion: Some(portion) };
+            let reply = self.runtime.block_on(self.client().filespaces(request))?.into_inner();
+            Ok(Section { items: reply.filespaces, next: reply.next })
+        })?;
+        let summary = |filespace: proto::Filespace| FilespaceSummary {
             name: filespace.name.to_vec(),
             active_objects: filespace.active_objects,
             last_backup: (filespace.last_backup != 0).then_some(ServerTime(filespace.last_backup)),
         };
-        Ok(reply.into_inner().filespaces.into_iter().map(info).collect())
+        Ok(filespaces.into_iter().map(summary).collect())
     }
 }
 
+/// A connection whose two ends have greeted each other.
+struct Connection {
+    client: NodeClient<Channel>,
+    reply: proto::HelloReply,
+    settled: Settled,
+}
+
 /// Connects and says hello; renews the certificate when that is due.
-async fn greet(home: &Home) -> Result<(NodeClient<Channel>, proto::HelloReply), ClientError> {
+async fn greet(home: &Home) -> Result<Connection, ClientError> {
     let identity = home.identity()?;
     let expires = expiry(&identity.leaf);
     let buffers = home.config.tuning.socket_buffer_bytes;
-    let channel = connect(&home.addresses(), Trust::Pinned(identity), buffers).await?;
+    let channel = tls::connect(&home.addresses(), Trust::Pinned(identity), buffers).await?;
     let mut client = NodeClient::new(channel)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    let client_version = env!("CARGO_PKG_VERSION").to_owned();
-    let reply = client.hello(proto::HelloRequest { client_version }).await?.into_inner();
+    let reply = client.hello(version::greeting()).await?.into_inner();
+    let settled = version::settle(&reply)?;
     home.learn(&reply.servers);
     if expires - sys::clock::now().secs() < RENEW_SECS {
         renew(home, &mut client).await?;
     }
-    Ok((client, reply))
+    Ok(Connection { client, reply, settled })
 }
 
-/// A refusal says whom it is about.
+/// Adds node and server to a refusal.
 fn about_node(home: &Home, error: ClientError) -> ClientError {
-    let ClientError { kind, message } = error;
-    if kind != ErrorKind::Refused {
-        return ClientError { kind, message };
+    if error.kind != ErrorKind::Refused {
+        return error;
     }
     let ClientConfig { server, node, .. } = &home.config;
-    ClientError::new(kind, format!("{server} refuses node {node}: {message}"))
+    let message = format!("{server} refuses node {node}: {}", error.message);
+    ClientError::new(error.kind, message)
 }
 
-/// When the certificate ends, in seconds since 1970; 0 if that cannot be told.
+/// Returns the end of the certificate in seconds since 1970; 0 if it cannot be read.
 fn expiry(leaf: &CertificateDer<'_>) -> i64 {
     x509_parser::parse_x509_certificate(leaf)
         .map_or(0, |(_, leaf)| leaf.validity().not_after.timestamp())
@@ -291,180 +193,23 @@ async fn renew(home: &Home, client: &mut NodeClient<Channel>) -> Result<(), Clie
     home.renew(&request, &certificate.chain_pem)
 }
 
-/// Connects to the server at `addresses`, with socket buffers of so many bytes if it says so. Of
-/// several, with commas between, one serves; it may take a while until that is another one.
-pub(crate) async fn connect(
-    addresses: &str,
-    trust: Trust,
-    buffer_bytes: Option<u32>,
-) -> Result<Channel, ClientError> {
-    let config = Arc::new(tls_config(trust)?);
-    let all: Vec<&str> = addresses.split(',').collect();
-    let began = sys::clock::monotonic();
-    loop {
-        let mut failure = None;
-        for address in &all {
-            match connect_to(address, &config, buffer_bytes).await {
-                Err(error) if error.kind == ErrorKind::Retry => failure = Some(error),
-                other => return other,
-            }
-        }
-        let none = || ClientError::new(ErrorKind::Usage, "no server is named");
-        let failure = failure.ok_or_else(none)?;
-        if all.len() == 1 || began.elapsed() > TAKEOVER {
-            return Err(failure);
-        }
-        tokio::time::sleep(TAKEOVER_PAUSE).await;
-    }
-}
+#[cfg(test)]
+pub(crate) mod tests {
+    use tonic::transport::Endpoint;
+    use wire::version::{Role, Speaker, settle};
 
-async fn connect_to(
-    address: &str,
-    config: &Arc<rustls::ClientConfig>,
-    buffer_bytes: Option<u32>,
-) -> Result<Channel, ClientError> {
-    let limit = Duration::from_secs(CONNECT_SECS);
-    let unreachable = |error: &dyn std::fmt::Display| unreachable(address, error);
-    let stream = tokio::time::timeout(limit, TcpStream::connect(address))
-        .await
-        .map_err(|_| unreachable(&"it does not answer"))?
-        .map_err(|error| unreachable(&error))?;
-    stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
-    if let Some(bytes) = buffer_bytes {
-        sys::net::set_buffers(&stream, bytes).map_err(|error| unreachable(&error))?;
-    }
-    // Advice only: what waits is to wait here, where it shows that the network is slow.
-    drop(sys::net::limit_unsent(&stream, UNSENT_BYTES));
-    let name = ServerName::try_from(wire::SERVER_NAME).expect("a DNS name");
-    let handshake = TlsConnector::from(Arc::clone(config)).connect(name, stream);
-    let stream = tokio::time::timeout(limit, handshake)
-        .await
-        .map_err(|_| unreachable(&"it does not speak TLS"))?
-        .map_err(|error| judged(address, &error))?;
-    // The channel gets this one stream: a connection that is lost is lost.
-    let stream = Mutex::new(Some(TokioIo::new(stream)));
-    let connector = tower::service_fn(move |_| {
-        let stream = stream.lock().ok().and_then(|mut slot| slot.take());
-        let lost = || io::Error::from(io::ErrorKind::ConnectionAborted);
-        async move { stream.ok_or_else(lost) }
-    });
-    let keepalive = Duration::from_secs(KEEPALIVE_SECS);
-    Endpoint::from_static("https://server.holdfast.internal")
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .http2_keep_alive_interval(keepalive)
-        .keep_alive_timeout(keepalive)
-        .connect_with_connector(connector)
-        .await
-        .map_err(|error| judged(address, &error))
-}
+    use super::*;
 
-fn unreachable(address: &str, error: &dyn std::fmt::Display) -> ClientError {
-    ClientError::new(ErrorKind::Retry, format!("cannot reach the server at {address}: {error}"))
-}
-
-/// What a handshake that ended with `error` means.
-fn judged(address: &str, error: &(dyn std::error::Error + 'static)) -> ClientError {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    let innermost = chain.clone().last().unwrap_or(error);
-    // What TLS thinks of what it has read is invalid data; all else is a connection that was lost.
-    let is_lost = |error: &io::Error| error.kind() != io::ErrorKind::InvalidData;
-    if chain.filter_map(|error| error.downcast_ref()).any(is_lost) {
-        return unreachable(address, innermost);
-    }
-    let message =
-        format!("the server at {address} is not trusted, or refuses this node: {innermost}");
-    ClientError::new(ErrorKind::Refused, message)
-}
-
-fn tls_config(trust: Trust) -> Result<rustls::ClientConfig, ClientError> {
-    let failed = |error: rustls::Error| {
-        let message = format!("the node's certificate cannot be used: {error}; enrol again");
-        ClientError::new(ErrorKind::Refused, message)
-    };
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .map_err(failed)?;
-    let mut config = match trust {
-        Trust::Fingerprint(fingerprint) => {
-            let verifier = PinnedCa { fingerprint, provider };
-            builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(verifier))
-                .with_no_client_auth()
-        }
-        Trust::Pinned(Identity { leaf, ca, key }) => {
-            let mut roots = RootCertStore::empty();
-            roots.add(ca.clone()).map_err(failed)?;
-            builder
-                .with_root_certificates(roots)
-                .with_client_auth_cert(vec![leaf, ca], key)
-                .map_err(failed)?
-        }
-    };
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(config)
-}
-
-/// Trusts a server whose chain ends in the CA with this fingerprint, and nobody else.
-#[derive(Debug)]
-struct PinnedCa {
-    fingerprint: [u8; 32],
-    provider: Arc<CryptoProvider>,
-}
-
-impl PinnedCa {
-    fn verifier(
-        &self,
-        chain: &[CertificateDer<'_>],
-    ) -> Result<Arc<WebPkiServerVerifier>, rustls::Error> {
-        let is_pinned =
-            |certificate: &&CertificateDer<'_>| wire::fingerprint(certificate) == self.fingerprint;
-        let ca = chain.iter().find(is_pinned).ok_or_else(|| {
-            rustls::Error::General("its CA is not the one that the token names".to_owned())
-        })?;
-        let mut roots = RootCertStore::empty();
-        roots.add(ca.clone().into_owned())?;
-        WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::clone(&self.provider))
-            .build()
-            .map_err(|error| rustls::Error::General(error.to_string()))
-    }
-}
-
-impl ServerCertVerifier for PinnedCa {
-    fn verify_server_cert(
-        &self,
-        leaf: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        self.verifier(intermediates)?
-            .verify_server_cert(leaf, intermediates, name, ocsp, now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("TLS 1.3 only".to_owned()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+    /// Makes the link to a server that has greeted with `hello` and answers nothing any more.
+    pub(crate) fn unanswered(hello: Hello) -> Link {
+        let runtime = runtime::runtime().expect("threads");
+        // Nobody listens on port 0.
+        let endpoint = Endpoint::from_static("http://127.0.0.1:0");
+        let client = runtime.block_on(async { NodeClient::new(endpoint.connect_lazy()) });
+        let speaker = |role| Speaker::own(role, "test");
+        let settled = settle(&speaker(Role::Client), &speaker(Role::Server)).expect("agreed");
+        let domain_key = DomainKey::new([1; 32]);
+        let seal_keys = Vec::new();
+        Link { runtime, client, hello, settled, domain_key, seal_keys, digest_key: [2; 32] }
     }
 }

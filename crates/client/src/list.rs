@@ -1,50 +1,46 @@
-//! Listing versions.
+//! Lists of versions and of copies.
 
-use model::{BatchId, CopyId, DirPath, Kind, Object, ServerTime, Stat, space_filespace};
-use wire::proto;
+use model::{BatchId, CopyId, Kind, Object, ServerTime, Stat, space_filespace};
 
+use crate::backup::path_of;
+use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
-use crate::restore::{Place, decode, normalise, places};
-use crate::{ArchiveFilter, ArchiveSummary, ClientError, ErrorKind, ListOptions};
+use crate::link::versions::{Entry, Selection};
+use crate::options::ListOptions;
+use crate::path::{Place, absolute, normalise, places};
 
-/// One version.
+/// Version of an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedVersion {
-    /// On the node, from `/`.
+    /// Path on the node, from `/`.
     pub path: Vec<u8>,
     pub object: Object,
-    /// The name of its management class.
+    /// Name of the version's management class.
     pub class: String,
-    /// `None` for the active version.
+    /// Time at which the version became inactive; `None` for the active version.
     pub deactivated: Option<ServerTime>,
 }
 
-/// Lists what `options` select. A directory is listed with what it holds directly, or with all
-/// below it when the listing is recursive.
+/// Lists the versions that `options` select. A directory comes with the objects directly in it, or
+/// with all objects below it in a recursive list. The list ends when `visit` returns false.
 pub(crate) fn run(
     link: &Link,
     options: &ListOptions,
     visit: &mut dyn FnMut(&ListedVersion) -> bool,
 ) -> Result<(), ClientError> {
-    let filespaces = match options.archive {
-        Some(number) => {
-            let filter = ArchiveFilter { number: Some(number), description: None };
-            let found = crate::archive::matching(link, &filter)?;
-            found.iter().flat_map(ArchiveSummary::filespaces).collect()
-        }
-        None => link.filespaces(false)?,
-    };
+    let filespaces = link.filespaces_of(options.archive)?;
     let Some(path) = &options.path else {
         for filespace in filespaces {
-            let directory = DirPath::above_root();
-            let place = Place { filespace: filespace.name, directory, name: None };
-            let selection = select(place.selection(options.recursive), options);
-            list(link, &place.filespace, selection, visit)?;
+            let directory = model::DirPath::above_root();
+            let place = Place { filespace, directory, name: None };
+            if list(link, &select(&place, options), visit)?.is_stopped {
+                break;
+            }
         }
         return Ok(());
     };
     let path = normalise(path)?;
-    for place in places(&filespaces, &path) {
+    for place in places(filespaces.iter().map(Vec::as_slice), &path) {
         if list_place(link, &place, options, visit)? {
             return Ok(());
         }
@@ -53,60 +49,54 @@ pub(crate) fn run(
     Err(ClientError::new(ErrorKind::NotFound, message))
 }
 
-fn select(selection: proto::Selection, options: &ListOptions) -> proto::Selection {
-    proto::Selection {
-        at: options.which.at.map_or(0, |time| time.0),
-        inactive: options.which.inactive,
-        all_versions: options.all_versions,
-        ..selection
-    }
+fn select(place: &Place, options: &ListOptions) -> Selection {
+    let selection = match options.recursive {
+        true => Selection::of_subtree(place),
+        false => Selection::of_object(place),
+    };
+    with_options(selection, options)
 }
 
-/// Lists one place; whether there was anything.
+fn with_options(selection: Selection, options: &ListOptions) -> Selection {
+    Selection { all_versions: options.all_versions, ..selection.with_versions(&options.which) }
+}
+
+/// Lists one place; returns true if the server has any version there.
 fn list_place(
     link: &Link,
     place: &Place,
     options: &ListOptions,
     visit: &mut dyn FnMut(&ListedVersion) -> bool,
 ) -> Result<bool, ClientError> {
+    let own = list(link, &select(place, options), visit)?;
     if options.recursive {
-        let selection = select(place.selection(true), options);
-        return Ok(list(link, &place.filespace, selection, visit)?.entries > 0);
+        return Ok(own.versions > 0);
     }
-    let own = select(place.selection(false), options);
-    let seen = list(link, &place.filespace, own, visit)?;
-    let is_other = seen.entries > 0 && !seen.has_directory;
-    if is_other || seen.is_stopped {
+    let is_other = own.versions > 0 && !own.has_directory;
+    if is_other || own.is_stopped {
         return Ok(true);
     }
-    // What lies in a directory may be stored where the directory itself is not.
-    let below = place.below();
-    let selection = proto::Selection {
-        filespace: place.filespace.clone().into(),
-        directory: below.as_bytes().to_vec().into(),
-        one_directory: true,
-        ..proto::Selection::default()
-    };
-    let below = list(link, &place.filespace, select(selection, options), visit)?;
-    Ok(seen.entries + below.entries > 0)
+    // Objects in a directory may be stored although the directory itself is not stored.
+    let selection = Selection::of_directory(&place.filespace, place.below());
+    let below = list(link, &with_options(selection, options), visit)?;
+    Ok(own.versions + below.versions > 0)
 }
 
-/// What the server has of a file that was migrated.
+/// Copy of a migrated file at the server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedCopy {
     pub id: CopyId,
-    /// Since when.
+    /// Time at which the file was migrated.
     pub since: ServerTime,
-    /// Whether it was let go of, and is kept for a time.
+    /// True if the copy was released, and is kept for a limited time only.
     pub is_released: bool,
-    /// What the file was.
+    /// Stat of the file when it was migrated.
     pub stat: Stat,
-    /// Where it was then.
+    /// Path of the file when it was migrated.
     pub path: Vec<u8>,
 }
 
-/// The copies that the server has of what was migrated off `mount_point`; with `released` also
-/// those that it keeps for a time only.
+/// Lists the copies of files of `mount_point`, with released copies if `released` is set.
 pub(crate) fn copies(
     link: &Link,
     mount_point: &[u8],
@@ -116,83 +106,65 @@ pub(crate) fn copies(
     if !link.filespaces(true)?.iter().any(|known| known.name == filespace) {
         return Ok(Vec::new());
     }
-    let selection = proto::Selection {
-        filespace: filespace.into(),
-        inactive: released,
-        ..proto::Selection::default()
-    };
-    let mut client = link.client();
-    let request = proto::ListRequest { selection: Some(selection) };
-    let mut stream = link.runtime.block_on(client.list(request))?.into_inner();
+    let selection = Selection { inactive: released, ..Selection::of_filespace(&filespace) };
+    let mut listing = link.list(&selection)?;
     let mut copies = Vec::new();
-    while let Some(message) = link.runtime.block_on(stream.message())? {
-        for entry in message.directories.iter().map(decode).collect::<Result<Vec<_>, _>>()? {
-            copies.extend(entry.iter().filter_map(|entry| {
-                let batch = BatchId::of_directory(&entry.directory)?;
-                let index = CopyId::index_of(&entry.object.name)?;
-                Some(ListedCopy {
-                    id: CopyId { batch, index },
-                    since: entry.object.inserted,
-                    is_released: entry.deactivated.is_some(),
-                    stat: entry.object.stat,
-                    path: crate::backup::path_of(&entry.object)?.to_vec(),
-                })
-            }));
-        }
+    while let Some(entries) = listing.next()? {
+        copies.extend(entries.iter().filter_map(listed_copy));
     }
     Ok(copies)
 }
 
+fn listed_copy(entry: &Entry) -> Option<ListedCopy> {
+    let batch = BatchId::of_directory(&entry.directory)?;
+    let index = CopyId::index_of(&entry.object.name)?;
+    Some(ListedCopy {
+        id: CopyId { batch, index },
+        since: entry.object.inserted,
+        is_released: entry.deactivated.is_some(),
+        stat: entry.object.stat,
+        path: path_of(&entry.object)?.to_vec(),
+    })
+}
+
+/// Summary of the versions that were listed.
 #[derive(Default)]
-struct Seen {
-    entries: u64,
+struct ListSummary {
+    versions: u64,
     has_directory: bool,
     is_stopped: bool,
 }
 
 fn list(
     link: &Link,
-    filespace: &[u8],
-    selection: proto::Selection,
+    selection: &Selection,
     visit: &mut dyn FnMut(&ListedVersion) -> bool,
-) -> Result<Seen, ClientError> {
-    let mut client = link.client();
-    let request = proto::ListRequest { selection: Some(selection) };
-    let mut stream = link.runtime.block_on(client.list(request))?.into_inner();
-    let mut seen = Seen::default();
-    while let Some(message) = link.runtime.block_on(stream.message())? {
-        for listed in versions(link, filespace, &message)? {
-            seen.entries += 1;
-            seen.has_directory |= listed.object.stat.kind == Kind::Directory;
+) -> Result<ListSummary, ClientError> {
+    let mut listing = link.list(selection)?;
+    let mut summary = ListSummary::default();
+    while let Some(entries) = listing.next()? {
+        for listed in versions(link, &selection.filespace, entries) {
+            summary.versions += 1;
+            summary.has_directory |= listed.object.stat.kind == Kind::Directory;
             if !visit(&listed) {
-                seen.is_stopped = true;
-                return Ok(seen);
+                summary.is_stopped = true;
+                return Ok(summary);
             }
         }
     }
-    Ok(seen)
+    Ok(summary)
 }
 
-/// The versions of a message, by name; of one name newest first.
-fn versions(
-    link: &Link,
-    filespace: &[u8],
-    message: &proto::VersionsReply,
-) -> Result<Vec<ListedVersion>, ClientError> {
-    let mut versions = Vec::new();
-    for directory in &message.directories {
-        for entry in decode(directory)? {
-            let path = entry.directory.join(&entry.object.name);
-            let class = link.hello().class_name(entry.object.class).to_owned();
-            versions.push(ListedVersion {
-                path: crate::backup::absolute(filespace, &path),
-                object: entry.object,
-                class,
-                deactivated: entry.deactivated,
-            });
-        }
-    }
-    // Rounds of versions become one list by name.
+/// Sorts the versions of a message by name; the versions of one name newest first. The server sends
+/// the versions of a directory in rounds: the newest of each name, then the next of each.
+fn versions(link: &Link, filespace: &[u8], entries: Vec<Entry>) -> Vec<ListedVersion> {
+    let version = |entry: Entry| ListedVersion {
+        path: absolute(filespace, &entry.directory.join(&entry.object.name)),
+        class: link.hello().class_name(entry.object.class).to_owned(),
+        object: entry.object,
+        deactivated: entry.deactivated,
+    };
+    let mut versions: Vec<ListedVersion> = entries.into_iter().map(version).collect();
     versions.sort_by(|a, b| a.path.cmp(&b.path).then(b.object.inserted.cmp(&a.object.inserted)));
-    Ok(versions)
+    versions
 }

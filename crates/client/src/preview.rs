@@ -1,62 +1,59 @@
-//! What a backup would do with objects, and which rule says so.
+//! Preview: what a backup would do with objects, and the rule that decides it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use model::{Kind, Name};
 use policy::{BackupCopyGroup, Operation, Verdict};
 use sys::{Dir, Listing};
 
-use crate::backup::{absolute, split};
-use crate::home::Home;
+use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
+use crate::node::home::Home;
+use crate::options::PreviewOptions;
+use crate::path::{absolute, components, split};
+use crate::report::Failure;
 use crate::rules::{FileTreatment, Rules};
-use crate::{ClientError, ErrorKind};
 
-/// What to look at.
-#[derive(Clone, Debug, Default)]
-pub struct PreviewOptions {
-    pub paths: Vec<Vec<u8>>,
-    /// As for a backup.
-    pub excludes: Vec<Vec<u8>>,
-    pub inclexcl: Option<PathBuf>,
-}
-
-/// What the rules say of one object.
+/// Decision of the rules about one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ruled {
+pub struct Decision {
     pub path: Vec<u8>,
-    /// `None` where nothing is there: then the path was taken for a file's, or for a directory's
-    /// with a slash at its end.
+    /// Kind of the object; `None` if there is none. Then the path counts as a file's, or as a
+    /// directory's if it ends with a slash.
     pub kind: Option<Kind>,
     pub bytes: u64,
     pub included: bool,
     pub class: String,
-    /// How the class keeps it; `None` for a class whose objects are not backed up.
+    /// Copy group of the class; `None` if its objects are not backed up.
     pub keeps: Option<BackupCopyGroup>,
     pub treatment: FileTreatment,
-    /// What decides; `None` where no statement matches.
-    pub rule: Option<RuleShown>,
+    /// Statement that decides; `None` if none matches.
+    pub rule: Option<RuleSummary>,
 }
 
-/// A statement, as the user finds it again.
+/// Statement, with the place where the user finds it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RuleShown {
-    /// The file and line, the option set and line, or the option of the command.
+pub struct RuleSummary {
+    /// File and line, option set and line, or option of the command.
     pub source: String,
     pub text: String,
-    /// The directory or file system above the object that it is really about.
+    /// Directory or file system above the object, if the statement excludes that.
     pub about: Option<Vec<u8>>,
 }
 
-/// Decides on each path, whether it is there or not.
+/// Decides about each path, also about paths without an object; returns warnings too.
 pub(crate) fn explain(
     link: &Link,
     home: &Home,
     options: &PreviewOptions,
-) -> Result<(Vec<Ruled>, Vec<String>), ClientError> {
-    let rules =
-        Rules::load(home, link, options.inclexcl.as_deref(), &options.excludes, Operation::Backup)?;
+) -> Result<(Vec<Decision>, Vec<String>), ClientError> {
+    let rules = Rules::load(
+        home,
+        link.hello(),
+        options.inclexcl.as_deref(),
+        &options.excludes,
+        Operation::Backup,
+    )?;
     let ruled = options
         .paths
         .iter()
@@ -65,7 +62,7 @@ pub(crate) fn explain(
     Ok((ruled, rules.warnings))
 }
 
-fn explain_one(rules: &Rules, path: &[u8]) -> Result<Ruled, ClientError> {
+fn explain_one(rules: &Rules, path: &[u8]) -> Result<Decision, ClientError> {
     let found = sys::mount::filespace_root(path)
         .ok()
         .and_then(|(filespace, target)| Some((stat(&filespace, &target)?, filespace, target)));
@@ -77,7 +74,7 @@ fn explain_one(rules: &Rules, path: &[u8]) -> Result<Ruled, ClientError> {
             let message = format!("{} is not there; give its whole path", model::escaped(path));
             return Err(ClientError::new(ErrorKind::NotFound, message));
         }
-        return Ok(Ruled { kind: None, ..decide(rules, path, kind, 0) });
+        return Ok(Decision { kind: None, ..decide(rules, path, kind, 0) });
     };
     let path = absolute(&filespace, &target);
     let ruled = decide(rules, &path, kind, bytes);
@@ -100,20 +97,19 @@ fn stat(filespace: &[u8], target: &[u8]) -> Option<(Kind, u64)> {
         return Some((found.stat.kind, found.stat.size));
     };
     let mut dir = root;
-    for part in parent.as_bytes().split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+    for part in components(parent.as_bytes()) {
         dir = dir.open_dir(part).ok()?;
     }
     let found = dir.stat(name.as_bytes()).ok()??;
     Some((found.stat.kind, found.stat.size))
 }
 
-/// The directory above `target` that a file in it leaves out, and the statement.
+/// Returns the statement and the directory above `target` that a file in the directory excludes.
 fn tag_above(rules: &Rules, filespace: &[u8], target: &[u8]) -> Option<(usize, Vec<u8>)> {
     let mut dir = Dir::open(filespace).ok()?;
     let mut path = filespace.strip_suffix(b"/").unwrap_or(filespace).to_vec();
-    let parts: Vec<&[u8]> = target.split(|&byte| byte == b'/').filter(|p| !p.is_empty()).collect();
     let mut listing = Listing::default();
-    for part in parts {
+    for part in components(target) {
         dir.list(&mut listing).ok()?;
         let names = listing.entries().iter().map(|entry| listing.name(entry));
         if let Some((index, tag)) = rules.tag_in(&dir, names)
@@ -128,13 +124,13 @@ fn tag_above(rules: &Rules, filespace: &[u8], target: &[u8]) -> Option<(usize, V
     None
 }
 
-fn left_out(rules: &Rules, ruled: Ruled, index: usize, about: Option<Vec<u8>>) -> Ruled {
+fn left_out(rules: &Rules, ruled: Decision, index: usize, about: Option<Vec<u8>>) -> Decision {
     let (source, text) = rules.shown(index);
-    Ruled { included: false, rule: Some(RuleShown { source, text, about }), ..ruled }
+    Decision { included: false, rule: Some(RuleSummary { source, text, about }), ..ruled }
 }
 
-/// What the statements say of the path and of what it lies in.
-fn decide(rules: &Rules, path: &[u8], kind: Kind, bytes: u64) -> Ruled {
+/// Decides about a path by the statements on it and on the directories above it.
+fn decide(rules: &Rules, path: &[u8], kind: Kind, bytes: u64) -> Decision {
     let (verdict, about) = rules.selection.explain(path, kind, Operation::Backup);
     ruled(rules, verdict, (path, kind, bytes), Some(about).filter(|about| *about != path))
 }
@@ -144,13 +140,13 @@ fn ruled(
     verdict: Verdict,
     (path, kind, bytes): (&[u8], Kind, u64),
     about: Option<&[u8]>,
-) -> Ruled {
+) -> Decision {
     let class = rules.ruling(|| path.to_vec(), kind).class;
     let shown = |index| {
         let (source, text) = rules.shown(index);
-        RuleShown { source, text, about: about.map(<[u8]>::to_vec) }
+        RuleSummary { source, text, about: about.map(<[u8]>::to_vec) }
     };
-    Ruled {
+    Decision {
         path: path.to_vec(),
         kind: Some(kind),
         bytes: if kind == Kind::File { bytes } else { 0 },
@@ -162,17 +158,22 @@ fn ruled(
     }
 }
 
-/// Calls `visit` with each object at and below the paths, until it says `false`; what lies below a
-/// directory that is left out is not looked at. Returns what could not be listed, and warnings.
+/// Calls `visit` with each object at and below the paths, until it returns false. Objects below an
+/// excluded directory are not looked at.
 pub(crate) fn preview(
     link: &Link,
     home: &Home,
     options: &PreviewOptions,
-    visit: &mut dyn FnMut(&Ruled) -> bool,
-) -> Result<Previewed, ClientError> {
-    let rules =
-        Rules::load(home, link, options.inclexcl.as_deref(), &options.excludes, Operation::Backup)?;
-    let mut previewed = Previewed::default();
+    visit: &mut dyn FnMut(&Decision) -> bool,
+) -> Result<PreviewSummary, ClientError> {
+    let rules = Rules::load(
+        home,
+        link.hello(),
+        options.inclexcl.as_deref(),
+        &options.excludes,
+        Operation::Backup,
+    )?;
+    let mut previewed = PreviewSummary::default();
     for path in &options.paths {
         let top = explain_one(&rules, path)?;
         if top.kind.is_none() {
@@ -192,18 +193,19 @@ pub(crate) fn preview(
     Ok(previewed)
 }
 
-/// What a preview came upon beside objects.
+/// Summary of a preview.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Previewed {
-    pub failures: Vec<crate::Failure>,
+pub struct PreviewSummary {
+    /// Directories that could not be listed.
+    pub failures: Vec<Failure>,
     pub warnings: Vec<String>,
 }
 
 fn below(
     rules: &Rules,
     top: &[u8],
-    visit: &mut dyn FnMut(&Ruled) -> bool,
-    previewed: &mut Previewed,
+    visit: &mut dyn FnMut(&Decision) -> bool,
+    previewed: &mut PreviewSummary,
 ) -> Result<bool, ClientError> {
     let mut listing = Listing::default();
     let opened = Dir::open(top).and_then(|dir| Ok((dir.stat_self()?.device_id, dir)));
@@ -223,7 +225,7 @@ fn below(
         let dir = match listed {
             Ok(dir) => dir,
             Err(error) => {
-                previewed.failures.push(crate::Failure { path, error: error.to_string() });
+                previewed.failures.push(Failure { path, error: error.to_string() });
                 continue;
             }
         };
@@ -241,7 +243,7 @@ fn below(
             let object = (&of_entry[..], found.stat.kind, found.stat.size);
             let ruling = rules.ruling(|| of_entry.clone(), found.stat.kind);
             let mut entry = ruled(rules, ruling.verdict, object, None);
-            // As explain says it: what a statement leaves out is left out by it.
+            // A statement that excludes the object comes before a tag, as in an explanation.
             if entry.included
                 && let Some((index, tag)) = &tagged
                 && *tag != name

@@ -1,8 +1,8 @@
-//! How far a command has come: counters that its threads raise and anybody may read.
+//! Progress of a command: counters that its threads raise and any thread may read.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
-/// What a command is doing.
+/// Phase of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Phase {
@@ -11,19 +11,18 @@ pub enum Phase {
     Finishing,
 }
 
-/// Shared by a running command and whoever shows it. Counters only grow.
+/// Progress, shared by a running command and its display. Counters only grow.
 #[derive(Debug)]
 pub struct Progress {
     phase: AtomicU8,
     stop: AtomicBool,
     /// Objects looked at (backup), or made, skipped or checked (restore, verify).
     pub objects: AtomicU64,
-    /// Objects that there will be, as far as known: of the last backup, or of the selection; 0 if
-    /// not.
+    /// Expected number of objects: of the last backup, or of the selection; 0 if it is not known.
     pub objects_expected: AtomicU64,
     /// Bytes of file data read or written.
     pub bytes: AtomicU64,
-    /// Bytes that there will be, where that says more about the end than objects do; 0 if not.
+    /// Expected number of bytes, if that says more about the end than objects do; otherwise 0.
     pub bytes_expected: AtomicU64,
     /// Bytes sent or received.
     pub bytes_transferred: AtomicU64,
@@ -49,7 +48,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Asks the command to stop soon; what it has committed stays.
+    /// Asks the command to stop soon. Everything that it has committed stays.
     pub fn stop(&self) {
         self.stop.store(true, Relaxed);
     }
@@ -66,12 +65,12 @@ impl Progress {
         }
     }
 
-    /// Says how far the command is.
+    /// Enters a phase.
     pub fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Relaxed);
     }
 
-    /// Objects so far, and bytes so far: read both for a rate.
+    /// Returns the objects and bytes so far. Their sum is what a rate is computed from.
     pub fn so_far(&self) -> (u64, u64) {
         (self.objects.load(Relaxed), self.bytes.load(Relaxed))
     }

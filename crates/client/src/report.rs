@@ -1,35 +1,37 @@
-//! What a command came to. Counts and bytes are exact; the lines of the classic session report are
+//! Reports of commands. Counts and bytes are exact; the lines of the classic session report are
 //! computed from them.
 
 use std::time::Duration;
 
-/// Failures that a report lists at most; all are counted.
+use serde::Serialize;
+
+/// Maximum number of failures that a report lists. All are counted.
 pub(crate) const FAILURES_LISTED: usize = 1000;
 
-/// An object that could not be handled.
+/// Object that a command has failed with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// As on the node, from `/`.
+    /// Path on the node, from `/`.
     pub path: Vec<u8>,
     pub error: String,
 }
 
-/// A backup's session report.
+/// Report of a backup.
 #[derive(Clone, Debug, Default)]
 pub struct BackupReport {
     pub node: String,
-    /// Names of the filespaces looked at.
+    /// Names of the filespaces that were backed up.
     pub filespaces: Vec<Vec<u8>>,
-    /// Objects looked at, directories included.
+    /// Number of objects looked at, directories included.
     pub inspected: u64,
-    /// New versions.
+    /// Number of new versions.
     pub backed_up: u64,
-    /// Attributes alone.
+    /// Number of objects with new attributes only.
     pub updated: u64,
     pub rebound: u64,
     /// Local objects deleted after an archive: none in a backup.
     pub deleted: u64,
-    /// Active versions made inactive because their objects are gone or excluded.
+    /// Active versions that became inactive because their objects are gone or excluded.
     pub expired: u64,
     pub failed: u64,
     pub encrypted: u64,
@@ -54,22 +56,23 @@ pub struct BackupReport {
     pub elapsed: Duration,
     /// At most 1000.
     pub failures: Vec<Failure>,
-    /// Anything the user must know that is no failure of one object, such as withheld expirations.
+    /// Facts that the user must know and that are no failure of one object, such as withheld
+    /// expirations.
     pub warnings: Vec<String>,
     pub dry_run: bool,
-    /// The archive that was made, if one was.
+    /// Number of the archive that was made.
     pub archive: Option<u64>,
-    /// What a dry run would do to objects, at most 1000: verb, path.
+    /// Verbs and paths of a dry run, at most 1000.
     pub planned: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// Kilobytes of 1024 bytes a second; 0 when no time has passed.
+/// Returns kilobytes of 1024 bytes a second; 0 if no time has passed.
 fn rate(bytes: u64, time: Duration) -> f64 {
     let secs = time.as_secs_f64();
     if secs > 0.0 { to_f64(bytes) / 1024.0 / secs } else { 0.0 }
 }
 
-/// 100 * (1 - part / whole); 0 when there is no whole.
+/// Returns 100 * (1 - part / whole); 0 if `whole` is 0.
 fn reduction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * (1.0 - to_f64(part) / to_f64(whole)) }
 }
@@ -80,32 +83,32 @@ fn to_f64(count: u64) -> f64 {
 }
 
 impl BackupReport {
-    /// Transferred bytes over the time inside network sends, in KiB/s.
+    /// Returns transferred bytes over the time inside network sends, in KiB/s.
     pub fn network_rate_kb_per_sec(&self) -> f64 {
         rate(self.bytes_transferred, self.data_transfer)
     }
 
-    /// Transferred bytes over elapsed time, in KiB/s.
+    /// Returns transferred bytes over elapsed time, in KiB/s.
     pub fn aggregate_rate_kb_per_sec(&self) -> f64 {
         rate(self.bytes_transferred, self.elapsed)
     }
 
-    /// 1 - transferred / processed.
+    /// Returns 1 - transferred / processed, in per cent.
     pub fn compressed_percent(&self) -> f64 {
         reduction(self.bytes_transferred.min(self.bytes_processed), self.bytes_processed)
     }
 
-    /// 1 - after / before deduplication.
+    /// Returns 1 - after / before deduplication, in per cent.
     pub fn dedup_reduction_percent(&self) -> f64 {
         reduction(self.bytes_after_dedup, self.bytes_before_dedup)
     }
 
-    /// 1 - transferred / inspected.
+    /// Returns 1 - transferred / inspected, in per cent.
     pub fn total_reduction_percent(&self) -> f64 {
         reduction(self.bytes_transferred, self.bytes_inspected)
     }
 
-    /// 0 all done, 4 some objects failed, 8 done with warnings.
+    /// Returns 0 if all is done, 4 if some objects failed, 8 if there are warnings.
     pub fn exit_code(&self) -> u8 {
         match (self.warnings.is_empty(), self.failed) {
             (false, _) => 8,
@@ -114,7 +117,31 @@ impl BackupReport {
         }
     }
 
-    /// Counts and lists a failure; an object that failed in two ways failed once.
+    /// Returns the counters that the server keeps, as JSON.
+    pub(crate) fn summary_json(&self) -> String {
+        #[derive(Serialize)]
+        struct Summary {
+            inspected: u64,
+            backed_up: u64,
+            updated: u64,
+            expired: u64,
+            failed: u64,
+            bytes_inspected: u64,
+            bytes_transferred: u64,
+        }
+        let summary = Summary {
+            inspected: self.inspected,
+            backed_up: self.backed_up,
+            updated: self.updated,
+            expired: self.expired,
+            failed: self.failed,
+            bytes_inspected: self.bytes_inspected,
+            bytes_transferred: self.bytes_transferred,
+        };
+        serde_json::to_string(&summary).expect("numbers are JSON")
+    }
+
+    /// Counts and lists a failure. An object that fails in two ways fails once.
     pub(crate) fn fail(&mut self, failure: Failure) {
         if self.failures.iter().any(|known| known.path == failure.path) {
             return;
@@ -126,14 +153,14 @@ impl BackupReport {
     }
 }
 
-/// A restore's report.
+/// Report of a restore.
 #[derive(Clone, Debug, Default)]
 pub struct RestoreReport {
     pub node: String,
     pub restored: u64,
-    /// There already and right, or there and not to be replaced.
+    /// Objects that were there already and right, or there and not to be replaced.
     pub skipped: u64,
-    /// Of those skipped: different from what was stored, and kept because of the replace option.
+    /// Skipped objects that differ from the stored version, and stay because of the replace option.
     pub kept: u64,
     pub failed: u64,
     pub bytes_restored: u64,
@@ -144,7 +171,7 @@ pub struct RestoreReport {
 }
 
 impl RestoreReport {
-    /// 0 all done, 4 some objects failed or were kept, 8 done with warnings.
+    /// Returns 0 if all is done, 4 if objects failed or were kept, 8 if there are warnings.
     pub fn exit_code(&self) -> u8 {
         match (self.failed + self.kept, self.warnings.is_empty()) {
             (1.., _) => 4,
@@ -154,22 +181,22 @@ impl RestoreReport {
     }
 }
 
-/// A verification's report.
+/// Report of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyReport {
     pub node: String,
-    /// Versions looked at, active and inactive.
+    /// Number of versions looked at, active and inactive.
     pub versions: u64,
     pub damaged: u64,
     pub bytes_verified: u64,
     pub bytes_transferred: u64,
     pub elapsed: Duration,
-    /// The versions that cannot be restored as they were.
+    /// Versions that cannot be restored as they were.
     pub failures: Vec<Failure>,
 }
 
 impl VerifyReport {
-    /// 0 all well, 4 something is damaged.
+    /// Returns 0 if all is well, 4 if a version is damaged.
     pub fn exit_code(&self) -> u8 {
         if self.damaged == 0 { 0 } else { 4 }
     }
@@ -179,7 +206,7 @@ impl VerifyReport {
 mod tests {
     use super::*;
 
-    /// The reference node's first run; see the definition of each line.
+    /// First run of the reference node; see the definition of each line.
     #[test]
     fn the_reference_report_comes_out() {
         let gib = |value: f64| -> u64 {
@@ -210,6 +237,16 @@ mod tests {
     }
 
     #[test]
+    fn the_server_keeps_seven_counters() {
+        let report = BackupReport { inspected: 1, failed: 2, ..BackupReport::default() };
+        assert_eq!(
+            report.summary_json(),
+            "{\"inspected\":1,\"backed_up\":0,\"updated\":0,\"expired\":0,\"failed\":2,\
+             \"bytes_inspected\":0,\"bytes_transferred\":0}"
+        );
+    }
+
+    #[test]
     fn an_empty_run_divides_by_nothing() {
         let report = BackupReport::default();
         assert_eq!(report.total_reduction_percent().to_bits(), 0.0_f64.to_bits());
@@ -224,5 +261,24 @@ mod tests {
         assert_eq!(report.exit_code(), 4);
         report.warnings.push("withheld".to_owned());
         assert_eq!(report.exit_code(), 8);
+    }
+
+    #[test]
+    fn the_exit_code_says_the_worst() {
+        let check = |failed, warnings: &[&str], expected| {
+            let warnings: Vec<String> = warnings.iter().map(|&text| text.to_owned()).collect();
+            let backup = BackupReport { failed, warnings: warnings.clone(), ..Default::default() };
+            let restore = RestoreReport { failed, warnings, ..Default::default() };
+            assert_eq!([backup.exit_code(), restore.exit_code()], expected);
+        };
+        check(0, &[], [0, 0]);
+        check(1, &[], [4, 4]);
+        check(0, &["look"], [8, 8]);
+        // A backup without an expiration that is due says so before all else.
+        check(1, &["look"], [8, 4]);
+        let kept = RestoreReport { kept: 1, skipped: 1, ..Default::default() };
+        assert_eq!(kept.exit_code(), 4);
+        let damaged = VerifyReport { damaged: 1, ..Default::default() };
+        assert_eq!((damaged.exit_code(), VerifyReport::default().exit_code()), (4, 0));
     }
 }

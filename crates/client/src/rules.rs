@@ -1,4 +1,4 @@
-//! What is backed up and how it is bound: the node's statements, the server's, and the classes.
+//! Rules of a run: the statements of the node and of the server, and the management classes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,41 +8,41 @@ use policy::statement::{self, CACHE_TAG, CACHE_TAG_SIGNATURE, Rule};
 use policy::{BackupCopyGroup, Mode, Operation, Selection, Source, Statement, Treatment, Verdict};
 use sys::Dir;
 
-use crate::home::Home;
-use crate::link::{Class, Hello, Link};
-use crate::{ClientError, ErrorKind};
+use crate::error::{ClientError, ErrorKind};
+use crate::link::hello::{Class, Hello, OptionSet};
+use crate::node::home::Home;
 
-/// The node's own statements, unless `client.toml` names another file.
+/// File with the node's own statements, unless `client.toml` names another one.
 const LIST_FILE: &str = "inclexcl";
 
-/// The rules of one run.
+/// Rules of one run.
 pub(crate) struct Rules {
     pub(crate) selection: Selection,
     classes: BTreeMap<ClassId, Class>,
     default_class: ClassId,
     directory_class: ClassId,
     operation: Operation,
-    /// The class of everything, whatever the statements say.
+    /// Class of every object, whatever the statements say.
     all_class: Option<ClassId>,
-    /// The class that each statement binds to.
+    /// Class that each statement binds to, by the index of the statement.
     bound: Vec<Option<ClassId>>,
     has_treatments: bool,
     has_tags: bool,
-    /// What the user should know of them.
+    /// Facts about the rules that the user should know.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What the node's statements and the server's say of files that are to migrate.
+/// Rules for files that are to migrate.
 #[derive(Clone, Debug, Default)]
 pub struct SpaceRules(Selection);
 
 impl SpaceRules {
-    pub(crate) fn load(home: &Home, link: &Link) -> Result<Self, ClientError> {
-        let rules = Rules::load(home, link, None, &[], Operation::Backup)?;
+    pub(crate) fn load(home: &Home, hello: &Hello) -> Result<Self, ClientError> {
+        let rules = Rules::load(home, hello, None, &[], Operation::Backup)?;
         Ok(Self(rules.selection))
     }
 
-    /// Where the statement stands that keeps the file `path` of the node from migrating.
+    /// Returns the source of the statement that keeps the file `path` from migrating.
     pub fn excludes(&self, path: &[u8]) -> Option<String> {
         match self.0.treating(path, Treatment::SpaceManagement)? {
             (true, _) => None,
@@ -51,27 +51,34 @@ impl SpaceRules {
     }
 }
 
-/// What the rules say of one object.
+/// Decision of the rules about one object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ruling {
     pub(crate) verdict: Verdict,
     pub(crate) class: ClassId,
 }
 
+/// Refusal of objects whose class has no copy group for the operation.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("its class {class} has no {group} copy group")]
+pub(crate) struct NoCopyGroup {
+    class: String,
+    group: &'static str,
+}
+
 impl Rules {
-    /// Reads the node's list and puts the server's statements and `excludes` behind it.
+    /// Reads the node's statements, and adds the server's statements and `excludes` after them.
     pub(crate) fn load(
         home: &Home,
-        link: &Link,
+        hello: &Hello,
         list: Option<&Path>,
         excludes: &[Vec<u8>],
         operation: Operation,
     ) -> Result<Self, ClientError> {
         let usage = |message: String| ClientError::new(ErrorKind::Usage, message);
         let own = own_statements(home, list)?;
-        let hello = link.hello();
         let of_server = match &hello.option_set {
-            Some((name, text)) => {
+            Some(OptionSet { name, text }) => {
                 let source = |line| Source::OptionSet { name: name.clone(), line };
                 statement::parse_list(text, source).map_err(|error| usage(error.to_string()))?
             }
@@ -90,7 +97,7 @@ impl Rules {
             let found = hello.classes.iter().find(named).map(|(id, _)| *id);
             if found.is_none() {
                 warnings.push(format!(
-                    "{source}: the server has no class {name}; the default class {} is taken",
+                    "{source}: the server has no class {name}; the default class {} is used",
                     hello.class_name(hello.default_class)
                 ));
             }
@@ -104,7 +111,7 @@ impl Rules {
         let has_tags = selection.tags().next().is_some();
         let is_archived =
             |id: &ClassId| hello.classes.get(id).is_some_and(|class| class.archive.is_some());
-        // Nothing compares archives: their directories go with what is in them.
+        // Archives are not compared: their directories are kept as long as their files.
         let directory_class = match operation {
             Operation::Backup => dirmc.unwrap_or(hello.directory_class),
             Operation::Archive => dirmc.filter(is_archived).unwrap_or(hello.default_class),
@@ -123,13 +130,13 @@ impl Rules {
         }
     }
 
-    /// Whether every object is included, and none stands out but by being a directory.
+    /// Returns true if the rules have no statement: then only the kind of an object decides.
     pub(crate) fn is_plain(&self) -> bool {
         self.selection.statements().is_empty()
     }
 
-    /// Decides on one object in a directory that is not left out; `path` makes its path on the
-    /// node, which is not asked for where it does not matter.
+    /// Decides about an object in a directory that is not excluded. `path` makes its path on the
+    /// node, and is called only if the path matters.
     pub(crate) fn ruling(&self, path: impl FnOnce() -> Vec<u8>, kind: Kind) -> Ruling {
         let by_kind = match kind {
             Kind::Directory => self.directory_class,
@@ -150,45 +157,47 @@ impl Rules {
         let found = self.classes.iter().find(named).map(|(id, _)| *id);
         let known: Vec<&str> = self.classes.values().map(|class| class.name.as_str()).collect();
         let unknown = || {
-            let message = format!("there is no class {name}; there are {}", known.join(", "));
+            let message = format!("there is no class {name}; the classes are {}", known.join(", "));
             ClientError::new(ErrorKind::Usage, message)
         };
         let class = found.ok_or_else(unknown)?;
-        if let Some(refusal) = self.refuses(class) {
-            let message = format!("nothing can be bound to it: {refusal}");
+        if let Err(refusal) = self.check(class) {
+            let message = format!("no object can be bound to {name}: {refusal}");
             return Err(ClientError::new(ErrorKind::Usage, message));
         }
         self.all_class = Some(class);
         Ok(())
     }
 
-    /// Why objects of the class cannot be taken, if so.
-    pub(crate) fn refuses(&self, class: ClassId) -> Option<String> {
+    /// Fails if objects of the class cannot be taken.
+    pub(crate) fn check(&self, class: ClassId) -> Result<(), NoCopyGroup> {
         let known = self.classes.get(&class);
         let (has_group, group) = match self.operation {
             Operation::Backup => (known.is_some_and(|c| c.backup.is_some()), "backup"),
             Operation::Archive => (known.is_some_and(|c| c.archive.is_some()), "archive"),
         };
-        let name = self.class_name(class);
-        (!has_group).then(|| format!("its class {name} has no {group} copy group"))
+        if has_group {
+            return Ok(());
+        }
+        Err(NoCopyGroup { class: self.class_name(class).to_owned(), group })
     }
 
     pub(crate) fn class_name(&self, class: ClassId) -> &str {
         self.classes.get(&class).map_or("", |class| &class.name)
     }
 
-    /// How objects of the class are backed up; `None` where they are not.
+    /// Returns the backup copy group of the class; `None` if its objects are not backed up.
     pub(crate) fn group(&self, class: ClassId) -> Option<&BackupCopyGroup> {
         self.classes.get(&class)?.backup.as_ref()
     }
 
-    /// Whether objects of the class are sent each time.
+    /// Returns true if objects of the class are sent by each backup.
     pub(crate) fn is_absolute(&self, class: ClassId) -> bool {
         self.operation == Operation::Backup
             && self.group(class).is_some_and(|group| group.mode == Mode::Absolute)
     }
 
-    /// What statements say of the file's compression, deduplication and encryption.
+    /// Returns the treatment of a file. `path` makes its path on the node.
     pub(crate) fn treatment(&self, path: impl FnOnce() -> Vec<u8>) -> FileTreatment {
         if !self.has_treatments {
             return FileTreatment::default();
@@ -202,7 +211,7 @@ impl Rules {
         }
     }
 
-    /// Where the first statement by which files are encrypted stands, if there is one.
+    /// Returns the source of the first statement that encrypts files.
     pub(crate) fn encrypts(&self) -> Option<String> {
         let encrypts = |statement: &&Statement| {
             let encryption = Treatment::Encryption;
@@ -213,8 +222,8 @@ impl Rules {
         found.map(|statement| statement.source.to_string())
     }
 
-    /// The statement, and the name of the file, by which what is in the directory `dir` is left
-    /// out. `names` are its entries.
+    /// Returns the index of the statement that excludes the content of the directory `dir`, and the
+    /// name of the file that it is excluded by. `names` are the entries of the directory.
     pub(crate) fn tag_in<'a>(
         &self,
         dir: &Dir,
@@ -228,23 +237,30 @@ impl Rules {
         self.selection.tags().find(|(_, tag)| is_there(tag) && is_tag(tag))
     }
 
-    /// The statement by which the file system mounted at `path` is left out.
+    /// Returns the index of the statement that excludes the file system mounted at `path`.
     pub(crate) fn excludes_filesystem(&self, path: &[u8]) -> Option<usize> {
         if self.is_plain() || self.operation == Operation::Archive {
             return None;
         }
-        // A type that cannot be told matches no statement; its path still may.
+        // An unknown type matches no statement. The path still may.
         let name = sys::mount::filesystem_type(path).ok().flatten().unwrap_or_default();
         self.selection.excludes_filesystem(path, &name)
     }
 
-    /// Where the statement stands and what it says.
+    /// Returns the source and the text of a statement.
     pub(crate) fn shown(&self, rule_index: usize) -> (String, String) {
         let Statement { source, rule } = &self.selection.statements()[rule_index];
         (source.to_string(), model::escaped(&rule.written()))
     }
 
-    /// Bytes that differ whenever objects could be chosen, bound or sent otherwise.
+    /// Describes the exclusion of `path` by a statement, as a warning.
+    pub(crate) fn describe_exclusion(&self, path: &[u8], rule_index: usize) -> String {
+        let (source, rule) = self.shown(rule_index);
+        format!("{} is left out by '{rule}' ({source})", model::escaped(path))
+    }
+
+    /// Returns bytes that differ for any two rules that may choose, bind or send objects
+    /// differently.
     pub(crate) fn canonical(&self) -> Vec<u8> {
         let mut bytes = self.selection.canonical();
         for class in &self.bound {
@@ -266,7 +282,7 @@ impl Rules {
     }
 }
 
-/// How a file's data is to be treated.
+/// Treatment of a file's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileTreatment {
     pub compresses: bool,
@@ -280,7 +296,7 @@ impl Default for FileTreatment {
     }
 }
 
-/// A cache directory is tagged only by a file with the right content.
+/// Returns true if the file `name` of `dir` has the content that tags a cache directory.
 fn has_signature(dir: &Dir, name: &[u8]) -> bool {
     let mut start = [0; CACHE_TAG_SIGNATURE.len()];
     let read = dir.open_file(name).and_then(|file| file.read_at(&mut start, 0));
@@ -301,4 +317,125 @@ fn own_statements(home: &Home, list: Option<&Path>) -> Result<Vec<Statement>, Cl
     let source = |line| Source::File { path: shown.clone(), line };
     statement::parse_list(&text, source)
         .map_err(|error| ClientError::new(ErrorKind::Usage, error.to_string()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeSet;
+
+    use model::ServerTime;
+
+    use super::*;
+
+    /// Makes the greeting of a server with classes that send files as they differ (1), always (2),
+    /// and never (3), and with one for directories (4).
+    pub(crate) fn hello() -> Hello {
+        let class = |name: &str, mode: Option<Mode>| {
+            let backup = mode.map(|mode| BackupCopyGroup { mode, ..BackupCopyGroup::default() });
+            Class { name: name.to_owned(), backup, archive: None }
+        };
+        Hello {
+            node: "alpha".to_owned(),
+            server_version: String::new(),
+            now: ServerTime(0),
+            classes: BTreeMap::from([
+                (ClassId(1), class("standard", Some(Mode::Modified))),
+                (ClassId(2), class("always", Some(Mode::Absolute))),
+                (ClassId(3), class("none", None)),
+                (ClassId(4), class("dirs", Some(Mode::Modified))),
+            ]),
+            default_class: ClassId(1),
+            directory_class: ClassId(4),
+            option_set: None,
+            damaged_packs: BTreeSet::new(),
+        }
+    }
+
+    /// Makes the rules of a node with the statements of `list`.
+    pub(crate) fn rules(list: &str, operation: Operation) -> Rules {
+        let source = |line| Source::File { path: "list".to_owned(), line };
+        let own = statement::parse_list(list.as_bytes(), source).expect("a list");
+        let selection = Selection::new(own, Vec::new(), std::iter::empty()).expect("a selection");
+        Rules::new(selection, &hello(), None, operation)
+    }
+
+    /// Checks if `path` is included by `list`, and its class.
+    #[track_caller]
+    fn check(list: &str, path: &str, kind: Kind, expected: (bool, u16)) {
+        let ruling = rules(list, Operation::Backup).ruling(|| path.as_bytes().to_vec(), kind);
+        assert_eq!((ruling.verdict.is_included(), ruling.class.0), expected, "{path}");
+    }
+
+    #[test]
+    fn a_statement_binds_and_the_kind_decides_otherwise() {
+        check("", "/a", Kind::File, (true, 1));
+        check("", "/a", Kind::Directory, (true, 4));
+        check("include /a always", "/a", Kind::File, (true, 2));
+        check("include /a always", "/b", Kind::File, (true, 1));
+        check("exclude /a", "/a", Kind::File, (false, 1));
+    }
+
+    #[test]
+    fn an_unknown_class_is_a_warning() {
+        let rules = rules("include /a nosuch", Operation::Backup);
+        let [warning] = &rules.warnings[..] else { panic!("one warning") };
+        assert!(warning.contains("the server has no class nosuch"), "{warning}");
+        assert_eq!(rules.ruling(|| b"/a".to_vec(), Kind::File).class, ClassId(1));
+    }
+
+    #[test]
+    fn a_class_without_a_copy_group_takes_nothing() {
+        let backup = rules("", Operation::Backup);
+        assert_eq!(backup.check(ClassId(1)), Ok(()));
+        let refusal = backup.check(ClassId(3)).expect_err("refused");
+        assert_eq!(refusal.to_string(), "its class none has no backup copy group");
+        let archive = rules("", Operation::Archive);
+        let refusal = archive.check(ClassId(1)).expect_err("refused");
+        assert_eq!(refusal.to_string(), "its class standard has no archive copy group");
+    }
+
+    #[test]
+    fn everything_can_be_bound_to_one_class() {
+        let mut backup = rules("include /a standard", Operation::Backup);
+        backup.bind_all_to("ALWAYS").expect("a class");
+        assert_eq!(backup.ruling(|| b"/a".to_vec(), Kind::File).class, ClassId(2));
+        assert_eq!(backup.ruling(|| b"/d".to_vec(), Kind::Directory).class, ClassId(2));
+        for name in ["nosuch", "none"] {
+            let error = backup.bind_all_to(name).expect_err("refused");
+            assert_eq!(error.kind, ErrorKind::Usage);
+            assert!(error.message.contains(name), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn only_backups_send_objects_of_an_absolute_class_each_time() {
+        for (operation, class, expected) in [
+            (Operation::Backup, 2, true),
+            (Operation::Backup, 1, false),
+            (Operation::Backup, 3, false),
+            (Operation::Archive, 2, false),
+        ] {
+            assert_eq!(rules("", operation).is_absolute(ClassId(class)), expected);
+        }
+    }
+
+    #[test]
+    fn rules_that_decide_differently_have_other_bytes() {
+        let canonical = |list| rules(list, Operation::Backup).canonical();
+        assert_eq!(canonical("exclude /a"), canonical("exclude /a"));
+        assert_ne!(canonical("exclude /a"), canonical("exclude /b"));
+        assert_ne!(canonical("include /a"), canonical("include /a always"));
+    }
+
+    #[test]
+    fn a_cache_directory_is_tagged_by_content() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("a folder");
+        let tag = folder.path().join(std::str::from_utf8(CACHE_TAG).expect("text"));
+        assert!(!has_signature(&dir, CACHE_TAG));
+        std::fs::write(&tag, b"something else").expect("written");
+        assert!(!has_signature(&dir, CACHE_TAG));
+        std::fs::write(&tag, [CACHE_TAG_SIGNATURE, b" and more"].concat()).expect("written");
+        assert!(has_signature(&dir, CACHE_TAG));
+    }
 }

@@ -1,17 +1,18 @@
-//! What users may tune. What they leave alone tunes itself or has a default.
+//! Settings that users may tune. The others tune themselves or have a default.
 
 use std::str::FromStr;
 
 use chunk::Compression;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// How hard to compress.
+/// Strength of compression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum CompressionChoice {
     Fixed(Compression),
-    /// As the bottleneck says while the backup runs: more while the network is it, less while the
-    /// processors are.
+    /// Strength by the bottleneck of the running backup: more while it is the network, less while
+    /// it is the processors.
     Auto,
 }
 
@@ -21,8 +22,15 @@ impl Default for CompressionChoice {
     }
 }
 
+/// Refusal of a word that is not a choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("it is {choices}")]
+pub struct UnknownChoice {
+    choices: &'static str,
+}
+
 impl FromStr for CompressionChoice {
-    type Err = String;
+    type Err = UnknownChoice;
 
     fn from_str(how: &str) -> Result<Self, Self::Err> {
         Ok(Self::Fixed(match how {
@@ -31,14 +39,17 @@ impl FromStr for CompressionChoice {
             "none" | "0" => Compression::Stored,
             level => match level.parse() {
                 Ok(level @ -7..=19) => Compression::Level(level),
-                _ => return Err("it is standard, auto, none, or a level from -7 to 19".to_owned()),
+                _ => {
+                    let choices = "standard, auto, none, or a level from -7 to 19";
+                    return Err(UnknownChoice { choices });
+                }
             },
         }))
     }
 }
 
 impl TryFrom<String> for CompressionChoice {
-    type Error = String;
+    type Error = UnknownChoice;
 
     fn try_from(how: String) -> Result<Self, Self::Error> {
         how.parse()
@@ -54,25 +65,25 @@ impl From<CompressionChoice> for String {
     }
 }
 
-/// Whether files are read as they were at one moment, and by what means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+/// Means by which files stand still while they are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stillness {
-    /// As they are when it is their turn.
+    /// Files are read as they are when it is their turn.
     #[default]
     Off,
-    /// By the best means that a file system has.
+    /// The best means of the file system.
     Auto,
-    /// From a snapshot of the btrfs subvolume.
+    /// Snapshot of the btrfs subvolume.
     Btrfs,
-    /// From a snapshot of the logical volume.
+    /// Snapshot of the logical volume.
     Lvm,
-    /// Each file from a reflink that is made when it is its turn: on XFS and btrfs.
+    /// Reflink of each file, made when it is its turn, on XFS and btrfs.
     Reflink,
 }
 
 impl FromStr for Stillness {
-    type Err = String;
+    type Err = UnknownChoice;
 
     fn from_str(how: &str) -> Result<Self, Self::Err> {
         match how.to_ascii_lowercase().as_str() {
@@ -81,32 +92,53 @@ impl FromStr for Stillness {
             "btrfs" => Ok(Self::Btrfs),
             "lvm" => Ok(Self::Lvm),
             "reflink" => Ok(Self::Reflink),
-            _ => Err("it is off, auto, btrfs, lvm or reflink".to_owned()),
+            _ => Err(UnknownChoice { choices: "off, auto, btrfs, lvm or reflink" }),
         }
     }
 }
 
-/// The section `[tuning]` of `client.toml`; a command's own options come before it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+/// Section `[tuning]` of `client.toml`. The options of a command override it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tuning {
-    /// Threads that walk, and as many that read; they find out how many are good unless this says.
+    /// Number of walking threads, and of reading threads, from 1 to 100. Without it the client
+    /// chooses while it runs.
+    #[serde(deserialize_with = "threads")]
     pub resource_utilization: Option<u8>,
+    /// Strength of compression: `none`, a level of zstd from 1 to 19, `standard`, or `auto`, which
+    /// follows the bottleneck of the running backup.
+    #[schemars(with = "Option<String>")]
     pub compression: Option<CompressionChoice>,
-    /// Whether what the server has already is told by grants instead of sent.
+    /// True if chunks that the server has are presented by grants instead of sent; true by default.
     pub deduplication: Option<bool>,
-    /// Bytes sent after which a transaction closes.
+    /// Bytes sent after which a transaction closes; 33554432 (32 MiB) by default.
     pub transaction_bytes: Option<u64>,
-    /// Objects after which a transaction closes.
+    /// Objects after which a transaction closes; 65536 by default.
     pub transaction_objects: Option<u32>,
-    /// Bytes of the connection's buffers in the kernel, for each direction.
+    /// Bytes of the connection's buffers in the kernel, for each direction; at least 65536, and
+    /// without it as the kernel chooses.
     #[serde(deserialize_with = "socket_buffer")]
     pub socket_buffer_bytes: Option<u32>,
 }
 
-/// With smaller buffers a message of the protocol does not fit, and each waits for the network many
-/// times: a backup took forty times as long with a quarter of this.
+/// Smallest size of the buffers. With smaller buffers a message of the protocol does not fit, and
+/// each message waits for the network many times: a backup took forty times as long with a quarter
+/// of this.
 const SOCKET_BUFFER_BYTES_MIN: u32 = 64 << 10;
+
+/// Maximum number of walking threads, and of reading threads, that a user may set.
+const THREADS_MAX: u8 = 100;
+
+fn threads<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u8>, D::Error> {
+    let threads = Option::<u8>::deserialize(from)?;
+    match threads {
+        // Without a thread nothing would be looked at, and nothing would fail.
+        Some(threads) if !(1..=THREADS_MAX).contains(&threads) => Err(serde::de::Error::custom(
+            format!("resource_utilization is from 1 to {THREADS_MAX}"),
+        )),
+        threads => Ok(threads),
+    }
+}
 
 fn socket_buffer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     let bytes = Option::<u32>::deserialize(from)?;
@@ -118,13 +150,13 @@ fn socket_buffer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::E
     }
 }
 
-/// Bytes after which a transaction closes: smaller ones wait for the server's disk more often,
-/// larger ones lose more when they are cut off.
+/// Bytes after which a transaction closes. Smaller transactions wait for the server's disk more
+/// often; larger ones lose more when they are cut off.
 const TRANSACTION_BYTES: u64 = 32 << 20;
 const TRANSACTION_OBJECTS: u32 = 1 << 16;
 
 impl Tuning {
-    /// What this says, and where it says nothing what `other` says.
+    /// Returns these settings, with those of `other` for the settings that are not set.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -172,5 +204,14 @@ mod tests {
         assert!(toml::from_str::<Tuning>("compresion = \"auto\"").is_err());
         assert!(toml::from_str::<Tuning>("socket_buffer_bytes = 65536").is_ok());
         assert!(toml::from_str::<Tuning>("socket_buffer_bytes = 65535").is_err());
+    }
+
+    /// A backup with no thread looked at nothing, and reported success.
+    #[test]
+    fn a_backup_has_at_least_one_thread() {
+        for (threads, is_valid) in [(0, false), (1, true), (100, true), (101, false)] {
+            let read = toml::from_str::<Tuning>(&format!("resource_utilization = {threads}"));
+            assert_eq!(read.is_ok(), is_valid, "{threads}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Runs `work` and returns what it gave and how long it took.
+/// Runs `work`; returns its result and its time.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let begin = now();
     let result = work();
@@ -14,16 +14,17 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Lets `duration` go by: for moments that nothing can announce, as the middle of a run to kill.
+/// Waits for `duration`: for a moment that no event marks, such as the middle of a run that is to
+/// be killed.
 #[expect(clippy::disallowed_methods, reason = "nothing announces the moment of a kill")]
 pub fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// Returns a time that separates what was done before from what is done after, as RFC 3339 in
-/// whole seconds.
+/// Returns a time between the work before this call and the work after it, as RFC 3339 in whole
+/// seconds.
 ///
-/// Waits on both sides, so that a server that counts in seconds agrees.
+/// Waits before and after that time, so that it is also right for a server that counts in seconds.
 pub fn divide() -> String {
     pause(Duration::from_millis(1100));
     let second = jiff::Timestamp::now().as_second();

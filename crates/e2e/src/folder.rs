@@ -1,4 +1,4 @@
-//! A folder held open: everything in it is reached relative to it, so no path is ever too long.
+//! An open folder: everything in it is reached relative to it, so no path is ever too long.
 //!
 //! No call follows a symlink in the name it is given.
 
@@ -19,7 +19,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder at `path`, where a symlink in the path may lead.
+    /// Opens the folder at `path`; symlinks in `path` are followed.
     pub fn open(path: &Path) -> io::Result<Self> {
         let fd = fs::openat(CWD, path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self { fd })
@@ -128,7 +128,7 @@ impl Folder {
         Ok(fs::lremovexattr(self.path_in_proc(name).as_slice(), attribute)?)
     }
 
-    /// Returns the inode flags of a regular file or folder, `None` where the file system has none.
+    /// Returns the inode flags of a regular file or folder, `None` if the file system has none.
     pub fn flags(&self, name: &[u8]) -> io::Result<Option<IFlags>> {
         match fs::ioctl_getflags(self.read(name)?) {
             Ok(flags) => Ok(Some(IFlags::from_bits_retain(flags.bits()))),
@@ -141,7 +141,8 @@ impl Folder {
         Ok(fs::ioctl_setflags(self.read(name)?, flags)?)
     }
 
-    /// The calls for extended attributes know no relative form that spares symlinks.
+    /// The path of the object `name` in /proc: the calls for extended attributes have no form that
+    /// is relative to a folder and follows no symlink.
     fn path_in_proc(&self, name: &[u8]) -> Vec<u8> {
         let mut path = format!("/proc/self/fd/{}/", self.fd.as_raw_fd()).into_bytes();
         path.extend_from_slice(name);

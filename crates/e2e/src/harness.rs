@@ -1,4 +1,4 @@
-//! Runs the real `holdfast` and says what came of it.
+//! Runs the real `holdfast`, and checks the outcome.
 //!
 //! 1. No process runs for ever: each wait has a limit, after which the process is killed and the
 //!    test fails with all it printed.
@@ -9,11 +9,13 @@ mod ceph;
 mod garage;
 mod image;
 mod node;
+mod port;
 mod postgres;
 mod process;
 mod proxy;
 mod ring;
 mod server;
+mod stacks;
 mod stores;
 mod tls;
 mod tmpfs;
@@ -24,7 +26,7 @@ use std::time::Duration;
 pub use ceph::{Ceph, Listed};
 pub use garage::Garage;
 pub use image::{Image, succeeds};
-pub use node::{Node, enroll};
+pub use node::{Node, enrol};
 pub use postgres::Cluster;
 pub use process::{Outcome, Running, path_bytes, start};
 pub use proxy::{Proxy, Weather};
@@ -34,7 +36,7 @@ pub use stores::is_in_folders;
 pub use tls::Tls;
 pub use tmpfs::Tmpfs;
 
-/// How long any command may take; a hang shows after this time.
+/// Time limit of any command; a hang shows after this time.
 pub const COMMAND_MAX: Duration = Duration::from_secs(120);
 
 /// Returns the program under test.
@@ -55,7 +57,8 @@ pub fn binary() -> PathBuf {
     path
 }
 
-/// Returns whether the tests run as root; what needs it is left out, with a line, otherwise.
+/// Returns true if the tests run as root. Otherwise a test that needs root is left out, and a line
+/// says so.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,7 +1,7 @@
-//! What a tree is, path by path, so that two trees can be compared.
+//! Content and attributes of a tree, path by path, so that two trees can be compared.
 //!
 //! Left out: ctime, inode number and atime, which no restore can bring back; the size of a folder,
-//! which is the file system's affair; sockets, which nobody backs up.
+//! which depends on the file system; sockets, which are never backed up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::folder::Folder;
 /// Files are compared in units of this size; units of zeros count as a hole does.
 const UNIT_BYTES: usize = 64 << 10;
 
-/// The flags that a person sets and a restore brings back; the others describe the file system.
+/// The flags that users set and a restore brings back; other flags describe the file system.
 const FLAGS_COMPARED: IFlags = IFlags::SYNC
     .union(IFlags::IMMUTABLE)
     .union(IFlags::APPEND)
@@ -40,20 +40,20 @@ pub struct Object {
     pub mode: u32,
     pub uid: u32,
     pub gid: u32,
-    /// Of regular files and symlinks.
+    /// Size of a regular file or a symlink.
     pub bytes: Option<u64>,
-    /// What `stat` says, folders included: a session report counts it.
+    /// Size that `stat` reports, of folders too: a session report counts it.
     pub stat_bytes: u64,
     pub mtime_ns: i128,
     /// ACLs are among them, as `system.posix_acl_access` and `system.posix_acl_default`.
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub flags: u32,
     pub symlink_target: Option<Vec<u8>>,
-    /// Of device nodes.
+    /// Number of a device node.
     pub device: Option<u64>,
-    /// The smallest path in the tree that names the same inode, where several do.
+    /// The smallest path in the tree that names the same inode; `None` for an inode with one name.
     pub link_group: Option<Vec<u8>>,
-    /// Of regular files.
+    /// Space of a regular file.
     pub allocation: Option<Allocation>,
     pub content: Option<Content>,
 }
@@ -68,7 +68,7 @@ pub enum Kind {
     BlockDevice,
 }
 
-/// How much room a file takes; a restored file may take less, never much more.
+/// Space that a file takes; a restored file may take less, never much more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
     pub bytes: u64,
@@ -111,7 +111,7 @@ impl Manifest {
         self
     }
 
-    /// Returns how many objects there are, folders included.
+    /// Returns the number of objects, folders included.
     pub fn len(&self) -> u64 {
         self.objects.len() as u64
     }
@@ -126,7 +126,7 @@ impl Manifest {
     }
 }
 
-/// Returns what in `restored` is not as it is in `source`, a line each; nothing when all is well.
+/// Returns one line for each difference of `restored` from `source`; none if they are the same.
 pub fn diff(source: &Manifest, restored: &Manifest) -> Vec<String> {
     let mut lines = Vec::new();
     for (path, object) in &source.objects {
@@ -143,7 +143,7 @@ pub fn diff(source: &Manifest, restored: &Manifest) -> Vec<String> {
     lines
 }
 
-/// Fails with the first differences when the two trees are not the same.
+/// Fails with the first differences if the two trees are not the same.
 #[track_caller]
 pub fn assert_same(source: &Manifest, restored: &Manifest) {
     let lines = diff(source, restored);
@@ -195,7 +195,8 @@ impl Object {
 }
 
 impl Allocation {
-    /// A hole may begin and end within a block, and a file of many extents needs a tree of them.
+    /// Difference in size on disk that is no fault: a hole may begin and end within a block, and a
+    /// file of many extents needs a tree of them.
     fn tolerance_bytes(self) -> u64 {
         self.block_bytes * 2 * (self.extents + 1)
     }
@@ -254,7 +255,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Describes one object; `None` when it is a socket.
+    /// Describes one object; `None` if it is a socket.
     fn visit(&mut self, folder: &Folder, name: &[u8], path: Vec<u8>) -> io::Result<Option<Kind>> {
         let stat = folder.stat(name)?;
         let Some(kind) = kind(&stat) else { return Ok(None) };
@@ -354,7 +355,7 @@ fn digest(file: &File, bytes: u64) -> io::Result<(blake3::Hash, u64)> {
     Ok((hasher.finalize(), extents))
 }
 
-/// Returns where the next data at or after `offset` begins and ends.
+/// Returns the begin and end of the next data at or after `offset`.
 fn extent(file: &File, offset: u64) -> io::Result<Option<(u64, u64)>> {
     match seek(file, SeekFrom::Data(offset)) {
         Ok(begin) => Ok(Some((begin, seek(file, SeekFrom::Hole(begin))?))),

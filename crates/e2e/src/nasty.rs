@@ -1,11 +1,12 @@
 //! A tree with everything that is hard to back up and to bring back.
 //!
 //! The same seed gives the same tree: content, names, attributes and times are drawn from it, and
-//! nothing depends on the clock. What the file system or the caller's rights refuse is left out and
-//! listed; a test decides whether it can do without.
+//! nothing depends on the clock. Parts that the file system or the caller's rights refuse are left
+//! out and listed; a test decides if it can do without them.
 //!
-//! Order: objects first, then times (making an object changes its folder's), then modes (a closed
-//! folder cannot be walked by its owner), flags last (nothing about an immutable file can be set).
+//! Order: objects first, then times (making an object changes the times of its folder), then modes
+//! (a closed folder cannot be walked by its owner), flags last (nothing about an immutable file can
+//! be set).
 
 mod attributes;
 mod kinds;
@@ -18,10 +19,10 @@ use rustix::fs::{FileType, IFlags, Timespec};
 
 use crate::folder::Folder;
 
-/// The files in the one large folder: more than a directory page holds (512), several times.
+/// Number of files in the one large folder: more than a directory page holds (512), several times.
 pub const MANY_FILES: usize = 3000;
 
-/// What [`plant`] made beyond the ordinary.
+/// Unusual objects that [`plant`] made.
 #[derive(Debug, Default)]
 pub struct Planted {
     pub refused: Vec<Refusal>,
@@ -29,7 +30,7 @@ pub struct Planted {
     pub sockets: u64,
 }
 
-/// Something that this file system, or this user, cannot have.
+/// A part of the tree that this file system or this user cannot have.
 #[derive(Debug)]
 pub struct Refusal {
     pub what: String,
@@ -68,7 +69,7 @@ struct Planter {
     top: Folder,
     seed: u64,
     planted: Planted,
-    /// Times that matter, by path; all other objects get one drawn from the seed.
+    /// Times that matter, by path; other objects get a time drawn from the seed.
     times: BTreeMap<Vec<u8>, Timespec>,
     modes: Vec<(&'static str, Vec<u8>, u32)>,
     flags: Vec<(&'static str, Vec<u8>, IFlags)>,
@@ -80,7 +81,7 @@ impl Planter {
         io::Write::write_all(&mut folder.create(name)?, content)
     }
 
-    /// Lists what was refused; the tree does without it.
+    /// Notes a refusal; the tree does without that part.
     fn attempt(&mut self, what: impl Into<String>, result: io::Result<()>) {
         if let Err(error) = result {
             self.planted.refused.push(Refusal { what: what.into(), error });
@@ -139,7 +140,7 @@ impl Planter {
     }
 }
 
-/// Numbers that depend on nothing but a seed and what they are for (splitmix64).
+/// Numbers that depend only on a seed and on their purpose (splitmix64).
 pub struct Random {
     state: u64,
 }

@@ -1,4 +1,4 @@
-//! A temporary folder that goes away even when it holds immutable, append-only or locked objects.
+//! A temporary folder that is removed even if it has immutable, append-only or locked objects.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ impl Scratch {
         self.dir.path()
     }
 
-    /// Returns the path of `name` below this folder; makes nothing.
+    /// Returns the path of `name` below this folder; does not create it.
     pub fn join(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -44,13 +44,13 @@ impl Default for Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be released stays in the temporary folder of the system; the test's own
-        // result matters more.
+        // A folder that cannot be released stays in the temporary folder of the system; the test's
+        // own result matters more.
         drop(Folder::open(self.path()).and_then(|folder| release(&folder)));
     }
 }
 
-/// Clears what would keep the objects below `folder` from being removed.
+/// Clears flags and modes that keep the objects below `folder` from being removed.
 pub fn release(folder: &Folder) -> io::Result<()> {
     let fences = IFlags::IMMUTABLE | IFlags::APPEND;
     for name in folder.names()? {

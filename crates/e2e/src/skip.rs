@@ -1,8 +1,9 @@
-//! What a test leaves out is seen.
+//! Tests that are left out say so.
 
 use std::io::Write;
 
-/// Says why, past the harness of Rust, which shows what passing tests print to nobody.
+/// Prints the reason directly to standard error: Rust's harness hides the output of tests that
+/// pass.
 pub fn say(reason: &str) {
     let line = format!("skipped: {reason}\n");
     // A closed standard error is no reason to fail.

@@ -2,9 +2,12 @@
 
 use crate::Damaged;
 
-/// A varint of 64 bits takes so many bytes at most.
+/// Maximum number of bytes in a varint of 64 bits.
 const VARINT_BYTES_MAX: usize = 10;
 const ENDS_EARLY: &str = "it ends too early";
+/// Reason of damage for reserved bits or bytes that are not zero: a later version may have set
+/// them.
+pub(crate) const RESERVED: &str = "a reserved field is not zero";
 
 /// Appends primitive values to a buffer.
 #[derive(Default)]
@@ -78,12 +81,12 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes`, which should be a `what`.
+    /// Reads `bytes`, which should be of the kind `what`.
     pub fn new(bytes: &'a [u8], what: &'static str) -> Self {
         Self { rest: bytes, what }
     }
 
-    /// The error for a value that is there but cannot be.
+    /// The error for an impossible value.
     pub fn damaged(&self, why: &'static str) -> Damaged {
         Damaged { what: self.what, why }
     }
@@ -105,6 +108,11 @@ impl<'a> Reader<'a> {
 
     pub fn u64(&mut self) -> Result<u64, Damaged> {
         Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// Takes `N` reserved bytes, which are zero in this version.
+    pub fn zeros<const N: usize>(&mut self) -> Result<(), Damaged> {
+        if self.array::<N>()? == [0; N] { Ok(()) } else { Err(self.damaged(RESERVED)) }
     }
 
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Damaged> {
@@ -146,7 +154,7 @@ impl<'a> Reader<'a> {
         T::try_from(self.varint()?).map_err(|_| self.damaged("a number is out of range"))
     }
 
-    /// A varint count of things that each take at least one more byte, which bounds allocations.
+    /// A varint count of items. Each item takes at least one more byte, which bounds allocations.
     pub fn count(&mut self) -> Result<usize, Damaged> {
         let count = self.number::<usize>()?;
         if count > self.rest.len() {
@@ -164,7 +172,7 @@ impl<'a> Reader<'a> {
         self.raw(count)
     }
 
-    /// Succeeds only when nothing is left.
+    /// Succeeds only if no bytes are left.
     pub fn end(&self) -> Result<(), Damaged> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.damaged("bytes are left over")) }
     }

@@ -1,14 +1,14 @@
-//! What a copy of the catalogue is made of: blocks that lie in packs, in order.
+//! A copy of the catalogue: the list of its blocks, which lie in packs, in order.
 //!
 //! ```text
 //! offset  bytes  field
 //!      0      8  magic "HFCATC01"
 //!      8      8  number of the copy
-//!     16      8  when it was taken, in microseconds
+//!     16      8  time at which it was taken, in microseconds
 //!     24      8  bytes of the catalogue
 //!     32     32  BLAKE3 of the catalogue
 //!     64         count of runs, then per run: place of its first block (zigzag, less the place
-//!                behind the run before), count of blocks; LEB128
+//!                after the run before), count of blocks; LEB128
 //!                xxh3-64 of all before it: the last 8 bytes
 //! ```
 
@@ -19,8 +19,8 @@ use crate::{Damaged, Reader, Writer};
 const MAGIC: [u8; 8] = *b"HFCATC01";
 const CHECKSUM_BYTES: usize = 8;
 
-/// Bytes of a block; the last one has the rest. A multiple of any page of a database, so that what
-/// has not changed is the same block.
+/// Bytes of a block; the last one has the rest. It is a multiple of the pages of any database, so
+/// that an unchanged part of the file is the same block.
 pub const BLOCK_BYTES: u64 = 16 << 10;
 
 /// A copy of the catalogue.
@@ -28,14 +28,14 @@ pub const BLOCK_BYTES: u64 = 16 << 10;
 /// Invariant: there are as many places as blocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CatalogCopy {
-    /// Counted up from 1.
+    /// Number of the copy, counted up from 1.
     pub number: u64,
     pub taken: ServerTime,
-    /// Of the catalogue's file.
+    /// Bytes of the catalogue's file.
     pub bytes: u64,
-    /// BLAKE3 of it.
+    /// BLAKE3 of the catalogue's file.
     pub digest: [u8; 32],
-    /// Where each block lies.
+    /// Place of each block.
     pub places: Vec<Place>,
 }
 
@@ -59,6 +59,7 @@ impl CatalogCopy {
         let mut bytes = writer.finish();
         let checksum = xxhash_rust::xxh3::xxh3_64(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
+        debug_assert_eq!(Self::decode(&bytes).as_ref(), Ok(self));
         bytes
     }
 
@@ -100,7 +101,7 @@ impl CatalogCopy {
     }
 }
 
-/// Runs of places that follow each other: the code of the first, and how many.
+/// Runs of places that follow each other: the code of the first place and the number of places.
 fn runs(places: &[Place]) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for place in places {

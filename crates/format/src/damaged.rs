@@ -1,13 +1,13 @@
-//! The one error of every decoder.
+//! The error of every decoder.
 
-/// Bytes that are not what they should be. The caller treats what they held as lost: it reads a
-/// copy, or reports which objects are affected.
+/// Bytes that no encoder writes. The caller treats their content as lost: it reads a copy, or
+/// reports the objects that are affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("damaged {what}: {why}")]
 pub struct Damaged {
     /// The format that was expected: `page`, `quantum`, `pack footer`.
     pub what: &'static str,
-    /// What does not hold.
+    /// The condition that does not hold.
     pub why: &'static str,
 }
 

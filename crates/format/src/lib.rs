@@ -18,8 +18,8 @@ pub mod volume;
 pub use bytes::{Reader, Writer, unzigzag, zigzag};
 pub use damaged::Damaged;
 
-/// The hash by which digests travel without their paths: xxh3-64. A collision costs a look at the
-/// page, because the digest itself covers the path.
+/// The hash by which digests travel without their paths: xxh3-64. A collision costs a comparison of
+/// the page, because the digest itself covers the path.
 pub fn path_hash(directory: &model::DirPath) -> model::PathHash {
     model::PathHash(xxhash_rust::xxh3::xxh3_64(directory.as_bytes()).to_le_bytes())
 }

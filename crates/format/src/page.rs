@@ -44,11 +44,11 @@ const HEADER_BYTES: usize = 6;
 /// Bodies below this many bytes are not compressed: there is nothing to gain.
 const COMPRESS_BYTES_MIN: usize = 128;
 const COMPRESSION_LEVEL: i32 = 3;
-/// No page body is larger before compression, in bytes: 512 objects with large attributes.
+/// Maximum length of a page body before compression, in bytes: 512 objects with large attributes.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 
 thread_local! {
-    // Contexts are dear to make and cheap to use again.
+    // Contexts take long to make and little time to use again.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
@@ -104,7 +104,8 @@ pub fn decode<P: PlaceCode>(page: &[u8]) -> Result<Vec<Object<P>>, Damaged> {
     Ok(objects)
 }
 
-/// The same without where contents lie, which is not looked at: files of a size have no extents.
+/// Decodes a page without the places of contents, which are not decoded: files with a size have no
+/// extents.
 pub fn decode_without_contents<P: PlaceCode>(page: &[u8]) -> Result<Vec<Object<P>>, Damaged> {
     let body = open(page)?;
     let mut reader = Reader::new(&body, "page");

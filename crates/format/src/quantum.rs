@@ -5,7 +5,7 @@
 //! offset  bytes  field
 //!      0      4  magic "HFQ1"
 //!      4      1  codec: 0 stored, 1 zstd
-//!      5      3  zero
+//!      5      3  reserved: zero
 //!      8      4  raw bytes: the chunks together, 1..=2^21
 //!     12      4  payload bytes
 //!     16      4  chunk count, at least 1
@@ -27,10 +27,10 @@ const MAGIC: [u8; 4] = *b"HFQ1";
 /// Bytes of the fixed part of a record.
 pub const HEADER_BYTES: usize = 32;
 
-/// No record is longer: an incompressible quantum of one-byte chunks.
+/// Maximum length of a record: an incompressible quantum of one-byte chunks.
 pub const RECORD_BYTES_MAX: usize = HEADER_BYTES + 2 * QUANTUM_BYTES_MAX;
 
-/// How a payload is coded.
+/// Coding of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Codec {
     Stored,

@@ -5,7 +5,7 @@
 //!      0      4  magic "HFS1"
 //!      4      1  state: 0 premigrated, 1 migrated
 //!      5      1  1 if content was recalled since the file was migrated; 2 if some of that may
-//!                not be on the disk yet
+//!                not be on the disk yet; other bits zero
 //!      6      2  index of the copy in its batch
 //!      8      8  batch
 //!     16      8  size of the file, bytes
@@ -13,7 +13,7 @@
 //!     32      4  mtime, nanoseconds
 //!     36     16  digest of the content, as server and client make it
 //!     52      -  of a migrated file: a bit a grain, lowest first, set where content is resident
-//!      -      8  with 2 above: which start of the machine that holds for
+//!      -      8  with 2 above: the start of the machine for which that holds
 //!      -      -  with 2 above: the bits that hold after any other start
 //!      -      8  xxh3-64 of the bytes before
 //! ```
@@ -25,35 +25,36 @@ use std::ops::Range;
 
 use model::{BatchId, CopyId, Timestamp};
 
+use crate::bytes::RESERVED;
 use crate::{Damaged, Reader};
 
-/// The attribute. Only root sees it, and nobody copies it. With a name this short the record of a
-/// file of up to 8 grains has room in an ext4 inode of 256 bytes, and takes no block.
+/// Name of the attribute. Only root sees it, and nobody copies it. With a name this short the
+/// record of a file of up to 8 grains has room in an ext4 inode of 256 bytes, and takes no block.
 pub const STUB_ATTRIBUTE: &str = "trusted.hf";
 
-/// In the root directory of a file system whose files are hidden: a folder of root's alone,
+/// Folder for root alone, in the root directory of a file system whose files are hidden.
 pub const HIDDEN_FOLDER: &[u8] = b".holdfast-hidden";
-/// and in it the directory that is shown in its place while somebody stands between readers and
-/// stubs.
+/// Directory in [`HIDDEN_FOLDER`] that is shown instead of the root directory while a process
+/// stands between readers and stubs.
 pub const HIDDEN_FILES: &[u8] = b"files";
 
 const MAGIC: [u8; 4] = *b"HFS1";
 const FIXED_BYTES: usize = 52;
 const CHECK_BYTES: usize = 8;
 const GRAIN_BYTES_MIN: u64 = 1 << 20;
-/// Grains of a file at most.
+/// Maximum number of grains of a file.
 pub const GRAINS_MAX: u64 = 4096;
-/// No record is longer.
+/// Maximum length of a record.
 pub const STUB_BYTES_MAX: usize = FIXED_BYTES + 2 * (GRAINS_MAX / 8) as usize + 8 + CHECK_BYTES;
 const RECALLED: u8 = 1;
 const UNSYNCED: u8 = 2;
 
-/// Where the content is.
+/// Place of the content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Here and at the server.
+    /// The content is on this machine and at the server.
     Premigrated,
-    /// At the server; here are the grains that were recalled.
+    /// The content is at the server; the grains that were recalled are on this machine too.
     Migrated(Grains),
 }
 
@@ -61,26 +62,27 @@ pub enum State {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stub {
     pub state: State,
-    /// Whether the file's times do not prove any more that its content is the copy's.
+    /// True after a recall: the file's times do not prove any more that its content is that of the
+    /// copy.
     pub was_recalled: bool,
     pub copy: CopyId,
-    /// Of the file when it was copied.
+    /// Size of the file when it was copied.
     pub size: u64,
     pub mtime: Timestamp,
     pub content: [u8; 16],
-    /// Of a migrated file, where some of its grains may not be on the disk yet.
+    /// Certain state of a migrated file, if some of its grains may not be on the disk yet.
     pub unsynced: Option<Unsynced>,
 }
 
-/// What is certain of a file some of whose content may not be on the disk yet.
+/// Grains that are certain in a file that may have content that is not on the disk yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unsynced {
-    /// Which start of the machine the rest holds for.
+    /// The start of the machine for which the rest of the record holds.
     pub boot: u64,
     pub synced: Grains,
 }
 
-/// Which grains of a file are resident.
+/// Set of the grains of a file that are resident.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grains {
     file_bytes: u64,
@@ -94,7 +96,7 @@ pub fn grain_bytes(file_bytes: u64) -> u64 {
 }
 
 impl Grains {
-    /// None of a file of `file_bytes` is resident.
+    /// A bitmap for a file of `file_bytes` without resident grains.
     pub fn none(file_bytes: u64) -> Self {
         let count = file_bytes.div_ceil(grain_bytes(file_bytes));
         let bytes = usize::try_from(count.div_ceil(8)).expect("at most GRAINS_MAX bits");
@@ -105,6 +107,11 @@ impl Grains {
         let mut grains = Self::none(file_bytes);
         let bits = reader.raw(grains.bits.len())?;
         grains.bits.copy_from_slice(bits);
+        let (count, last) = (grains.count(), bits.last().copied().unwrap_or(0));
+        // The last byte has bits for grains beyond the end of the file.
+        if !count.is_multiple_of(8) && last >> (count % 8) != 0 {
+            return Err(reader.damaged(RESERVED));
+        }
         Ok(grains)
     }
 
@@ -124,7 +131,8 @@ impl Grains {
         if range.start >= end { 0..0 } else { range.start / grain..end.div_ceil(grain) }
     }
 
-    /// What must come for all of `range` to be resident: whole grains, neighbours together.
+    /// The ranges to recall so that all of `range` is resident: whole grains, with neighbours
+    /// joined.
     pub fn missing(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let grain = grain_bytes(self.file_bytes);
         let mut missing: Vec<Range<u64>> = Vec::new();
@@ -138,15 +146,19 @@ impl Grains {
         missing
     }
 
-    /// Notes that `range`, which is of whole grains, is resident.
+    /// Notes that `range`, which consists of whole grains, is resident.
     pub fn set(&mut self, range: &Range<u64>) {
+        let grain = grain_bytes(self.file_bytes);
+        debug_assert!(range.start.is_multiple_of(grain), "a resident range begins with a grain");
+        let is_whole = range.end.is_multiple_of(grain) || range.end >= self.file_bytes;
+        debug_assert!(is_whole, "a resident range ends with a grain or with the file");
         for number in self.grains_of(range) {
             let at = usize::try_from(number / 8).expect("at most GRAINS_MAX bits");
             self.bits[at] |= 1 << (number % 8);
         }
     }
 
-    /// Whether all of the file is resident.
+    /// Returns true if all of the file is resident.
     pub fn is_whole(&self) -> bool {
         (0..self.count()).all(|grain| self.is_set(grain))
     }
@@ -158,6 +170,9 @@ impl Stub {
             State::Premigrated => (0, &[][..]),
             State::Migrated(grains) => (1, &grains.bits[..]),
         };
+        if let State::Migrated(grains) = &self.state {
+            assert_eq!(grains.file_bytes, self.size, "the grains are those of the file");
+        }
         let unsynced = self.unsynced.as_ref().filter(|_| state == 1);
         let recalled = if self.was_recalled { RECALLED } else { 0 };
         let flags = recalled | if unsynced.is_some() { UNSYNCED } else { 0 };
@@ -177,6 +192,8 @@ impl Stub {
         }
         let check = xxhash_rust::xxh3::xxh3_64(&record);
         record.extend_from_slice(&check.to_le_bytes());
+        assert!(record.len() <= STUB_BYTES_MAX, "a record fits its attribute");
+        debug_assert!(Self::decode(&record).is_ok(), "a reader takes the record");
         record
     }
 
@@ -200,7 +217,10 @@ impl Stub {
         let mtime = Timestamp { secs, nanos: reader.u32()? };
         let content = reader.array()?;
         if flags & !(RECALLED | UNSYNCED) != 0 {
-            return Err(damaged("unknown flags"));
+            return Err(damaged(RESERVED));
+        }
+        if flags & UNSYNCED != 0 && state == 0 {
+            return Err(damaged("content of a premigrated file is on the disk"));
         }
         let mut unsynced = None;
         let state = match state {
@@ -221,8 +241,8 @@ impl Stub {
         Ok(Self { state, was_recalled, copy, size, mtime, content, unsynced })
     }
 
-    /// The record as it holds in the start `boot` of the machine: what may not have been on the
-    /// disk when it went down is not counted.
+    /// The record as it is valid after the start `boot` of the machine: without grains that may not
+    /// have been on the disk when the machine stopped.
     pub fn as_of(self, boot: u64) -> Self {
         match (self.unsynced, self.state) {
             (Some(unsynced), State::Migrated(_)) if unsynced.boot != boot => {
@@ -232,7 +252,7 @@ impl Stub {
         }
     }
 
-    /// Whether all of the content is here.
+    /// Returns true if all of the content is on this machine.
     pub fn is_resident(&self) -> bool {
         match &self.state {
             State::Premigrated => true,
@@ -288,6 +308,29 @@ mod tests {
         for end in 0..record.len() {
             assert!(Stub::decode(&record[..end]).is_err(), "cut at {end}");
         }
+    }
+
+    /// Changes the byte `at` of the record of `stub` by `change` and seals the record again.
+    fn decode_changed(stub: &Stub, at: usize, change: u8) -> Result<Stub, &'static str> {
+        let mut record = stub.encode();
+        record[at] ^= change;
+        let (body, check) = record.split_last_chunk_mut::<CHECK_BYTES>().expect("is longer");
+        *check = xxhash_rust::xxh3::xxh3_64(body).to_le_bytes();
+        Stub::decode(&record).map_err(|damaged| damaged.why)
+    }
+
+    #[test]
+    fn reserved_bits_are_refused() {
+        let migrated = stub(State::Migrated(Grains::none(11 << 20)), 11 << 20);
+        assert!(decode_changed(&migrated, 53, 0b100).is_ok(), "the eleventh grain");
+        for bit in 3..8 {
+            assert_eq!(decode_changed(&migrated, 53, 1 << bit), Err(RESERVED));
+        }
+        for bit in 2..8 {
+            assert_eq!(decode_changed(&migrated, 5, 1 << bit), Err(RESERVED));
+        }
+        let premigrated = stub(State::Premigrated, 11 << 20);
+        assert!(decode_changed(&premigrated, 5, UNSYNCED).is_err());
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! A volume: the blocks on a tape, or in a file that stands for one.
 //!
 //! ```text
-//! label | objects, a filemark behind each group | index | objects ... | index
-//!       ^ filemark                      filemark ^     ^ filemark
+//! label | objects, a filemark after each group | index | objects ... | index
+//!       ^ filemark                     filemark ^     ^ filemark
 //!
 //! every block   offset  bytes  field
 //!                    0      8  magic "HFBLK001"
 //!                    8      1  kind: 1 label, 2 object, 3 index
-//!                    9      1  flags: 1 for the last block of the object or index
-//!                   10      2  bytes of the object's name, in front of its bytes in the payload of
+//!                    9      1  flags: 1 for the last block of the object or index, others zero
+//!                   10      2  bytes of the object's name, before its bytes in the payload of
 //!                              the first block that a volume has of it; zero if it has none
 //!                   12      4  payload bytes
 //!                   16     16  identity of the volume
@@ -17,16 +17,16 @@
 //!                   56      8  sequence of the block in its object or index, from 0
 //!                   64      8  offset in the object of the payload's first byte
 //!                   72      4  sequence of the object on the volume, from 1; of an index, that
-//!                              of the last object in front of it; zero in the label
-//!                   76      4  zero
+//!                              of the last object before it; zero in the label
+//!                   76      4  reserved: zero
 //!                   80      8  xxh3-64 of the payload
 //!                   88      8  xxh3-64 of bytes 0..88
 //!                   96         payload
 //! ```
 //!
-//! All integers are little-endian. A block shorter than 512 bytes is padded with zeros. What a
-//! medium returns behind the payload is not looked at: there are drives that do not tell the length
-//! of a short block.
+//! All integers are little-endian. A block shorter than 512 bytes is padded with zeros. Bytes that
+//! a medium returns after the payload are not looked at: there are drives that do not tell the
+//! length of a short block.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,18 +34,21 @@ use std::fmt;
 use model::{Name, ServerTime};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::bytes::RESERVED;
 use crate::{Damaged, Reader, Writer};
 
-/// Bytes in front of a block's payload.
+/// Bytes before a block's payload.
 pub const HEADER_BYTES: usize = 96;
-/// No block is shorter: there are drives that refuse very short ones.
+/// Minimum length of a block: some drives refuse very short ones.
 pub const PADDED_BYTES_MIN: usize = 512;
-/// The smallest block that objects are written in.
+/// Minimum length of a block of an object.
 pub const BLOCK_BYTES_MIN: u32 = 4 << 10;
-/// What a volume is written in unless told otherwise: all LTO drives take it.
+/// Length of a volume's blocks by default: all LTO drives take it.
 pub const BLOCK_BYTES_DEFAULT: u32 = 512 << 10;
-/// The largest block: READ(6) and WRITE(6) have 24 bits for it.
+/// Maximum length of a block: READ(6) and WRITE(6) have 24 bits for it.
 pub const BLOCK_BYTES_MAX: u32 = (16 << 20) - 1;
+/// Identity of the object in the header of a block that belongs to no object.
+const NO_OBJECT: ObjectId = ObjectId([0; 16]);
 const MAGIC: [u8; 8] = *b"HFBLK001";
 const FLAG_LAST: u8 = 1;
 const PART_FLAG_LAST: u8 = 1;
@@ -54,12 +57,12 @@ const LABEL_VERSION: u8 = 1;
 const INDEX_VERSION: u8 = 1;
 const NAME_BYTES_MAX: usize = 32;
 
-/// The name of a volume, which is its barcode: 1 to 32 letters, digits, `.`, `-` or `_`, of which
-/// the first is a letter or digit.
+/// The name of a volume, which is its barcode: 1 to 32 letters, digits, `.`, `-` or `_`, the first
+/// one a letter or digit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct VolumeName(String);
 
-/// Why a string cannot name a volume.
+/// Reason why a string cannot name a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "a volume name has 1 to 32 letters, digits, '.', '-' or '_' and starts with a letter or digit"
@@ -89,7 +92,7 @@ impl fmt::Display for VolumeName {
     }
 }
 
-/// What tells a volume from all others, also from itself before it was labelled again.
+/// Identity of a volume. Each labelling gives it another one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct VolumeId(pub [u8; 16]);
 
@@ -97,7 +100,7 @@ pub struct VolumeId(pub [u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectId(pub [u8; 16]);
 
-/// What a block holds.
+/// Content of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockKind {
     Label,
@@ -121,12 +124,12 @@ impl BlockKind {
     }
 }
 
-/// An object has any name that a file can have.
+/// Parses the name of an object, which is any name that a file can have.
 fn object_name(bytes: &[u8]) -> Option<Name> {
     Name::new(bytes).ok().filter(|name| *name != Name::root())
 }
 
-/// What is in front of every block's payload.
+/// Header before every block's payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockHeader {
     pub kind: BlockKind,
@@ -137,15 +140,17 @@ pub struct BlockHeader {
     pub sequence: u64,
     pub offset: u64,
     pub object_sequence: u32,
-    /// Bytes of the payload that are the object's name; the object's own follow.
+    /// Number of bytes of the payload that are the object's name; the object's bytes follow.
     pub name_bytes: u16,
 }
 
 impl BlockHeader {
-    /// Writes the header into the first [`HEADER_BYTES`] of `block`, of which the rest is payload,
-    /// and pads the block to [`PADDED_BYTES_MIN`].
+    /// Writes the header into the first [`HEADER_BYTES`] of `block`, whose rest is payload, and
+    /// pads the block to [`PADDED_BYTES_MIN`].
     pub fn seal(&self, block: &mut Vec<u8>) {
         let (head, payload) = block.split_at_mut(HEADER_BYTES);
+        assert!(usize::from(self.name_bytes) <= payload.len(), "the name lies in the payload");
+        assert!(self.is_of_its_kind(), "labels and indexes are of no object");
         let payload_bytes = u32::try_from(payload.len()).expect("bounded by BLOCK_BYTES_MAX");
         head[..8].copy_from_slice(&MAGIC);
         head[8] = self.kind.code();
@@ -166,7 +171,7 @@ impl BlockHeader {
         block.resize(block.len().max(PADDED_BYTES_MIN), 0);
     }
 
-    /// Parses a block; returns its payload too. What lies behind the payload is left.
+    /// Parses a block; returns its payload too. Bytes after the payload are ignored.
     pub fn open(block: &[u8]) -> Result<(Self, &[u8]), Damaged> {
         let mut reader = Reader::new(block, "volume block");
         if reader.array()? != MAGIC {
@@ -182,7 +187,7 @@ impl BlockHeader {
         let sequence = reader.u64()?;
         let offset = reader.u64()?;
         let object_sequence = reader.u32()?;
-        reader.raw(4)?;
+        let reserved = reader.zeros::<4>();
         let payload_checksum = reader.u64()?;
         if reader.u64()? != xxh3_64(&block[..88]) {
             return Err(reader.damaged("the header's checksum differs"));
@@ -190,6 +195,10 @@ impl BlockHeader {
         let payload = reader.raw(payload_bytes)?;
         if xxh3_64(payload) != payload_checksum {
             return Err(reader.damaged("the checksum differs"));
+        }
+        reserved?;
+        if flags & !FLAG_LAST != 0 {
+            return Err(reader.damaged(RESERVED));
         }
         let kind = kind.ok_or(reader.damaged("unknown kind"))?;
         if usize::from(name_bytes) > payload.len() {
@@ -207,18 +216,27 @@ impl BlockHeader {
             object_sequence,
             name_bytes,
         };
-        Ok((header, payload))
+        if header.is_of_its_kind() {
+            Ok((header, payload))
+        } else {
+            Err(reader.damaged("a label or an index has the fields of an object"))
+        }
+    }
+
+    /// True unless a label or an index names an object.
+    fn is_of_its_kind(&self) -> bool {
+        self.kind == BlockKind::Object || (self.object == NO_OBJECT && self.name_bytes == 0)
     }
 
     /// Splits the payload of this header's block into the object's name and its bytes.
     pub fn split<'a>(&self, payload: &'a [u8]) -> (Option<Name>, &'a [u8]) {
         let (name, content) = payload.split_at(usize::from(self.name_bytes));
-        // What cannot be a name is none: the object has its number still.
+        // Bytes that cannot be a name count as no name: the object still has its number.
         (object_name(name), content)
     }
 }
 
-/// What the first block of a volume says.
+/// Content of the first block of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
     pub volume: VolumeId,
@@ -226,7 +244,7 @@ pub struct Label {
     /// The pool that the volume belongs to.
     pub pool: String,
     pub labelled: ServerTime,
-    /// Of the volumes of the pool, in the order in which they were labelled.
+    /// Number of the volume among those of its pool, in the order in which they were labelled.
     pub sequence: u64,
     /// The largest block on the volume: [`BLOCK_BYTES_MIN`] to [`BLOCK_BYTES_MAX`].
     pub block_bytes: u32,
@@ -249,7 +267,7 @@ impl Label {
             is_last: true,
             volume: self.volume,
             position: 0,
-            object: ObjectId([0; 16]),
+            object: NO_OBJECT,
             sequence: 0,
             offset: 0,
             object_sequence: 0,
@@ -269,9 +287,9 @@ impl Label {
         if reader.u8()? != LABEL_VERSION {
             return Err(reader.damaged("unknown version"));
         }
-        let text = |bytes| std::str::from_utf8(bytes).unwrap_or("");
-        let name = VolumeName::new(text(reader.string()?));
-        let pool = text(reader.string()?).to_owned();
+        let text = |bytes| std::str::from_utf8(bytes);
+        let name = text(reader.string()?).ok().and_then(|name| VolumeName::new(name).ok());
+        let pool = text(reader.string()?).map(str::to_owned);
         let labelled = ServerTime(reader.u64()?.cast_signed());
         let sequence = reader.varint()?;
         let block_bytes = reader.number()?;
@@ -279,18 +297,19 @@ impl Label {
         if !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes) {
             return Err(reader.damaged("the block size is out of range"));
         }
-        let name = name.map_err(|_| reader.damaged("the name cannot be one"))?;
+        let name = name.ok_or(reader.damaged("the name cannot be one"))?;
+        let pool = pool.map_err(|_| reader.damaged("the pool's name is no text"))?;
         Ok(Self { volume: header.volume, name, pool, labelled, sequence, block_bytes })
     }
 }
 
-/// What a first block that is not ours is taken for.
+/// Kind of a first block that is not ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Foreign {
     Ltfs,
     /// ANSI X3.27, ISO 1001: the labels of most backup systems.
     AnsiLabel,
-    /// The same in EBCDIC.
+    /// The labels of X3.27 in EBCDIC.
     IbmLabel,
     Tar,
     Cpio,
@@ -311,7 +330,7 @@ impl fmt::Display for Foreign {
 }
 
 impl Foreign {
-    /// What `block` is; `None` when it has our magic number, damaged or not.
+    /// Recognises `block`; `None` if it has our magic number, damaged or not.
     pub fn of(block: &[u8]) -> Option<Self> {
         const TAR_MAGIC_AT: usize = 257;
         let starts = |magic: &[u8]| block.starts_with(magic);
@@ -337,37 +356,39 @@ impl Foreign {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
     pub object: ObjectId,
-    /// Of the object on the volume, from 1.
+    /// Number of the object on the volume, from 1.
     pub object_sequence: u32,
-    /// Of the first block.
+    /// Position of the first block.
     pub position: u64,
     pub block_count: u64,
-    /// Of the first block in its object; more than 0 when the object began on another volume.
+    /// Number of the first block in its object; more than 0 if the object began on another volume.
     pub first_sequence: u64,
-    /// Of the first byte in its object.
+    /// Offset of the first byte in its object.
     pub offset: u64,
     pub bytes: u64,
-    /// Whether the object ends here. Else it goes on on another volume, or nowhere.
+    /// True if the object ends here. Otherwise it continues on another volume, or was given up.
     pub is_last: bool,
 }
 
 /// The parts that were written between two indexes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Index {
-    /// Counted from 1.
+    /// Number of the session, counted from 1.
     pub session: u32,
-    /// Where the index in front begins.
+    /// Position at which the index before this one begins.
     pub previous: Option<u64>,
-    /// In the order in which they lie.
+    /// The parts in the order in which they lie.
     pub parts: Vec<Part>,
-    /// Of the objects that have one, by their sequence on the volume.
+    /// Names of the objects that have one, by their number on the volume.
     pub names: BTreeMap<u32, Name>,
 }
 
 impl Index {
-    /// What the blocks of the index hold together. Each of them has in front the position of the
-    /// first one.
+    /// The content of the blocks of the index together. Each block has the position of the first
+    /// block before its piece of the content.
     pub fn encode(&self) -> Vec<u8> {
+        let is_in_order = self.parts.is_sorted_by(|a, b| a.position < b.position);
+        assert!(is_in_order, "parts are listed as they lie");
         let mut writer = Writer::new();
         writer.u8(INDEX_VERSION);
         writer.varint(self.session.into());
@@ -422,6 +443,9 @@ impl Index {
                 is_last: false,
             };
             let flags = reader.u8()?;
+            if flags & !(PART_FLAG_LAST | PART_FLAG_NAMED) != 0 {
+                return Err(reader.damaged(RESERVED));
+            }
             part.is_last = flags & PART_FLAG_LAST != 0;
             parts.push(part);
             if flags & PART_FLAG_NAMED != 0 {
@@ -475,6 +499,38 @@ mod tests {
         }
     }
 
+    /// Opens a block after `change` of its header, with a checksum that fits the changed header.
+    fn open_changed(header: BlockHeader, change: impl Fn(&mut [u8])) -> Result<(), &'static str> {
+        let mut block = vec![7; HEADER_BYTES + 10];
+        header.seal(&mut block);
+        change(&mut block[..88]);
+        let checksum = xxh3_64(&block[..88]);
+        block[88..96].copy_from_slice(&checksum.to_le_bytes());
+        BlockHeader::open(&block).map(drop).map_err(|damaged| damaged.why)
+    }
+
+    #[test]
+    fn reserved_bits_are_refused() {
+        assert_eq!(open_changed(header(), |_| ()), Ok(()));
+        for bit in 1..8 {
+            assert_eq!(open_changed(header(), |head| head[9] |= 1 << bit), Err(RESERVED));
+        }
+        for at in 76 * 8..80 * 8 {
+            let set = |head: &mut [u8]| head[at / 8] |= 1 << (at % 8);
+            assert_eq!(open_changed(header(), set), Err(RESERVED));
+        }
+    }
+
+    #[test]
+    fn labels_and_indexes_name_no_object() {
+        for kind in [BlockKind::Label, BlockKind::Index] {
+            let header = BlockHeader { kind, object: NO_OBJECT, name_bytes: 0, ..header() };
+            assert_eq!(open_changed(header, |_| ()), Ok(()));
+            assert!(open_changed(header, |head| head[10] = 1).is_err());
+            assert!(open_changed(header, |head| head[55] = 1).is_err());
+        }
+    }
+
     #[track_caller]
     fn check_foreign(at: usize, magic: &[u8], expected: Option<Foreign>) {
         let mut block = vec![0; 512];
@@ -513,6 +569,14 @@ mod tests {
         assert_eq!(Index::decode(&bytes), Ok(index));
         for end in 0..bytes.len() {
             assert!(Index::decode(&bytes[..end]).is_err());
+        }
+        // The flags of the part that has a name come before the name, which is its length and two
+        // bytes.
+        for bit in 2..8 {
+            let mut later = bytes.clone();
+            let flags_at = later.len() - 4;
+            later[flags_at] |= 1 << bit;
+            assert_eq!(Index::decode(&later).map_err(|damaged| damaged.why), Err(RESERVED));
         }
     }
 

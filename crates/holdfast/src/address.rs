@@ -1,16 +1,16 @@
-//! Addresses as people write them: the port may be left out.
+//! Addresses as people write them: without a port they mean the default one.
 
-/// The addresses, with commas between, each as [`with_port`] has it.
+/// Adds the default port to each of the addresses, which have commas between them.
 pub(crate) fn with_ports(addresses: &str) -> String {
     let each: Vec<String> = addresses.split(',').map(|one| with_port(one.trim())).collect();
     each.join(",")
 }
 
-/// `address` with the default port where it names none.
+/// Adds the default port to an address that has none.
 ///
-/// A bare IPv6 address is put in brackets, as what follows expects it.
+/// A bare IPv6 address gets brackets, which a socket address needs.
 pub(crate) fn with_port(address: &str) -> String {
-    let port = wire::PORT;
+    let port = client::PORT;
     let bare_ipv6 = address.parse::<std::net::Ipv6Addr>().is_ok();
     let has_port = match address.rsplit_once(':') {
         Some((host, _)) if host.starts_with('[') => host.ends_with(']'),

@@ -1,17 +1,17 @@
 //! The command line: parsed into [`Arguments`], or refused in one line.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
 
 use crate::commands::Command;
 use crate::error::CommandError;
+use crate::options::Global;
 
 const NAME: &str = "holdfast";
 
-/// Backs up file trees to a server, for ever incrementally, and brings them back.
+/// Backs up file trees to a server, always incrementally, and restores them.
 #[derive(clap::Parser, Debug)]
 #[command(name = NAME, version, max_term_width = 100)]
 #[command(after_help = "\
@@ -28,37 +28,15 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// Options of all commands, before or after the command's name.
-#[derive(clap::Args, Debug)]
-#[command(next_help_heading = "Global options")]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
-pub(crate) struct Global {
-    /// The folder with this node's configuration and keys [default: HOLDFAST_HOME, else
-    /// /etc/holdfast for root and ~/.config/holdfast for others]
-    #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) home: Option<PathBuf>,
-    /// Write JSON to standard output: one document, or one a line for lists
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// Write results, failures and warnings only
-    #[arg(long, short, global = true, conflicts_with = "verbose")]
-    pub(crate) quiet: bool,
-    /// Tell in detail what happens, on standard error
-    #[arg(long, short, global = true)]
-    pub(crate) verbose: bool,
-    /// Show progress also where standard error is no terminal
-    #[arg(long, global = true)]
-    pub(crate) progress: bool,
-}
-
-/// Why there are no arguments to work with.
+/// Reasons why a command line gives no command to run.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// Help or the version was asked for.
+    /// The command line asks for help or the version.
     Help(clap::Error),
     Usage(CommandError),
 }
 
+/// Parses a command line, which begins with the name of the program.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Arguments, Stop> {
     Arguments::try_parse_from(&words).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Help(error),
@@ -77,7 +55,7 @@ fn usage_error(error: &clap::Error, words: &[OsString]) -> CommandError {
     CommandError::usage(&format!("{message}{}", suggestion(error)), &command)
 }
 
-/// clap's message without its advice, on one line.
+/// Returns clap's message without its advice, on one line.
 fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let lines = text.lines().map(str::trim);
@@ -85,7 +63,7 @@ fn first_paragraph(text: &str) -> String {
     paragraph.join(" ")
 }
 
-/// What clap thinks was meant.
+/// Returns the name that clap suggests in place of an unknown one.
 fn suggestion(error: &clap::Error) -> String {
     let kinds =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
@@ -97,7 +75,7 @@ fn suggestion(error: &clap::Error) -> String {
     suggested.map_or_else(String::new, |meant| format!("; '{meant}' is similar"))
 }
 
-/// The command that `words` name, as far as they name one: `holdfast admin node`.
+/// Returns the longest command that `words` name, as in `holdfast admin node`.
 fn command_named(words: &[OsString]) -> String {
     let mut command = &Arguments::command();
     let mut named = NAME.to_owned();
@@ -112,6 +90,8 @@ fn command_named(words: &[OsString]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn words(line: &str) -> Vec<OsString> {

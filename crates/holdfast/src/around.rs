@@ -1,28 +1,38 @@
-//! The commands around a backup: one that makes an application's files consistent before it, and
-//! one that lets the application go on behind it.
+//! The commands around a backup: the one before it makes an application's files consistent, and
+//! the one after it lets the application go on.
 
 use std::io;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use client::{BackupReport, Commands};
 
 use crate::error::{CommandError, NOT_DONE};
 use crate::output;
 
-/// What the command behind a backup finds its exit code in.
+/// Variable in which the command after a backup finds the backup's exit code.
 const EXIT_CODE: &str = "HOLDFAST_EXIT_CODE";
 
-/// Runs `work` between the commands. If the one before fails, neither `work` nor the one behind
-/// runs; the one behind runs whatever has come of `work`, also when somebody has stopped it before
-/// it began, and its failure is a warning of the report.
+/// Reason why a command is not done.
+#[derive(Debug, thiserror::Error)]
+enum ShellError {
+    #[error("('{command}') ended with {status}")]
+    Failed { command: String, status: ExitStatus },
+    #[error("('{command}') could not be started")]
+    Start { command: String, source: io::Error },
+}
+
+/// Runs `work` between the commands. If the command before it fails, neither `work` nor the command
+/// after it runs. Otherwise the command after it always runs, even when `work` fails or is stopped
+/// before it begins. Its failure is a warning of the report.
 pub(crate) fn run(
     commands: &Commands,
     is_stopped: impl Fn() -> bool,
     work: impl FnOnce() -> Result<BackupReport, CommandError>,
 ) -> Result<BackupReport, CommandError> {
     if let Some(pre) = &commands.pre {
-        ended(pre, &mut shell(pre)).map_err(|what| {
-            let message = format!("the command before the backup {what}; nothing was backed up");
+        complete(pre, &mut shell(pre)).map_err(|error| {
+            let error = model::chain(&error);
+            let message = format!("the command before the backup {error}; nothing was backed up");
             CommandError::new(message)
         })?;
     }
@@ -33,8 +43,8 @@ pub(crate) fn run(
     };
     let Some(post) = &commands.post else { return done };
     let code = done.as_ref().map_or(NOT_DONE, BackupReport::exit_code);
-    if let Err(what) = ended(post, shell(post).env(EXIT_CODE, code.to_string())) {
-        let warning = format!("the command behind the backup {what}");
+    if let Err(error) = complete(post, shell(post).env(EXIT_CODE, code.to_string())) {
+        let warning = format!("the command after the backup {}", model::chain(&error));
         match &mut done {
             Ok(report) => report.warnings.push(warning),
             Err(_) => output::say(&format!("warning: {warning}")),
@@ -43,19 +53,20 @@ pub(crate) fn run(
     done
 }
 
-/// A shell with `command`, which reads nothing and writes to standard error.
+/// Returns a shell with `command`, which reads nothing and writes to standard error.
 fn shell(command: &str) -> Command {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", command]).stdin(Stdio::null()).stdout(io::stderr());
     shell
 }
 
-/// Runs `shell` to its end; else says what became of `command`.
-fn ended(command: &str, shell: &mut Command) -> Result<(), String> {
+/// Runs `shell`, which has `command`, to its end.
+fn complete(command: &str, shell: &mut Command) -> Result<(), ShellError> {
+    let command = command.to_owned();
     match shell.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("('{command}') ended with {status}")),
-        Err(error) => Err(format!("('{command}') could not be started: {error}")),
+        Ok(status) => Err(ShellError::Failed { command, status }),
+        Err(source) => Err(ShellError::Start { command, source }),
     }
 }
 
@@ -83,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_behind_knows_what_has_come_of_it() {
+    fn the_command_after_a_backup_knows_its_exit_code() {
         let test = |code: u8| commands("true", &format!("test $HOLDFAST_EXIT_CODE = {code}"));
         let go_on = || false;
         assert_eq!(run(&test(4), go_on, || Ok(report(1))).unwrap().exit_code(), 4);
@@ -94,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_stopped_before_the_backup_lets_the_application_go_on() {
+    fn a_backup_stopped_before_it_began_lets_the_application_go_on() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("mark");
         let post = format!("test $HOLDFAST_EXIT_CODE = 12 && touch {}", mark.display());

@@ -1,22 +1,27 @@
-//! Why a command was not done: one line, and what to do about it.
+//! The error that ends a command, and the exit codes.
 
 use std::error::Error;
 
 use client::ClientError;
 
-/// The exit code of a command that was not done.
-pub(crate) const NOT_DONE: u8 = 12;
+/// Exit code of a command that has done everything.
+pub(crate) const DONE: u8 = 0;
 
-/// Done, but not with every object.
+/// Exit code of a command that failed with some objects.
 pub(crate) const FAILED: u8 = 4;
 
-/// Done, and there is something to know.
+/// Exit code of a command that is done, with warnings.
 pub(crate) const WARNED: u8 = 8;
 
-/// Ends a command with [`NOT_DONE`].
+/// Exit code of a command that was not done.
+pub(crate) const NOT_DONE: u8 = 12;
+
+/// An error that ends a command with [`NOT_DONE`].
 #[derive(Debug)]
 pub(crate) struct CommandError {
+    /// One line: what happened, to which object.
     pub(crate) message: String,
+    /// The next thing to do.
     pub(crate) hint: Option<String>,
 }
 
@@ -25,13 +30,13 @@ impl CommandError {
         Self { message: message.into(), hint: None }
     }
 
-    /// What was asked for makes no sense. `command` is what to ask for help, as in
-    /// `holdfast backup`.
+    /// Makes the error for a command line that makes no sense. `command` is the command whose help
+    /// explains it, as in `holdfast backup`.
     pub(crate) fn usage(message: &str, command: &str) -> Self {
         Self::new(format!("{message}; try '{command} --help'"))
     }
 
-    /// The error and its sources, each once, on one line.
+    /// Makes an error of `error` and its sources, each named once, on one line.
     pub(crate) fn chain(error: &dyn Error) -> Self {
         let message = model::chain(error);
         let lines: Vec<_> = message.lines().map(str::trim).collect();
@@ -51,11 +56,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_is_told_once() {
+    fn each_error_of_a_chain_is_named_once() {
         let io = std::io::Error::other("disk on fire");
-        let error = server::RunError::Folder { folder: "/srv".into(), source: io };
-        let told = CommandError::chain(&error).message;
-        assert_eq!(told, "cannot use the folder /srv: disk on fire");
+        let error = store::folder::OpenError::File { path: "/srv".into(), source: io };
+        let message = CommandError::chain(&error).message;
+        assert_eq!(message, "cannot use /srv: disk on fire");
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Which folder holds this node's configuration and keys.
+//! The folder with this node's configuration and keys.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::error::CommandError;
 
-/// What the choice depends on.
+/// Everything that the choice of the folder depends on.
 #[derive(Default)]
-struct Surroundings {
+struct Environment {
     option: Option<PathBuf>,
     holdfast_home: Option<OsString>,
     is_root: bool,
@@ -15,10 +15,10 @@ struct Surroundings {
     home: Option<OsString>,
 }
 
-/// Chooses the folder: `option`, else `HOLDFAST_HOME`, else the system's for root and the user's
-/// own for everybody else.
+/// Chooses the folder: `option`, or `HOLDFAST_HOME`, or the system's for root and the user's own
+/// for everybody else.
 pub(crate) fn folder(option: Option<&PathBuf>) -> Result<PathBuf, CommandError> {
-    let folder = choose(Surroundings {
+    let folder = choose(Environment {
         option: option.cloned(),
         holdfast_home: std::env::var_os("HOLDFAST_HOME"),
         is_root: sys::process::is_root(),
@@ -32,18 +32,18 @@ pub(crate) fn folder(option: Option<&PathBuf>) -> Result<PathBuf, CommandError> 
         .map_err(|error| CommandError::new(format!("cannot use {}: {error}", folder.display())))
 }
 
-fn choose(surroundings: Surroundings) -> Option<PathBuf> {
+fn choose(environment: Environment) -> Option<PathBuf> {
     let set = |value: Option<OsString>| value.filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(folder) = surroundings.option.or_else(|| set(surroundings.holdfast_home)) {
+    if let Some(folder) = environment.option.or_else(|| set(environment.holdfast_home)) {
         return Some(folder);
     }
-    if surroundings.is_root {
+    if environment.is_root {
         return Some(PathBuf::from(client::SYSTEM_FOLDER));
     }
-    // The XDG specification has relative values ignored.
-    let configuration = set(surroundings.xdg_config_home).filter(|folder| folder.is_absolute());
+    // The XDG specification says that relative values are ignored.
+    let configuration = set(environment.xdg_config_home).filter(|folder| folder.is_absolute());
     let configuration =
-        configuration.or_else(|| set(surroundings.home).map(|home| home.join(".config")))?;
+        configuration.or_else(|| set(environment.home).map(|home| home.join(".config")))?;
     Some(configuration.join("holdfast"))
 }
 
@@ -51,29 +51,29 @@ fn choose(surroundings: Surroundings) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn user() -> Surroundings {
-        Surroundings { home: Some("/home/ann".into()), ..Surroundings::default() }
+    fn user() -> Environment {
+        Environment { home: Some("/home/ann".into()), ..Environment::default() }
     }
 
     #[track_caller]
-    fn check(surroundings: Surroundings, expected: Option<&str>) {
-        assert_eq!(choose(surroundings), expected.map(PathBuf::from));
+    fn check(environment: Environment, expected: Option<&str>) {
+        assert_eq!(choose(environment), expected.map(PathBuf::from));
     }
 
     #[test]
-    fn what_is_said_more_plainly_wins() {
-        let named = || Surroundings { holdfast_home: Some("/named".into()), ..user() };
-        check(Surroundings { option: Some("/option".into()), ..named() }, Some("/option"));
+    fn an_option_goes_before_variables_and_these_before_defaults() {
+        let named = || Environment { holdfast_home: Some("/named".into()), ..user() };
+        check(Environment { option: Some("/option".into()), ..named() }, Some("/option"));
         check(named(), Some("/named"));
-        check(Surroundings { is_root: true, ..named() }, Some("/named"));
-        check(Surroundings { is_root: true, ..user() }, Some("/etc/holdfast"));
+        check(Environment { is_root: true, ..named() }, Some("/named"));
+        check(Environment { is_root: true, ..user() }, Some("/etc/holdfast"));
         check(user(), Some("/home/ann/.config/holdfast"));
-        check(Surroundings::default(), None);
+        check(Environment::default(), None);
     }
 
     #[test]
     fn a_configuration_folder_counts_when_it_is_absolute() {
-        let with = |value: &str| Surroundings { xdg_config_home: Some(value.into()), ..user() };
+        let with = |value: &str| Environment { xdg_config_home: Some(value.into()), ..user() };
         check(with("/home/ann/conf"), Some("/home/ann/conf/holdfast"));
         check(with("conf"), Some("/home/ann/.config/holdfast"));
         check(with(""), Some("/home/ann/.config/holdfast"));

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first asks for an orderly end, the second does not ask.
+//! SIGINT and SIGTERM: the first asks for an orderly end, the second ends the process at once.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::error::{CommandError, NOT_DONE};
 use crate::output;
 
-/// The signals by which this process is asked to end.
+/// The signals that ask this process to end.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -25,7 +25,7 @@ impl Signals {
         Ok(Self { interrupt, terminate: catch(SignalKind::terminate())? })
     }
 
-    /// Waits for the next of them.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -33,14 +33,14 @@ impl Signals {
         }
     }
 
-    /// Waits for a further one, which ends the process as it stands.
+    /// Waits for the next signal and ends the process at once.
     pub(crate) async fn end_at_once(mut self) -> ! {
         self.next().await;
         std::process::exit(i32::from(NOT_DONE))
     }
 }
 
-/// Stops the command behind `progress` when a signal comes. The watch lasts as long as the process.
+/// Stops the command of `progress` when a signal comes. The watch lasts as long as the process.
 pub(crate) fn watch(progress: &Arc<Progress>, quiet: bool) -> Result<(), CommandError> {
     let failed = |error| CommandError::new(format!("cannot wait for signals: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -57,13 +57,15 @@ pub(crate) fn watch(progress: &Arc<Progress>, quiet: bool) -> Result<(), Command
             signals.next().await;
             progress.stop();
             if !quiet {
-                output::say("stopping after what is under way; interrupt again to stop at once");
+                output::say(
+                    "stopping after the transfers under way; interrupt again to stop at once",
+                );
             }
             signals.end_at_once().await
         })
     };
     let thread = std::thread::Builder::new().name("signals".to_owned());
-    // Nobody waits for this thread: it has nothing to finish.
+    // No thread waits for this one: it has nothing to finish.
     drop(thread.spawn(watch).map_err(failed)?);
     Ok(())
 }

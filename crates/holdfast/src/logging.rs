@@ -1,22 +1,22 @@
-//! What the program says while it runs, on standard error.
+//! Messages of the program while it runs, on standard error.
 
 use tracing_subscriber::EnvFilter;
 
 use crate::error::CommandError;
 use crate::output;
 
-/// The variable with a filter of its own, as in `HOLDFAST_LOG=server=debug`.
+/// Variable with a filter that goes before the level, as in `HOLDFAST_LOG=server=debug`.
 const VARIABLE: &str = "HOLDFAST_LOG";
-/// The program's own crates in detail, all others as usual.
+/// Filter that shows details of the program's own crates.
 const VERBOSE: &str = "info,holdfast=debug,client=debug,server=debug,catalog=debug,pool=debug";
 
-/// How much is said.
+/// Amount of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Level {
     Quiet,
-    /// Warnings only: a command's report says the rest.
+    /// Warnings only: a command has a report.
     Command,
-    /// A server has no report.
+    /// Also the steps of its work: a server has no report.
     Server,
     Verbose,
 }
@@ -27,12 +27,12 @@ pub(crate) fn start(level: Level) -> Result<(), CommandError> {
         _ => default_directives(level).to_owned(),
     };
     let filter = EnvFilter::try_new(&directives).map_err(|error| {
-        CommandError::new(format!("{VARIABLE}={directives} is no filter: {error}"))
+        CommandError::new(format!("{VARIABLE}={directives} is not a filter: {error}"))
     })?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // Nobody could be told that standard error is gone, and it must not end the program.
+        // A lost standard error cannot be reported anywhere, and must not end the program.
         .log_internal_errors(false)
         .with_ansi(output::stderr_is_terminal())
         .with_target(level == Level::Verbose)

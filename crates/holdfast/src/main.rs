@@ -10,32 +10,54 @@
 //! 2. Only this crate reads the environment, the working directory and the terminal.
 //! 3. Exit codes are TSM's: 0 all done, 4 some objects failed or were skipped, 8 done with
 //!    warnings, 12 not done.
+//! 4. No command sees a message of the wire: `client` and `server` have plain types.
 //!
-//! Deliberately absent: what a backup or a server does.
+//! Deliberately absent: the work of a backup or a server.
 
 mod address;
 mod arguments;
 mod around;
 mod commands;
+mod context;
 mod error;
 mod home;
 mod interrupt;
 mod logging;
 mod meter;
 mod moment;
+mod options;
 mod output;
 mod path;
 mod quantity;
+#[cfg(test)]
+mod reference;
 mod report;
 mod stream;
 mod table;
+mod values;
 
 use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+
+use crate::arguments::{Arguments, Stop};
+use crate::error::{DONE, NOT_DONE};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     sys::process::use_small_pages();
-    commands::main()
+    let done = match arguments::parse(std::env::args_os().collect()) {
+        Ok(Arguments { global, command }) => commands::run(command, global, Arguments::command),
+        Err(Stop::Help(help)) => {
+            output::help(&help);
+            Ok(DONE)
+        }
+        Err(Stop::Usage(error)) => Err(error),
+    };
+    ExitCode::from(done.unwrap_or_else(|error| {
+        output::say_error(&error);
+        NOT_DONE
+    }))
 }

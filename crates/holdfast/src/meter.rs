@@ -1,9 +1,9 @@
 //! Progress on standard error while a command runs.
 //!
-//! A thread reads the command's counters a few times a second. On a terminal one line is drawn over
-//! and over and removed at the end; elsewhere, when asked for, a line a second is written.
+//! A thread reads the command's counters a few times a second. On a terminal it draws one line over
+//! and over and removes it at the end. Elsewhere it writes a line a second, if that is asked for.
 //!
-//! The share done and the time left are shown only where it is known how much there will be.
+//! The share done and the time left are shown only where the total is known.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::output;
 use crate::quantity;
 
-/// The counters are read so often.
+/// Interval between two readings of the counters.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// Without a terminal one line is written in so many readings.
+/// Number of readings for one line that is written without a terminal.
 const READINGS_PER_LINE: u32 = 5;
-/// Rates are over so much of the past.
+/// Length of the time over which rates are computed.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Where progress goes.
+/// Place where progress is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     Hidden,
@@ -43,7 +43,7 @@ impl Mode {
     }
 }
 
-/// A running display; dropping it ends and removes it.
+/// A running display. It ends and disappears when this is dropped.
 pub(crate) struct Meter {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -63,7 +63,7 @@ impl Meter {
             }
             display.end(&progress);
         };
-        // Without this thread the command runs as well, unseen.
+        // Without this thread the command runs just as well, without a display.
         let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(display).ok();
         Self { end: Some(end), thread }
     }
@@ -154,21 +154,21 @@ struct Pace {
 impl Pace {
     fn observe(&mut self, reading: Reading) {
         let is_past = |old: &Reading| reading.at - old.at >= WINDOW;
-        // One from before the window stays, so that the rates span all of it.
+        // One reading from before the window stays, so that the rates span the whole window.
         while self.readings.get(1).is_some_and(is_past) {
             self.readings.pop_front();
         }
         self.readings.push_back(reading);
     }
 
-    /// One line: objects, rates, share and time left where `expected` is known, failures. Bytes say
-    /// more than objects where it is known how many there will be.
+    /// Returns one line: objects, rates, failures, and the share and the time left where `expected`
+    /// is known. The share is that of bytes where their total is known, otherwise that of objects.
     fn describe(&self, expected: Reading, failed: u64, finishing: bool) -> String {
         let newest = self.readings.back().copied().unwrap_or_default();
         let objects_rate = self.per_sec(|reading| reading.objects);
         let bytes_rate = self.per_sec(|reading| reading.bytes);
         let mut parts = vec![
-            format!("{} objects", quantity::count(newest.objects)),
+            quantity::counted(newest.objects, "object"),
             format!("{}/s", quantity::count(objects_rate)),
             format!("{}/s", quantity::bytes_with_unit(bytes_rate)),
         ];
@@ -177,7 +177,7 @@ impl Pace {
         } else {
             (newest.objects, expected.objects, objects_rate)
         };
-        // More than was expected: how much there will be is unknown again.
+        // The share is hidden once there is more than was expected.
         if expected > 0 && done <= expected {
             parts.push(format!("{}%", u128::from(done) * 100 / u128::from(expected)));
             if rate > 0 && !finishing {
@@ -239,7 +239,7 @@ mod tests {
         let pace = pace(&[(0, 0, 0), (10, 1, 100 << 20)]);
         let expected = Reading { objects: 2, bytes: 400 << 20, ..Reading::default() };
         let line = pace.describe(expected, 0, false);
-        assert_eq!(line, "1 objects  0/s  10.00 MB/s  25%  00:00:30 left");
+        assert_eq!(line, "1 object  0/s  10.00 MB/s  25%  00:00:30 left");
     }
 
     #[test]

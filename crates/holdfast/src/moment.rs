@@ -7,11 +7,11 @@
 //!   yesterday 18:00        local time; today too
 //!   yesterday, today       the end of that day
 //!   now
-//!   30m 12h 3d 2w          so long ago; 90s too
+//!   30m 12h 3d 2w          this long ago; 90s and 1h30m too
 //! ```
 //!
-//! A day means its end, 23:59:59, and a time given to the second means the end of that second: what
-//! a list shows as backed up at 18:00:05 is there at 18:00:05.
+//! A day means its end, 23:59:59, and a time given to the second means the end of that second: a
+//! version that a list shows with the backup time 18:00:05 is there at 18:00:05.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
@@ -23,15 +23,15 @@ const LAST_MICROS: i64 = 999_999;
 const DAY_SECS: i64 = 24 * 3600;
 const NEVER: &str = "never";
 
-/// Why a text is no time.
+/// Error for a text that is no time.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "a time is 2026-11-20, '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, \
-     or back from now 30m, 12h, 3d, 2w"
+     or a length of time before now: 30m, 12h, 3d, 2w"
 )]
 pub(crate) struct MomentError;
 
-/// Why a text is no length of time.
+/// Error for a text that is no length of time.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a length of time is a number with s, m, h, d or w, as in 24h")]
 pub(crate) struct LengthError;
@@ -76,7 +76,7 @@ fn parse_day(text: &str, now: &Zoned) -> Result<Date, MomentError> {
 
 fn parse_time(text: &str) -> Result<Time, MomentError> {
     let starts_well = text.as_bytes().first().is_some_and(u8::is_ascii_digit);
-    // An hour alone would be a time too for the parser.
+    // The parser would also take an hour alone.
     if starts_well && text.contains(':') {
         text.parse().map_err(|_| MomentError)
     } else {
@@ -89,7 +89,7 @@ fn local(time: DateTime, now: &Zoned) -> Result<Timestamp, MomentError> {
     Ok(zoned.timestamp())
 }
 
-/// The last moment of the second `time`, if `text` gives seconds and no fraction of them.
+/// Returns the last moment of the second `time` if `text` gives seconds without a fraction.
 fn to_end_of_second(time: Timestamp, text: &str) -> ServerTime {
     let to_the_second = text.matches(':').count() >= 2 && !text.contains(['.', ',']);
     let ServerTime(micros) = server_time(time);
@@ -100,34 +100,33 @@ fn server_time(time: Timestamp) -> ServerTime {
     ServerTime(time.as_microsecond())
 }
 
-/// `3d` as three days.
+/// Parses a length of time, as in `3d` or `1h 30m`.
 fn span(text: &str) -> Option<Span> {
-    let unit_index = text.len().checked_sub(1).filter(|&index| text.is_char_boundary(index))?;
-    let (number, unit) = text.split_at(unit_index);
-    if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+    // The parser would also take a time of day, and a fraction.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b' ';
+    let starts_well = text.starts_with(|first: char| first.is_ascii_digit());
+    if !starts_well || !text.bytes().all(is_plain) {
         return None;
     }
-    let number = number.parse::<i64>().ok()?;
-    match unit {
-        "s" => Span::new().try_seconds(number).ok(),
-        "m" => Span::new().try_minutes(number).ok(),
-        "h" => Span::new().try_hours(number).ok(),
-        "d" => Span::new().try_days(number).ok(),
-        "w" => Span::new().try_weeks(number).ok(),
-        _ => None,
-    }
+    let span: Span = text.parse().ok()?;
+    // Months and years differ in length. "3 days ago" is negative.
+    let is_fixed = span.get_years() == 0 && span.get_months() == 0;
+    (is_fixed && !span.is_negative()).then_some(span)
 }
 
-/// Parses a length of time as `24h` into seconds; a day has 24 hours.
+/// Parses a length of time, as in `24h`, into whole seconds. A day has 24 hours.
 pub(crate) fn parse_length(text: &str) -> Result<i64, LengthError> {
     let span = span(text.trim()).ok_or(LengthError)?;
     let secs = span.total((jiff::Unit::Second, jiff::SpanRelativeTo::days_are_24_hours()));
-    #[expect(clippy::cast_possible_truncation, reason = "a span has whole seconds, below 2^53")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "fractions do not count, and a span is below 2^53 s"
+    )]
     let secs = secs.map_err(|_| LengthError)? as i64;
     if secs > 0 { Ok(secs) } else { Err(LengthError) }
 }
 
-/// `time` for people, in local time to the second.
+/// Returns `time` for people: local time, to the second.
 pub(crate) fn shown(time: ServerTime) -> String {
     shown_in(time, &TimeZone::system())
 }
@@ -143,7 +142,7 @@ pub(crate) fn shown_or_never(time: Option<ServerTime>) -> String {
     time.map_or_else(|| NEVER.to_owned(), shown)
 }
 
-/// `time` for programs: RFC 3339, UTC.
+/// Returns `time` for programs: RFC 3339, UTC.
 pub(crate) fn rfc3339(time: ServerTime) -> String {
     match Timestamp::from_microsecond(time.0) {
         Ok(timestamp) => timestamp.to_string(),
@@ -151,7 +150,7 @@ pub(crate) fn rfc3339(time: ServerTime) -> String {
     }
 }
 
-/// A file's time for programs: RFC 3339, UTC, all nine digits that it has.
+/// Returns a file's time for programs: RFC 3339, UTC, with all nine digits.
 pub(crate) fn file_time(time: model::Timestamp) -> String {
     let nanos = i32::try_from(time.nanos).unwrap_or(0);
     match Timestamp::new(time.secs, nanos) {
@@ -160,12 +159,12 @@ pub(crate) fn file_time(time: model::Timestamp) -> String {
     }
 }
 
-/// A time beyond the year 9999, which file systems can hold, in the notation of GNU date.
+/// Returns a time beyond the year 9999, which file systems can hold, in the notation of GNU date.
 fn outside(secs: i64, nanos: u32) -> String {
     format!("@{secs}.{nanos:09}")
 }
 
-/// Whether more than `days` lie between `time` and `now`.
+/// Returns true if more than `days` lie between `time` and `now`.
 pub(crate) fn is_older(time: ServerTime, now: ServerTime, days: i64) -> bool {
     now.secs().saturating_sub(time.secs()) > days * DAY_SECS
 }
@@ -174,7 +173,7 @@ pub(crate) fn is_older(time: ServerTime, now: ServerTime, days: i64) -> bool {
 mod tests {
     use super::*;
 
-    /// A Friday in winter, one hour ahead of UTC.
+    /// A Friday in winter, in a zone one hour ahead of UTC.
     const NOW: &str = "2026-11-20T12:30:00.25[Europe/Berlin]";
 
     #[track_caller]
@@ -221,6 +220,8 @@ mod tests {
         check("12h", "2026-11-19T23:30:00.25Z");
         check("3d", "2026-11-17T11:30:00.25Z");
         check("2w", "2026-11-06T11:30:00.25Z");
+        check("1h 30m", "2026-11-20T10:00:00.25Z");
+        check("3 days", "2026-11-17T11:30:00.25Z");
     }
 
     /// The clocks went back on 2026-10-25: the day before is 25 hours away.
@@ -241,7 +242,10 @@ mod tests {
             "-3d",
             "3",
             "3y",
-            "3 d",
+            "3mo",
+            "3 days ago",
+            "1.5h",
+            "18:00:05",
             "2026-13-01",
             "2026-11-20 25:00",
             "2026-11-20 18",
@@ -257,12 +261,17 @@ mod tests {
 
     #[test]
     fn lengths_are_seconds() {
-        for (text, expected) in
-            [("1s", 1), ("90m", 5_400), ("24h", 86_400), ("7d", 604_800), ("2w", 1_209_600)]
-        {
+        for (text, expected) in [
+            ("1s", 1),
+            ("90m", 5_400),
+            ("24h", 86_400),
+            ("7d", 604_800),
+            ("2w", 1_209_600),
+            ("1h30m", 5_400),
+        ] {
             assert_eq!(parse_length(text), Ok(expected));
         }
-        for text in ["", "0h", "24", "h", "-1h", "1y"] {
+        for text in ["", "0h", "24", "h", "-1h", "1y", "1mo", "500ms"] {
             assert_eq!(parse_length(text), Err(LengthError), "{text}");
         }
     }

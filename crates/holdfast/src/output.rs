@@ -1,8 +1,8 @@
 //! The only door to standard output and standard error.
 //!
 //! Standard output carries results alone. A reader that goes away (`holdfast list | head`) ends the
-//! output and nothing else: the command's exit code stands. Any other fault of standard output is
-//! told by [`Output::finish`].
+//! output and nothing else: the command keeps its exit code. [`Output::finish`] returns any other
+//! fault of standard output.
 
 use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
 
@@ -10,15 +10,15 @@ use serde::Serialize;
 
 use crate::error::CommandError;
 
-/// How results are written.
+/// Form of the results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Format {
     Text,
-    /// One document, or one a line.
+    /// One document, or one document a line.
     Json,
 }
 
-/// Standard output, buffered; and what may be said beside it.
+/// Standard output, buffered, and notes on standard error.
 pub(crate) struct Output {
     pub(crate) format: Format,
     pub(crate) quiet: bool,
@@ -26,10 +26,10 @@ pub(crate) struct Output {
     state: State,
 }
 
-/// What has become of standard output.
+/// State of standard output.
 enum State {
     Open,
-    /// The reader has gone.
+    /// The reader has gone away.
     Closed,
     Failed(io::Error),
 }
@@ -43,12 +43,12 @@ impl Output {
         self.format == Format::Json
     }
 
-    /// Whether it makes sense to write more.
+    /// Returns true while somebody reads the output.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state, State::Open)
     }
 
-    /// Writes `text` and ends it with a newline where it has none.
+    /// Writes `text`, with a newline at its end.
     pub(crate) fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
         if !text.ends_with('\n') {
@@ -68,13 +68,13 @@ impl Output {
         self.heed(written);
     }
 
-    /// Makes sure that what was written is on its way.
+    /// Sends the buffered results on their way.
     pub(crate) fn flush(&mut self) {
         let flushed = if self.is_open() { self.stdout.flush() } else { Ok(()) };
         self.heed(flushed);
     }
 
-    /// Says `line` on standard error, unless quiet.
+    /// Writes `line` to standard error, unless the command is quiet.
     pub(crate) fn note(&self, line: &str) {
         if !self.quiet {
             say(line);
@@ -83,7 +83,7 @@ impl Output {
 
     pub(crate) fn finish(mut self) -> Result<(), CommandError> {
         self.flush();
-        // What is left in the buffer cannot be written: its end must not try again.
+        // The rest of the buffer cannot be written; dropping the writer would try again.
         drop(self.stdout.into_parts());
         match self.state {
             State::Open | State::Closed => Ok(()),
@@ -93,6 +93,7 @@ impl Output {
         }
     }
 
+    /// Keeps the first fault of standard output.
     fn heed(&mut self, result: io::Result<()>) {
         match result {
             Ok(()) => {}
@@ -102,9 +103,9 @@ impl Output {
     }
 }
 
-/// Says `line` on standard error.
+/// Writes `line` to standard error.
 pub(crate) fn say(line: &str) {
-    // Nobody could be told that standard error is gone.
+    // A lost standard error cannot be reported anywhere.
     drop(writeln!(io::stderr().lock(), "{line}"));
 }
 
@@ -115,9 +116,9 @@ pub(crate) fn say_error(error: &CommandError) {
     }
 }
 
-/// Writes a help text of clap's, in colours where the terminal has them.
+/// Writes clap's help text, in colours where the terminal has them.
 pub(crate) fn help(help: &clap::Error) {
-    // A reader that went away has read enough of the help.
+    // A reader that goes away has read enough of the help.
     drop(help.print());
 }
 

@@ -1,10 +1,9 @@
-//! Paths are bytes: how they come in from the command line and go out in JSON.
+//! Paths, which are bytes, on the command line and in JSON.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use data_encoding::BASE64;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
@@ -20,7 +19,7 @@ impl Serialize for JsonPath<'_> {
             return serializer.serialize_str(text);
         }
         let mut map = serializer.serialize_map(Some(1))?;
-        map.serialize_entry("bytes", &STANDARD.encode(self.0))?;
+        map.serialize_entry("bytes", &BASE64.encode(self.0))?;
         map.end()
     }
 }
@@ -29,7 +28,7 @@ pub(crate) fn bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
 }
 
-/// A folder of this machine, from `/`.
+/// Returns the path of a folder of this machine from `/` on.
 pub(crate) fn absolute(folder: &Path) -> Result<Vec<u8>, CommandError> {
     match std::path::absolute(folder) {
         Ok(folder) => Ok(bytes(&folder)),
@@ -39,7 +38,7 @@ pub(crate) fn absolute(folder: &Path) -> Result<Vec<u8>, CommandError> {
     }
 }
 
-/// `paths` as they are named on the node: from `/`.
+/// Returns `paths` from `/` on, as the server names them.
 pub(crate) fn on_node(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
     if paths.iter().all(|path| path.is_absolute()) {
         return Ok(paths.iter().map(|path| resolved(b"/", path.as_os_str().as_bytes())).collect());
@@ -53,9 +52,9 @@ pub(crate) fn on_node(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
         .collect())
 }
 
-/// `path` seen from the directory `working`, without `.`, `..` and superfluous slashes.
+/// Returns `path` seen from the directory `working`, without `.`, `..` and superfluous slashes.
 ///
-/// Nothing is asked of the file system: what was backed up need not be there any more.
+/// The file system is not asked: an object that was backed up need not exist any more.
 fn resolved(working: &[u8], path: &[u8]) -> Vec<u8> {
     let start = if path.starts_with(b"/") { &b""[..] } else { working };
     let mut parts: Vec<&[u8]> = Vec::new();

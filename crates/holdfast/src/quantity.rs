@@ -1,16 +1,42 @@
-//! Numbers for people: counts in groups of three, bytes in powers of 1024, percent, times of day.
+//! Numbers for people: counts with their nouns, bytes in powers of 1024, percent, durations.
 
 use std::time::Duration;
 
-/// Units that a number of bytes is told in, each 1024 of the one before.
+/// Units of sizes, each 1024 times the one before.
 const UNITS: [&str; 6] = ["B", "KB", "MB", "GB", "TB", "PB"];
 
-/// `1,234,567`.
+/// Formats a number as `1,234,567`.
 pub(crate) fn count(number: u64) -> String {
     grouped(&number.to_string())
 }
 
-/// A number of bytes and its unit: `("1,023", "B")`, `("1.23", "KB")`.
+/// Formats a count with its noun: `1 node`, `1,234 nodes`. The noun gets an `s`, or `es` after an
+/// `h`. The last word of `noun` is the counted one.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    format!("{} {}", count(number), plural(number, noun))
+}
+
+/// Returns `noun` as it stands after `number`.
+pub(crate) fn plural(number: u64, noun: &str) -> String {
+    if number == 1 {
+        return noun.to_owned();
+    }
+    match noun {
+        _ if noun.ends_with("quantum") => format!("{}quanta", noun.trim_end_matches("quantum")),
+        _ if noun.ends_with("directory") => {
+            format!("{}directories", noun.trim_end_matches("directory"))
+        }
+        _ if noun.ends_with('h') => format!("{noun}es"),
+        _ => format!("{noun}s"),
+    }
+}
+
+/// Returns `is` or `are`, as it stands after `number` things.
+pub(crate) fn are(number: u64) -> &'static str {
+    if number == 1 { "is" } else { "are" }
+}
+
+/// Formats a number of bytes, apart from its unit: `("1,023", "B")`, `("1.23", "KB")`.
 ///
 /// Two decimals, rounded half to even from the exact number.
 pub(crate) fn bytes(number: u64) -> (String, &'static str) {
@@ -30,41 +56,26 @@ pub(crate) fn bytes(number: u64) -> (String, &'static str) {
     (grouped(&text), UNITS[power])
 }
 
-/// The bytes that a person writes as a number with K, M, G or T behind it, in powers of 1024; a
-/// number alone counts `unit` bytes.
-pub(crate) fn parse_bytes(text: &str, unit: u64) -> Result<u64, String> {
-    let (digits, unit) = match text.char_indices().next_back() {
-        Some((at, letter)) if letter.is_ascii_alphabetic() => {
-            let power = "KMGT".find(letter.to_ascii_uppercase());
-            let power = power.ok_or("a size ends with K, M, G or T")?;
-            (&text[..at], 1 << (10 * (power + 1)))
-        }
-        _ => (text, unit),
-    };
-    let number: u64 = digits.parse().map_err(|_| "a size is a number such as 64M")?;
-    number.checked_mul(unit).ok_or_else(|| "it is too large".to_owned())
-}
-
-/// `1.23 KB`.
+/// Formats a number of bytes as `1.23 KB`.
 pub(crate) fn bytes_with_unit(number: u64) -> String {
     let (value, unit) = bytes(number);
     format!("{value} {unit}")
 }
 
-/// `25,740.56`.
+/// Formats a number as `25,740.56`.
 pub(crate) fn hundredths(number: f64) -> String {
     grouped(&format!("{number:.2}"))
 }
 
-/// `37%` or `37.47%`, by the number of `decimals`.
+/// Formats a percentage as `37%` or `37.47%`, by the number of `decimals`.
 pub(crate) fn percent(number: f64, decimals: usize) -> String {
     let text = format!("{number:.decimals$}%");
     let is_zero = text.bytes().all(|byte| b"-0.%".contains(&byte));
-    // Less than nothing by less than what is shown.
+    // A small negative number is shown as zero, without its sign.
     if is_zero { text.trim_start_matches('-').to_owned() } else { text }
 }
 
-/// `hh:mm:ss`; hours go on beyond a day.
+/// Formats a duration as `hh:mm:ss`; there may be more than 99 hours.
 pub(crate) fn clock(time: Duration) -> String {
     let secs = time.as_secs();
     format!("{:02}:{:02}:{:02}", secs / 3600, secs / 60 % 60, secs % 60)
@@ -121,6 +132,22 @@ mod tests {
         ] {
             assert_eq!(bytes_with_unit(number), expected);
         }
+    }
+
+    #[test]
+    fn nouns_follow_their_numbers() {
+        for (number, noun, expected) in [
+            (0, "node", "0 nodes"),
+            (1, "node", "1 node"),
+            (1_234, "pack", "1,234 packs"),
+            (1, "directory", "1 directory"),
+            (2, "directory", "2 directories"),
+            (2, "quantum", "2 quanta"),
+            (2, "inactive version", "2 inactive versions"),
+        ] {
+            assert_eq!(counted(number, noun), expected);
+        }
+        assert_eq!([0, 1, 2].map(are), ["are", "is", "are"]);
     }
 
     /// 1024 * 1.125 = 1152 lies half-way between 1.12 and 1.13, 1.375 between 1.37 and 1.38.

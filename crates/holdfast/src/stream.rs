@@ -1,4 +1,4 @@
-//! Where a stream to back up comes from: standard input, or what a command writes.
+//! Sources of a stream to back up: standard input, or the output of a command.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
@@ -11,17 +11,17 @@ use client::Stream;
 
 use crate::error::CommandError;
 
-/// How long a read waits before it looks whether it is still wanted.
+/// Time that a read waits for bytes before it returns, so that a backup can be stopped.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// What is written to this process.
+/// Standard input of this process.
 pub(crate) struct Input(File);
 
 impl Input {
     pub(crate) fn open() -> Result<Self, CommandError> {
         let input = io::stdin();
         if input.is_terminal() {
-            let message = "standard input is a terminal; pipe into it what is to be backed up, \
+            let message = "standard input is a terminal; pipe the data to back up into it, \
                            or name a --stdin-command";
             return Err(CommandError::new(message));
         }
@@ -38,7 +38,7 @@ impl Stream for Input {
         read(&mut self.0, buffer)
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
 
@@ -47,8 +47,8 @@ impl Stream for Input {
     }
 }
 
-/// What a shell command writes. It starts with the first read, and again with the first behind the
-/// end; dropped before its end it is killed.
+/// Output of a shell command. The command starts at the first read, and starts again at the first
+/// read after its end. A command that has not ended is killed when this is dropped.
 pub(crate) struct Output {
     command: String,
     running: Option<(Child, ChildStdout)>,
@@ -65,7 +65,7 @@ impl Output {
                 .args(["-c", &self.command])
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
-                // Killed, it is killed with all that it has started.
+                // A group of its own: a kill reaches all processes that it has started.
                 .process_group(0)
                 .spawn()?;
             self.running = child.stdout.take().map(|output| (child, output));
@@ -81,13 +81,19 @@ impl Stream for Output {
         read(&mut self.running()?.1, buffer)
     }
 
-    fn finish(&mut self) -> Result<(), String> {
+    fn finish(&mut self) -> io::Result<()> {
         let ended = self.running().and_then(|(child, _)| child.wait());
         self.running = None;
         match ended {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(format!("the command '{}' ended with {status}", self.command)),
-            Err(error) => Err(format!("cannot wait for the command '{}': {error}", self.command)),
+            Ok(status) => {
+                let message = format!("the command '{}' ended with {status}", self.command);
+                Err(io::Error::other(message))
+            }
+            Err(error) => {
+                let message = format!("cannot wait for the command '{}': {error}", self.command);
+                Err(io::Error::other(message))
+            }
         }
     }
 
@@ -99,7 +105,7 @@ impl Stream for Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if let Some((child, _)) = &mut self.running {
-            // It may have ended by itself: then there is nothing to kill, and nothing to say.
+            // The kill fails if the command has ended by itself; that is no fault.
             let _killed = sys::process::kill_group(child.id());
             let _status = child.wait();
         }

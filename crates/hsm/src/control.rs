@@ -1,5 +1,6 @@
-//! What commands ask of the worker, over a socket in the node's folder: one JSON document a line,
-//! answered by as many as there is to tell, and at last by `done` or `refused`.
+//! The language of commands and the worker, over a socket in the node's folder. A command sends a
+//! request, which is one JSON document on one line. The worker answers with any number of replies,
+//! one a line; the last one is `done` or `refused`.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::path::Path;
@@ -10,116 +11,118 @@ use serde::{Deserialize, Serialize};
 use crate::SOCKET;
 use crate::settings::written;
 
-/// Whether who asks still wants to know is looked at so often.
-const GOES_ON: Duration = Duration::from_millis(250);
+/// Interval at which a command looks whether its user still waits.
+const WAITS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A path in a document.
+/// A path of any bytes as text of a document.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PathText(#[serde(with = "written")] pub Vec<u8>);
 
-/// What is asked for.
+/// A request to the worker.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Request {
-    /// Removes files, and lets go of their copies.
-    Purge {
-        paths: Vec<PathText>,
-    },
-    /// Files, and directories with all that is in them.
+    /// Removes files, and releases their copies.
+    Purge { paths: Vec<PathText> },
+    /// Migrates files, and directories with all files in them.
     Migrate {
         paths: Vec<PathText>,
+        /// The files are copied only; their content stays.
         only_copies: bool,
     },
     Recall {
         paths: Vec<PathText>,
+        /// The files have no copy at the server afterwards.
         resident: bool,
-        /// Tell what it takes, and do nothing.
+        /// The worker reports the volumes and the time that the recall needs, and moves nothing.
         preview: bool,
     },
-    /// As the monitor does when the disk is too full.
-    Relieve {
-        mount_point: PathText,
-    },
+    /// Migrates by policy, as the monitor does when the file system is too full.
+    Relieve { mount_point: PathText },
     /// Compares records with the server's copies.
-    Reconcile {
-        mount_point: PathText,
-        dry_run: bool,
-    },
+    Reconcile { mount_point: PathText, dry_run: bool },
     /// Makes stubs again for copies that no file names any more.
-    Undelete {
-        mount_point: PathText,
-    },
-    /// Makes stubs of files that the server's backup has and that are not there.
-    MakeStubs {
-        paths: Vec<PathText>,
-        bytes_min: u64,
-    },
+    Undelete { mount_point: PathText },
+    /// Makes stubs of files that are backed up and not there.
+    MakeStubs { paths: Vec<PathText>, bytes_min: u64 },
+    /// Shows the recalls that have waiters.
     Status,
-    Cancel {
-        number: u64,
-    },
+    /// Cancels a recall.
+    Cancel { number: u64 },
 }
 
-/// What is told.
+impl Request {
+    /// True for requests that every user may send, for files of their own. Only root may send the
+    /// other requests.
+    pub(crate) fn is_for_everybody(&self) -> bool {
+        matches!(self, Self::Recall { .. } | Self::Status | Self::Cancel { .. })
+    }
+}
+
+/// A reply of the worker.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "snake_case")]
 pub enum Reply {
     File(FileOutcome),
     Request(RequestState),
-    /// How many files there will be.
+    /// Number of files that will be reported, and their bytes.
     Expect {
         files: u64,
         bytes: u64,
     },
-    /// What a recall takes.
+    /// The answer to a recall with `preview`.
     Plan(PlanState),
     Reconciled {
+        /// Number of copies that files name.
         kept: u64,
+        /// Number of copies that were released, or would be.
         released: u64,
+        /// Stubs whose copy the server does not have.
         lost: Vec<PathText>,
     },
+    /// The request was carried out; single files may have failed.
     Done,
-    /// It was not done at all.
+    /// The request was not carried out, or not to the end.
     Refused {
         reason: String,
     },
 }
 
-/// What became of one file.
+/// The outcome of one file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileOutcome {
     pub path: PathText,
-    /// `r`, `p` or `m`; absent if it failed.
+    /// `r`, `p`, `m` or `purged`; absent if it failed.
     pub state: Option<String>,
-    /// Came free, were copied, or were recalled.
+    /// Number of bytes that came free, were copied or were recalled.
     pub bytes: u64,
     pub error: Option<String>,
 }
 
-/// What the recall of files takes.
+/// The plan of a recall.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PlanState {
-    /// The files, as they will be recalled.
+    /// The files in the order of the recall.
     pub order: Vec<PathText>,
-    /// In the order in which they are about to be read.
+    /// Volumes in the order in which they will be read.
     pub volumes: Vec<PlannedVolume>,
-    /// Files that need no volume, and their bytes.
+    /// Number of files that need no volume, and their bytes.
     pub disk_files: u64,
     pub disk_bytes: u64,
-    /// Those of which the server has nothing.
+    /// Files of which the server has no copy.
     pub unknown: Vec<PathText>,
     pub mounts: u32,
-    /// Until all has been read from volumes.
+    /// Time until all volumes have been read.
     pub estimate_secs: f64,
 }
 
-/// A volume that a recall needs, or why files cannot be had.
+/// A volume that a recall needs, or the problem that keeps files from coming.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PlannedVolume {
     pub library: String,
     pub volume: String,
     pub is_mounted: bool,
-    /// Files that begin on it, and their bytes.
+    /// Number of files that begin on the volume, and their bytes.
     pub files: u64,
     pub bytes: u64,
     pub packs: u64,
@@ -128,7 +131,7 @@ pub struct PlannedVolume {
 }
 
 impl PlanState {
-    /// Adds what files of another file system take.
+    /// Adds the plan for another file system.
     pub(crate) fn add(&mut self, mut other: Self) {
         self.order.append(&mut other.order);
         self.unknown.append(&mut other.unknown);
@@ -137,11 +140,11 @@ impl PlanState {
         self.mounts += other.mounts;
         self.estimate_secs += other.estimate_secs;
         for volume in other.volumes {
-            let is_it = |known: &&mut PlannedVolume| {
+            let is_same = |known: &&mut PlannedVolume| {
                 (&known.library, &known.volume, &known.problem)
                     == (&volume.library, &volume.volume, &volume.problem)
             };
-            match self.volumes.iter_mut().find(is_it) {
+            match self.volumes.iter_mut().find(is_same) {
                 Some(known) => {
                     known.files += volume.files;
                     known.bytes += volume.bytes;
@@ -153,7 +156,7 @@ impl PlanState {
     }
 }
 
-/// A recall that is waited for.
+/// A recall that has waiters.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RequestState {
     pub number: u64,
@@ -161,11 +164,11 @@ pub struct RequestState {
     pub uid: u32,
     pub pid: u32,
     pub program: String,
-    /// Microseconds since 1970.
+    /// Time of the request, in microseconds since 1970.
     pub since: i64,
-    /// `recalling` or `waiting`.
+    /// `recalling`, `at the server` or `waiting`.
     pub state: String,
-    /// How many are before it.
+    /// Place in the queue; 0 for a file that has left it.
     pub place: usize,
     pub waiters: usize,
     pub bytes: u64,
@@ -173,53 +176,218 @@ pub struct RequestState {
     pub estimate_secs: Option<f64>,
 }
 
-/// Asks the worker of the node in `home`; calls `visit` with all but the last that it tells.
-///
-/// Fails with `NotFound` or `ConnectionRefused` if none runs.
-pub fn ask(
-    home: &Path,
-    request: &Request,
-    visit: &mut dyn FnMut(Reply) -> bool,
-) -> std::io::Result<Result<(), String>> {
-    ask_while(home, request, (visit, &|| true))
+/// Reason why a request was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Start 'holdfast hsm run'.
+    #[error("space management does not run; start 'holdfast hsm run'")]
+    NotRunning,
+    /// The user has stopped waiting. Repeat the request to go on with the rest.
+    #[error("interrupted; what is done stays")]
+    Interrupted,
+    /// The worker has died, and another one starts: repeat the request.
+    #[error("space management ended before the request was done")]
+    Ended,
+    /// The worker says why.
+    #[error("{0}")]
+    Refused(String),
+    #[error("cannot send a request to space management")]
+    Broken(#[source] std::io::Error),
 }
 
-/// The same while `goes_on` says so; then the error is `Interrupted`, and the worker stops.
-pub fn ask_while(
-    home: &Path,
+impl From<std::io::Error> for AskError {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => Self::NotRunning,
+            _ => Self::Broken(error),
+        }
+    }
+}
+
+/// Sends a request to the worker with a socket in `folder`. Calls `visit` with each reply but the
+/// last, until it returns false.
+pub fn ask(
+    folder: &Path,
     request: &Request,
-    (visit, goes_on): (&mut dyn FnMut(Reply) -> bool, &dyn Fn() -> bool),
-) -> std::io::Result<Result<(), String>> {
-    let mut socket = sys::net::connect_unix(home, SOCKET)?;
+    visit: &mut dyn FnMut(Reply) -> bool,
+) -> Result<(), AskError> {
+    ask_while(folder, request, visit, &|| true)
+}
+
+/// Does the same as [`ask`] until `waits` returns false. The worker stops when it notices that the
+/// connection is closed.
+pub fn ask_while(
+    folder: &Path,
+    request: &Request,
+    visit: &mut dyn FnMut(Reply) -> bool,
+    waits: &dyn Fn() -> bool,
+) -> Result<(), AskError> {
+    let mut socket = sys::net::connect_unix(folder, SOCKET)?;
     socket.set_nonblocking(false)?;
     let text = serde_json::to_string(request).expect("a request is a document");
-    socket.write_all(format!("{text}\n").as_bytes())?;
-    socket.set_read_timeout(Some(GOES_ON))?;
+    socket.write_all(format!("{text}\n").as_bytes()).map_err(AskError::Broken)?;
+    socket.set_read_timeout(Some(WAITS_INTERVAL)).map_err(AskError::Broken)?;
     let mut replies = BufReader::new(socket);
     let mut line = Vec::new();
     loop {
         match replies.read_until(b'\n', &mut line) {
-            Ok(0) => return Ok(Err("space management has ended before it was done".to_owned())),
+            Ok(0) => return Err(AskError::Ended),
             Ok(_) => {}
-            // What has come of the line is kept.
-            Err(error) if error.kind() == ErrorKind::WouldBlock && goes_on() => continue,
+            // The part of the line that has come stays in `line`.
+            Err(error) if error.kind() == ErrorKind::WouldBlock && waits() => continue,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                return Err(ErrorKind::Interrupted.into());
+                return Err(AskError::Interrupted);
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(AskError::Broken(error)),
         }
-        if !goes_on() {
-            return Err(ErrorKind::Interrupted.into());
+        if !waits() {
+            return Err(AskError::Interrupted);
         }
-        match serde_json::from_slice(&std::mem::take(&mut line))? {
-            Reply::Done => return Ok(Ok(())),
-            Reply::Refused { reason } => return Ok(Err(reason)),
+        let reply = serde_json::from_slice(&std::mem::take(&mut line));
+        match reply.map_err(|error| AskError::Broken(error.into()))? {
+            Reply::Done => return Ok(()),
+            Reply::Refused { reason } => return Err(AskError::Refused(reason)),
             reply => {
                 if !visit(reply) {
-                    // The worker stops when nobody listens any more.
-                    return Ok(Ok(()));
+                    return Ok(());
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &[u8]) -> PathText {
+        PathText(text.to_vec())
+    }
+
+    /// The documents are read by commands of another release, so their words must stay.
+    #[test]
+    fn requests_keep_their_words() {
+        #[track_caller]
+        fn check(request: &Request, text: &str) {
+            assert_eq!(serde_json::to_string(request).expect("written"), text);
+            assert_eq!(serde_json::from_str::<Request>(text).expect("read"), *request);
+        }
+        let paths = || vec![path(b"/a%\xff")];
+        check(&Request::Purge { paths: paths() }, r#"{"do":"purge","paths":["/a%25%ff"]}"#);
+        check(
+            &Request::Migrate { paths: paths(), only_copies: true },
+            r#"{"do":"migrate","paths":["/a%25%ff"],"only_copies":true}"#,
+        );
+        check(
+            &Request::Recall { paths: paths(), resident: false, preview: true },
+            r#"{"do":"recall","paths":["/a%25%ff"],"resident":false,"preview":true}"#,
+        );
+        check(
+            &Request::Relieve { mount_point: path(b"/d") },
+            r#"{"do":"relieve","mount_point":"/d"}"#,
+        );
+        check(
+            &Request::Reconcile { mount_point: path(b"/d"), dry_run: true },
+            r#"{"do":"reconcile","mount_point":"/d","dry_run":true}"#,
+        );
+        check(&Request::Status, r#"{"do":"status"}"#);
+        check(&Request::Cancel { number: 3 }, r#"{"do":"cancel","number":3}"#);
+    }
+
+    #[test]
+    fn users_may_recall_and_look_and_nothing_else() {
+        let is_for_everybody = |text: &str| {
+            serde_json::from_str::<Request>(text).expect("a request").is_for_everybody()
+        };
+        assert!(is_for_everybody(r#"{"do":"recall","paths":[],"resident":true,"preview":false}"#));
+        assert!(is_for_everybody(r#"{"do":"status"}"#));
+        assert!(is_for_everybody(r#"{"do":"cancel","number":1}"#));
+        assert!(!is_for_everybody(r#"{"do":"purge","paths":[]}"#));
+        assert!(!is_for_everybody(r#"{"do":"undelete","mount_point":"/"}"#));
+        assert!(!is_for_everybody(r#"{"do":"make_stubs","paths":[],"bytes_min":1}"#));
+    }
+
+    #[test]
+    fn plans_of_several_file_systems_become_one() {
+        let volume = |name: &str, files| PlannedVolume {
+            volume: name.to_owned(),
+            files,
+            bytes: files * 10,
+            packs: 1,
+            ..PlannedVolume::default()
+        };
+        let plan = |path_text: &[u8], volumes: Vec<PlannedVolume>| PlanState {
+            order: vec![path(path_text)],
+            volumes,
+            disk_files: 1,
+            mounts: 2,
+            estimate_secs: 1.5,
+            ..PlanState::default()
+        };
+        let mut sum = plan(b"/a", vec![volume("A", 1), volume("B", 2)]);
+        let offsite = PlannedVolume { problem: Some("offsite".to_owned()), ..volume("B", 4) };
+        sum.add(plan(b"/b", vec![volume("B", 3), offsite.clone()]));
+        assert_eq!(sum.order, [path(b"/a"), path(b"/b")]);
+        let together = PlannedVolume { packs: 2, ..volume("B", 5) };
+        assert_eq!(sum.volumes, [volume("A", 1), together, offsite]);
+        assert_eq!((sum.disk_files, sum.mounts, sum.estimate_secs), (2, 4, 3.0));
+    }
+
+    /// Answers one request with `text`; returns the result at the side of the command.
+    fn answered(text: &'static str) -> Result<Vec<Reply>, AskError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = sys::net::bind_unix(folder.path(), SOCKET).expect("a socket");
+        listener.set_nonblocking(false).expect("set");
+        let worker = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a command");
+            stream.set_nonblocking(false).expect("set");
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).expect("read");
+            assert_eq!(line, "{\"do\":\"status\"}\n");
+            stream.write_all(text.as_bytes()).expect("written");
+        });
+        let mut replies = Vec::new();
+        let asked = ask(folder.path(), &Request::Status, &mut |reply| {
+            replies.push(reply);
+            true
+        });
+        worker.join().expect("it has answered");
+        asked.map(|()| replies)
+    }
+
+    #[test]
+    fn a_request_ends_with_done_or_refused() {
+        let done = "{\"tell\":\"expect\",\"files\":1,\"bytes\":2}\n{\"tell\":\"done\"}\n";
+        let replies = answered(done).expect("done");
+        assert_eq!(replies, [Reply::Expect { files: 1, bytes: 2 }]);
+        let refused = answered("{\"tell\":\"refused\",\"reason\":\"no\"}\n").unwrap_err();
+        assert!(matches!(refused, AskError::Refused(reason) if reason == "no"));
+    }
+
+    #[test]
+    fn a_worker_that_dies_or_talks_nonsense_is_no_success() {
+        assert!(matches!(answered(""), Err(AskError::Ended)));
+        let cut = "{\"tell\":\"expect\",\"files\":1,\"bytes\":2}\n";
+        assert!(matches!(answered(cut), Err(AskError::Ended)));
+        assert!(matches!(answered("nonsense\n"), Err(AskError::Broken(_))));
+    }
+
+    #[test]
+    fn a_folder_without_a_worker_says_what_to_start() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = ask(folder.path(), &Request::Status, &mut |_| true).unwrap_err();
+        assert!(matches!(error, AskError::NotRunning));
+        drop(sys::net::bind_unix(folder.path(), SOCKET).expect("a socket"));
+        let error = ask(folder.path(), &Request::Status, &mut |_| true).unwrap_err();
+        assert!(matches!(error, AskError::NotRunning), "the worker has died: {error:?}");
+    }
+
+    #[test]
+    fn a_user_who_does_not_wait_interrupts_his_request() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let _silent = sys::net::bind_unix(folder.path(), SOCKET).expect("a socket");
+        let mut visit = |_| true;
+        let asked = ask_while(folder.path(), &Request::Status, &mut visit, &|| false);
+        assert!(matches!(asked, Err(AskError::Interrupted)));
     }
 }

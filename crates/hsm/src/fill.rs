@@ -1,65 +1,144 @@
-//! Filling one stub with a part of its content.
+//! Filling a part of one stub with its content.
 //!
-//! What is written is looked for by its holes when a worker dies: a block that is there counts as
-//! written. So blocks are written whole or not at all: chunks do not end where blocks do, and the
-//! pieces of a block are kept until it is complete.
+//! After a worker has died, the holes of a stub tell the next worker what is still missing: a block
+//! that takes space counts as written. So every block is written as a whole or not at all. Chunks
+//! do not end where blocks end; the pieces of a block wait in memory until the block is complete.
 
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use client::{Client, ErrorKind, Filling, Progress, Purpose};
+use client::{Client, ClientError, ErrorKind, Filling, Progress, Purpose, RecallRequest};
 use format::stub::Stub;
 use rustix::io::Errno;
+use sys::lock::Mutex;
 use sys::space::SpaceFile;
 
-/// Why content did not come.
-#[derive(Debug)]
-pub(crate) struct FillError {
-    /// What whoever waits for it is told.
-    pub(crate) errno: Errno,
-    pub(crate) reason: String,
+/// A part of a stub that is to be filled, with the purpose of the recall.
+pub(crate) struct Part<'a> {
+    pub(crate) mount_point: &'a [u8],
+    pub(crate) file: &'a SpaceFile,
+    /// The record of the file.
+    pub(crate) stub: &'a Stub,
+    pub(crate) range: Range<u64>,
+    pub(crate) purpose: Purpose,
 }
 
-/// What became of the copy.
-enum Outcome {
-    /// The server has not said anything of it.
+/// Source of the content of stubs: the server, or a test.
+pub(crate) trait ContentSource: Send + Sync {
+    /// Writes the part's content into the holes of the file and keeps the times of the file.
+    /// `progress` counts the bytes, and stops the transfer.
+    fn fill(&self, part: &Part<'_>, progress: &Arc<Progress>) -> Result<(), FillError>;
+}
+
+/// Reason why content does not come. Each variant asks for another reaction of the recall.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FillError {
+    /// The server cannot be reached: connect and try again.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The file system is full: make room and try again.
+    #[error("{0}")]
+    NoRoom(#[source] io::Error),
+    /// The server does not have the content, or not undamaged: give up.
+    #[error("{0}")]
+    Lost(String),
+    /// The file cannot be read or written: give up.
+    #[error("{0}")]
+    System(#[from] io::Error),
+    /// The file system is not managed any more: give up.
+    #[error("its file system is not managed any more")]
+    Unmanaged,
+}
+
+impl FillError {
+    /// The error that a program gets that waits for the content.
+    pub(crate) fn errno(&self) -> Errno {
+        match self {
+            Self::Unreachable(_) => Errno::AGAIN,
+            Self::NoRoom(error) => Errno::from_io_error(error).unwrap_or(Errno::NOSPC),
+            Self::Lost(_) | Self::System(_) | Self::Unmanaged => Errno::IO,
+        }
+    }
+
+    fn of_client(error: ClientError) -> Self {
+        match error.kind {
+            ErrorKind::Retry => Self::Unreachable(error.message),
+            _ => Self::Lost(error.message),
+        }
+    }
+
+    fn of_file(error: io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOSPC | Errno::DQUOT) => Self::NoRoom(error),
+            _ => Self::System(error),
+        }
+    }
+}
+
+/// The server's last word on the copy.
+enum Verdict {
     Unknown,
     Complete,
     Lost(String),
 }
 
-/// No file system of those that are managed has larger blocks.
+/// Unit in which content is written. It is a multiple of the block size of every file system that
+/// is managed.
 const UNIT_BYTES: u64 = 64 << 10;
 
-/// Pieces of one unit of the file, in no order.
+/// Pieces of one unit with their offsets in the file, in the order of their arrival.
 type Pieces = Vec<(u64, Vec<u8>)>;
 
-struct OneFile<'a> {
+/// The filling of one part of one file; the client calls it from several threads.
+struct PartFilling<'a> {
     file: &'a SpaceFile,
     index: u16,
-    /// Where nothing has been written since the content was taken away.
+    /// The parts of `range` in which nothing was written since the file lost its content.
     holes: Vec<Range<u64>>,
-    /// What is to be filled.
     range: Range<u64>,
-    /// By the offsets of their units.
-    kept: Mutex<HashMap<u64, Pieces>>,
-    /// Held from when the file's time is looked at until it is set again: contents come on several
-    /// threads, and one would take the other's moment of writing for the file's time.
+    /// Pieces of incomplete units, by the offset of the unit.
+    incomplete: Mutex<HashMap<u64, Pieces>>,
+    /// Held from reading the time of the file until that time is set again. If another thread wrote
+    /// in between, the moment of its write would become the time of the file.
     writing: Mutex<()>,
     progress: &'a Progress,
-    failure: Mutex<Option<Errno>>,
-    outcome: Mutex<Outcome>,
+    /// The first error of writing.
+    failure: Mutex<Option<io::Error>>,
+    verdict: Mutex<Verdict>,
 }
 
-impl OneFile<'_> {
-    fn conclude(&self, outcome: Outcome) {
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = outcome;
+impl<'a> PartFilling<'a> {
+    fn new(part: &Part<'a>, range: Range<u64>, progress: &'a Progress) -> io::Result<Self> {
+        let holes = part.file.holes(range.clone())?;
+        debug_assert!(holes.is_sorted_by(|a, b| a.end <= b.start), "holes come in order");
+        Ok(Self {
+            file: part.file,
+            index: part.stub.copy.index,
+            holes,
+            range,
+            incomplete: Mutex::default(),
+            writing: Mutex::default(),
+            progress,
+            failure: Mutex::default(),
+            verdict: Mutex::new(Verdict::Unknown),
+        })
     }
 
-    /// Writes the whole units of `content`, and keeps the rest until what belongs to it has come.
+    fn conclude(&self, verdict: Verdict) {
+        *self.verdict.lock() = verdict;
+    }
+
+    /// Notes an error of writing and returns its text for the client.
+    fn note(&self, error: io::Error) -> String {
+        let text = error.to_string();
+        self.failure.lock().get_or_insert(error);
+        text
+    }
+
+    /// Writes the whole units of `content`, and keeps the pieces at its ends.
     fn write_units(&self, content: &[u8], offset: u64) -> io::Result<()> {
         let end = offset + content.len() as u64;
         let is_end = |at: u64| at == self.range.end;
@@ -78,32 +157,30 @@ impl OneFile<'_> {
         Ok(())
     }
 
-    /// Keeps a piece of one unit; writes the unit if that completes it.
+    /// Keeps a piece of one unit, and writes the unit if the piece completes it.
     fn keep(&self, piece: &[u8], offset: u64) -> io::Result<()> {
         let unit = offset - offset % UNIT_BYTES;
         let unit_bytes = (unit + UNIT_BYTES).min(self.range.end) - unit;
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let pieces = kept.entry(unit).or_default();
+        let mut incomplete = self.incomplete.lock();
+        let pieces = incomplete.entry(unit).or_default();
         pieces.push((offset, piece.to_vec()));
         let bytes: usize = pieces.iter().map(|(_, piece)| piece.len()).sum();
         if (bytes as u64) < unit_bytes {
             return Ok(());
         }
-        let mut pieces = kept.remove(&unit).expect("just added to");
-        drop(kept);
+        let mut pieces = incomplete.remove(&unit).expect("just added to");
+        drop(incomplete);
         pieces.sort_unstable();
-        let pieces: Vec<Vec<u8>> = pieces.into_iter().map(|(_, piece)| piece).collect();
-        let whole = pieces.concat();
+        let whole: Vec<u8> = pieces.into_iter().flat_map(|(_, piece)| piece).collect();
         self.write_holes(&whole, unit)
     }
 
-    /// Writes the units that were holes in part: what has not come of them is zeros.
-    fn write_kept(&self) -> io::Result<()> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        for pieces in kept.drain().map(|(_, pieces)| pieces) {
-            for (offset, piece) in pieces {
-                self.write_holes(&piece, offset)?;
-            }
+    /// Writes the pieces of units that did not become complete. The rest of such a unit is a hole
+    /// of the copy itself and reads as zeros.
+    fn write_incomplete(&self) -> io::Result<()> {
+        let mut incomplete = self.incomplete.lock();
+        for (offset, piece) in incomplete.drain().flat_map(|(_, pieces)| pieces) {
+            self.write_holes(&piece, offset)?;
         }
         Ok(())
     }
@@ -112,20 +189,15 @@ impl OneFile<'_> {
         self.holes.iter().try_for_each(|hole| self.write_into(hole, content, offset))
     }
 
-    fn note(&self, error: &io::Error) {
-        let errno = Errno::from_io_error(error);
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = errno;
-    }
-
-    /// Writes what of `content` belongs into `hole`.
+    /// Writes the part of `content` that belongs into `hole`.
     fn write_into(&self, hole: &Range<u64>, content: &[u8], offset: u64) -> io::Result<()> {
         let end = offset + content.len() as u64;
         let (from, to) = (hole.start.max(offset), hole.end.min(end));
         if from >= to {
             return Ok(());
         }
-        let _held = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        // The file may have been cut meanwhile: it must not grow again.
+        let _held = self.writing.lock();
+        // A program may have cut the file meanwhile: it must not grow again.
         let before = self.file.stat()?.stat;
         let to = to.min(before.size);
         if from >= to {
@@ -134,142 +206,265 @@ impl OneFile<'_> {
         let written = self.file.write_at(&content[within(offset, from)..within(offset, to)], from);
         self.file.set_times(None, before.mtime)?;
         if written.is_err() {
-            // A write that fails half way leaves blocks of zeros in a hole. Blocks are whole here,
-            // but for the last one of the file.
+            // A write that fails half-way leaves blocks of zeros in a hole, so the whole range
+            // becomes a hole again. Its blocks are whole, except the last one of the file.
             let is_end = to == before.size;
             let end = if is_end { to.next_multiple_of(UNIT_BYTES) } else { to };
             self.file.punch_part(&(from..end))?;
         }
         written
     }
+
+    /// The result, after the client has returned.
+    fn finish(self) -> Result<(), FillError> {
+        match self.verdict.into_inner() {
+            Verdict::Complete => Ok(()),
+            Verdict::Lost(reason) => Err(match self.failure.into_inner().map(FillError::of_file) {
+                Some(no_room @ FillError::NoRoom(_)) => no_room,
+                _ => FillError::Lost(reason),
+            }),
+            Verdict::Unknown => Err(FillError::Lost("the server does not have it".to_owned())),
+        }
+    }
 }
 
 fn within(offset: u64, at: u64) -> usize {
-    usize::try_from(at - offset).expect("within what came")
+    usize::try_from(at - offset).expect("within the content that came")
 }
 
-impl Filling for OneFile<'_> {
+impl Filling for PartFilling<'_> {
     fn wants(&self, index: u16) -> bool {
         index == self.index
     }
 
-    fn write(&self, _: u16, content: &[u8], offset: u64) -> Result<(), String> {
-        if let Err(error) = self.write_units(content, offset) {
-            self.note(&error);
-            return Err(error.to_string());
-        }
+    fn write(&self, _: u16, content: &[u8], offset: u64) -> io::Result<()> {
+        self.write_units(content, offset)
+            .map_err(|error| io::Error::other(self.note(error)))?;
         self.progress.bytes.fetch_add(content.len() as u64, Relaxed);
         Ok(())
     }
 
     fn complete(&self, _: u16) {
-        self.conclude(match self.write_kept() {
-            Ok(()) => Outcome::Complete,
-            Err(error) => {
-                self.note(&error);
-                Outcome::Lost(error.to_string())
-            }
+        self.conclude(match self.write_incomplete() {
+            Ok(()) => Verdict::Complete,
+            Err(error) => Verdict::Lost(self.note(error)),
         });
     }
 
     fn lose(&self, _: u16, reason: &str) {
-        self.conclude(Outcome::Lost(reason.to_owned()));
+        self.conclude(Verdict::Lost(reason.to_owned()));
     }
 }
 
-/// Fetches `range` of the content of `file`, whose record is `stub`, and writes it where there is
-/// still a hole. The file's times stay. `progress` counts the bytes, and stops it.
+/// Fetches the part from the server; see [`ContentSource::fill`].
 pub(crate) fn fill(
     client: &Client,
-    mount_point: &[u8],
-    (file, stub): (&SpaceFile, &Stub),
-    (range, purpose): (&Range<u64>, Purpose),
+    part: &Part<'_>,
     progress: &Arc<Progress>,
 ) -> Result<(), FillError> {
-    let failed = |error: io::Error| FillError {
-        errno: Errno::from_io_error(&error).unwrap_or(Errno::IO),
-        reason: error.to_string(),
-    };
-    let before = file.stat().map_err(failed)?.stat;
-    let range = range.start..range.end.min(before.size);
+    let before = part.file.stat().map_err(FillError::of_file)?.stat;
+    let range = part.range.start..part.range.end.min(before.size);
     if range.is_empty() {
         return Ok(());
     }
-    let filling = OneFile {
-        file,
-        index: stub.copy.index,
-        holes: file.holes(range.clone()).map_err(failed)?,
-        range: range.clone(),
-        kept: Mutex::default(),
-        writing: Mutex::default(),
-        progress,
-        failure: Mutex::new(None),
-        outcome: Mutex::new(Outcome::Unknown),
-    };
-    let copies = (stub.copy.batch, Some(stub.copy.index));
-    let part = (range, purpose);
-    let fetch = || Ok(client.recall(mount_point, copies, part, (progress, &filling)));
-    let fetched = file.keeping_capabilities(fetch).map_err(failed)?;
-    let failure = *filling.failure.lock().unwrap_or_else(PoisonError::into_inner);
-    fetched.map_err(|error| {
-        let errno = if error.kind == ErrorKind::Retry { Errno::AGAIN } else { Errno::IO };
-        FillError { errno, reason: error.message }
-    })?;
-    match filling.outcome.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Outcome::Complete => Ok(()),
-        Outcome::Lost(reason) => {
-            let full = failure.filter(|errno| matches!(*errno, Errno::NOSPC | Errno::DQUOT));
-            Err(FillError { errno: full.unwrap_or(Errno::IO), reason })
-        }
-        Outcome::Unknown => {
-            let reason = "the server does not have it".to_owned();
-            Err(FillError { errno: Errno::IO, reason })
-        }
-    }
+    let filling = PartFilling::new(part, range.clone(), progress).map_err(FillError::of_file)?;
+    let model::CopyId { batch, index } = part.stub.copy;
+    let request = RecallRequest { batch, index: Some(index), range, purpose: part.purpose.clone() };
+    let fetch = || Ok::<_, io::Error>(client.recall(part.mount_point, request, &filling, progress));
+    let fetched = part.file.keeping_capabilities(fetch).map_err(FillError::of_file)?;
+    fetched.map_err(FillError::of_client)?;
+    filling.finish()
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStrExt as _;
+    use std::path::PathBuf;
 
-    use model::Timestamp;
+    use format::stub::State;
+    use model::{BatchId, CopyId, Timestamp};
     use sys::Dir;
 
     use super::*;
 
+    const TIME: Timestamp = Timestamp { secs: 1_000_000_000, nanos: 7 };
+
+    /// A file that is one hole, and its folder.
+    struct Sparse {
+        _folder: tempfile::TempDir,
+        path: PathBuf,
+        file: SpaceFile,
+        stub: Stub,
+    }
+
+    impl Sparse {
+        fn new(bytes: u64) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("file");
+            std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+            let dir = Dir::open(folder.path().as_os_str().as_bytes()).unwrap();
+            let file = SpaceFile::open(&dir, b"file").unwrap();
+            file.set_times(None, TIME).unwrap();
+            let stub = Stub {
+                state: State::Premigrated,
+                was_recalled: false,
+                copy: CopyId { batch: BatchId(1), index: 3 },
+                size: bytes,
+                mtime: TIME,
+                content: [0; 16],
+                unsynced: None,
+            };
+            Self { _folder: folder, path, file, stub }
+        }
+
+        fn filling<'a>(&'a self, range: Range<u64>, progress: &'a Progress) -> PartFilling<'a> {
+            let part = Part {
+                mount_point: b"/",
+                file: &self.file,
+                stub: &self.stub,
+                range: range.clone(),
+                purpose: Purpose::default(),
+            };
+            PartFilling::new(&part, range, progress).unwrap()
+        }
+
+        fn content(&self) -> Vec<u8> {
+            std::fs::read(&self.path).unwrap()
+        }
+    }
+
+    fn noise(bytes: u64) -> Vec<u8> {
+        (0..bytes).map(|at| (at * 7 % 251) as u8 + 1).collect()
+    }
+
     #[test]
-    fn contents_that_come_on_several_threads_leave_the_file_its_time() {
+    fn content_that_comes_on_several_threads_leaves_the_file_its_time() {
         const BYTES: u64 = 512 * UNIT_BYTES;
         static CONTENT: [u8; 64 << 10] = [1; 64 << 10];
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        std::fs::File::create(&path).unwrap().set_len(BYTES).unwrap();
-        let dir = Dir::open(folder.path().as_os_str().as_bytes()).unwrap();
-        let file = SpaceFile::open(&dir, b"file").unwrap();
-        let time = Timestamp { secs: 1_000_000_000, nanos: 7 };
-        file.set_times(None, time).unwrap();
-        let filling = OneFile {
-            file: &file,
-            index: 0,
-            holes: file.holes(0..BYTES).unwrap(),
-            range: 0..BYTES,
-            kept: Mutex::default(),
-            writing: Mutex::default(),
-            progress: &Progress::default(),
-            failure: Mutex::new(None),
-            outcome: Mutex::new(Outcome::Unknown),
-        };
+        let sparse = Sparse::new(BYTES);
+        let progress = Progress::default();
+        let filling = sparse.filling(0..BYTES, &progress);
         std::thread::scope(|scope| {
             for first in 0..4 {
                 let filling = &filling;
                 scope.spawn(move || {
                     for unit in (first..BYTES / UNIT_BYTES).step_by(4) {
-                        filling.write(0, &CONTENT, unit * UNIT_BYTES).unwrap();
+                        filling.write(3, &CONTENT, unit * UNIT_BYTES).unwrap();
                     }
                 });
             }
         });
-        assert_eq!(file.stat().unwrap().stat.mtime, time);
-        assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 1));
+        assert_eq!(sparse.file.stat().unwrap().stat.mtime, TIME);
+        assert!(sparse.content().iter().all(|byte| *byte == 1));
+        assert_eq!(progress.bytes.load(Relaxed), BYTES);
+    }
+
+    #[test]
+    fn chunks_that_end_within_units_come_whole_from_several_threads() {
+        const CHUNK: u64 = 40_961;
+        let bytes = 20 * UNIT_BYTES + 77;
+        let (sparse, content) = (Sparse::new(bytes), noise(bytes));
+        let progress = Progress::default();
+        let filling = sparse.filling(0..bytes, &progress);
+        std::thread::scope(|scope| {
+            for first in 0..3 {
+                let (filling, content) = (&filling, &content);
+                scope.spawn(move || {
+                    // From the end to the beginning, because the order of the chunks is not
+                    // promised.
+                    let chunks: Vec<u64> = (first..bytes.div_ceil(CHUNK)).step_by(3).collect();
+                    for chunk in chunks.into_iter().rev() {
+                        let (from, to) = (chunk * CHUNK, ((chunk + 1) * CHUNK).min(bytes));
+                        let piece = &content[within(0, from)..within(0, to)];
+                        filling.write(3, piece, from).unwrap();
+                    }
+                });
+            }
+        });
+        filling.complete(3);
+        assert!(filling.finish().is_ok());
+        assert!(sparse.content() == content);
+    }
+
+    #[test]
+    fn an_incomplete_unit_leaves_no_block() {
+        let sparse = Sparse::new(4 * UNIT_BYTES);
+        let progress = Progress::default();
+        let filling = sparse.filling(0..4 * UNIT_BYTES, &progress);
+        filling.write(3, &[1; 1000], 5).unwrap();
+        filling.write(3, &[1; 1000], UNIT_BYTES + 5).unwrap();
+        assert_eq!(sparse.file.stat().unwrap().allocated_bytes, 0, "a torn block looks filled");
+        filling.complete(3);
+        assert_eq!(sparse.content()[5..1005], [1; 1000]);
+    }
+
+    #[test]
+    fn what_was_written_to_a_stub_stays() {
+        let sparse = Sparse::new(4 * UNIT_BYTES);
+        sparse.file.write_at(&[9; 64 << 10], UNIT_BYTES).unwrap();
+        let progress = Progress::default();
+        let filling = sparse.filling(0..4 * UNIT_BYTES, &progress);
+        filling.write(3, &[1; 256 << 10], 0).unwrap();
+        let content = sparse.content();
+        assert_eq!(content[(64 << 10) - 1..(64 << 10) + 1], [1, 9]);
+        assert_eq!(content[(128 << 10) - 1..(128 << 10) + 1], [9, 1]);
+    }
+
+    #[test]
+    fn a_file_that_was_cut_does_not_grow() {
+        let sparse = Sparse::new(4 * UNIT_BYTES);
+        let progress = Progress::default();
+        let filling = sparse.filling(0..4 * UNIT_BYTES, &progress);
+        std::fs::File::options()
+            .write(true)
+            .open(&sparse.path)
+            .unwrap()
+            .set_len(UNIT_BYTES)
+            .unwrap();
+        filling.write(3, &[1; 256 << 10], 0).unwrap();
+        assert_eq!(sparse.content().len() as u64, UNIT_BYTES);
+    }
+
+    #[test]
+    fn a_part_leaves_the_rest_of_the_file_alone() {
+        let sparse = Sparse::new(8 * UNIT_BYTES);
+        let progress = Progress::default();
+        let filling = sparse.filling(2 * UNIT_BYTES..4 * UNIT_BYTES, &progress);
+        assert!(filling.wants(3) && !filling.wants(4));
+        filling.write(3, &[1; 512 << 10], 0).unwrap();
+        assert_eq!(sparse.file.stat().unwrap().allocated_bytes, 2 * UNIT_BYTES);
+    }
+
+    #[test]
+    fn a_verdict_decides_what_the_recall_does_next() {
+        #[track_caller]
+        fn check(conclude: impl FnOnce(&PartFilling<'_>), errno: Errno, text: &str) {
+            let sparse = Sparse::new(UNIT_BYTES);
+            let progress = Progress::default();
+            let filling = sparse.filling(0..UNIT_BYTES, &progress);
+            conclude(&filling);
+            let error = filling.finish().unwrap_err();
+            assert_eq!((error.errno(), error.to_string().as_str()), (errno, text));
+        }
+        check(|_| {}, Errno::IO, "the server does not have it");
+        check(|filling| filling.lose(3, "damaged"), Errno::IO, "damaged");
+        let full = || io::Error::from_raw_os_error(Errno::DQUOT.raw_os_error());
+        let no_room = full().to_string();
+        let fails = |filling: &PartFilling<'_>| {
+            let text = filling.note(full());
+            filling.lose(3, &text);
+        };
+        check(fails, Errno::DQUOT, &no_room);
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_asked_again() {
+        let check = |kind, errno| {
+            let error = FillError::of_client(ClientError::new(kind, "why"));
+            assert_eq!(error.errno(), errno, "{kind:?}");
+        };
+        check(ErrorKind::Retry, Errno::AGAIN);
+        check(ErrorKind::Damaged, Errno::IO);
+        check(ErrorKind::NotFound, Errno::IO);
     }
 }

@@ -1,5 +1,5 @@
-//! Hiding a file system's files from whoever mounts it while nobody stands between readers and
-//! stubs: there they would read as zeros.
+//! Hiding the files of a file system from everybody who mounts it without a keeper: stubs would
+//! read as zeros there.
 //!
 //! ```text
 //!   mounted by anybody                         shown by the keeper, once the kernel asks it
@@ -9,9 +9,10 @@
 //!       files/2024/...
 //! ```
 //!
-//! All files lie in a folder that only root may enter. The keeper puts that folder's directory in
-//! the place of the mount, after the kernel has been told to ask: so nobody has a file open from
-//! before, and whoever looks for a path without a keeper finds nothing there, which is an error.
+//! All files lie in a folder that only root may enter. After the kernel was told to ask about the
+//! files, the keeper mounts that folder's directory in the place of the root directory. So no
+//! program has a file open from before. A program that looks for a path without a keeper finds
+//! nothing there and gets an error.
 
 use std::io;
 
@@ -20,23 +21,25 @@ use model::{Attributes, Stat, escaped};
 use sys::mount::{Detached, mounted, mounted_below};
 use sys::{Dir, Listing, Refusal};
 
-/// What becomes [`HIDDEN_FILES`] once it looks like the root directory.
+/// Name of the directory that becomes [`HIDDEN_FILES`] once it has the attributes of the root
+/// directory.
 const NEW_FILES: &[u8] = b"new";
-/// A symbolic link to nothing, for whoever wonders where everything is: making one opens no file,
-/// which the kernel would ask about.
+/// Name of a symbolic link to nothing, for users who wonder where their files are. A link is made
+/// without opening a file, about which the kernel would ask.
 const NOTE: &[u8] = b"FILES-ARE-HIDDEN";
 const NOTE_TEXT: &[u8] = b"until 'holdfast hsm run' shows them here";
-/// What stays in the root directory: also what fsck and quotas look for there.
+/// Names that stay in the root directory. Some of them fsck and quotas look for there.
 const STAYS: [&[u8]; 5] = [HIDDEN_FOLDER, NOTE, b"lost+found", b"aquota.user", b"aquota.group"];
 
-/// What is seen at a mount point.
+/// The view of a file system at its mount point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum View {
     /// Files that were never hidden.
     Plain,
     /// The root directory of a file system whose files are hidden.
     Hidden,
-    /// Files that are hidden from others; with where the root directory is in the file system.
+    /// Files that are hidden while there is no keeper. `root` is the path of the root directory in
+    /// the file system.
     Shown { root: Vec<u8> },
 }
 
@@ -51,13 +54,13 @@ fn view(mount_point: &[u8]) -> io::Result<View> {
     Ok(if client::is_hidden(&Dir::open(mount_point)?)? { View::Hidden } else { View::Plain })
 }
 
-/// Hides the files of what is mounted at `mount_point`, unless they are, and shows them there. The
-/// kernel must ask about them already. Returns the names in the root directory that stay hidden,
-/// because the files have others of these names.
-pub fn show(mount_point: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+/// Hides the files of the file system at `mount_point`, unless they are hidden already, and shows
+/// them there. The kernel must ask about them already. Returns the names that stay behind in the
+/// root directory because a file of the same name is shown.
+pub(crate) fn show(mount_point: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     let view = view(mount_point)?;
     if let View::Shown { root } = &view {
-        // Giving it up may have been cut off.
+        // A call of `give_up` may have been cut off.
         let (_whole, root) = root_directory(mount_point, root)?;
         return move_all(&root, &files_of(&root)?, &STAYS);
     }
@@ -73,22 +76,22 @@ pub fn show(mount_point: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     }
     if let Err(error) = move_all(&root, &files, &STAYS) {
         if view == View::Plain {
-            // It is as it was, or the disk has more to say than this error.
+            // An error of moving back is more serious than the first error.
             bring_back(&root, &files, &looks)?;
         }
         return Err(error);
     }
     if view == View::Plain {
-        // Moving has changed its times.
+        // The moves have changed the times of the directory.
         looks.apply(&files)?;
     }
     sys::space::sync_filesystem(&root)?;
     Detached::of(&files)?.replace(mount_point)?;
-    // What somebody has made there meanwhile comes too.
+    // Files that were made there meanwhile are moved too.
     move_all(&root, &files, &STAYS)
 }
 
-/// The directory that the files go to, made with the `looks` of the root directory.
+/// The directory to which the files move; it is made with the `looks` of the root directory.
 fn folder_of_files(root: &Dir, looks: &Looks) -> io::Result<Dir> {
     let folder = root.make_dir(HIDDEN_FOLDER)?;
     let told = folder.stat_self()?.stat;
@@ -103,8 +106,8 @@ fn folder_of_files(root: &Dir, looks: &Looks) -> io::Result<Dir> {
     folder.open_dir(HIDDEN_FILES)
 }
 
-/// Takes the files back to where everybody sees them, and shows that. Nothing that reads as zeros
-/// may be among them.
+/// Moves the files back to the root directory, where everybody sees them, and shows that directory.
+/// There must be no stub among them.
 pub fn give_up(mount_point: &[u8]) -> io::Result<()> {
     match view(mount_point)? {
         View::Plain => Ok(()),
@@ -113,7 +116,7 @@ pub fn give_up(mount_point: &[u8]) -> io::Result<()> {
             let (whole, root) = root_directory(mount_point, &root)?;
             let shown = shown_from(whole, &root)?;
             if let Err(error) = bring_all_back(&root) {
-                // What is seen is what is left; the error says more than another one.
+                // Users see the files that are left here. The first error is reported.
                 drop(files_of(&root).and_then(|files| move_all(&root, &files, &STAYS)));
                 return Err(error);
             }
@@ -122,9 +125,9 @@ pub fn give_up(mount_point: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Shows the root directory in the place of the files, so that nobody finds them there; they stay
-/// where they are. What is open stays open.
-pub fn conceal(mount_point: &[u8]) -> io::Result<()> {
+/// Shows the root directory in the place of the files, so that no program finds the files there.
+/// The files stay where they are, and open files stay open.
+pub(crate) fn conceal(mount_point: &[u8]) -> io::Result<()> {
     if mounted(mount_point)?.is_none() {
         return Ok(());
     }
@@ -133,7 +136,7 @@ pub fn conceal(mount_point: &[u8]) -> io::Result<()> {
     shown_from(whole, &root)?.replace(mount_point)
 }
 
-/// The root directory whose files are shown at `mount_point`, and what it belongs to.
+/// The root directory whose files are shown at `mount_point`, and the mount of its file system.
 fn root_directory(mount_point: &[u8], within: &[u8]) -> io::Result<(Detached, Dir)> {
     let whole = Detached::whole(mount_point, within)?;
     let top = whole.root()?;
@@ -145,7 +148,7 @@ fn root_directory(mount_point: &[u8], within: &[u8]) -> io::Result<(Detached, Di
     Ok((whole, root))
 }
 
-/// `root`, which lies in `whole`, as something that can be mounted.
+/// Makes a mount of `root`, which lies in the mount `whole`.
 fn shown_from(whole: Detached, root: &Dir) -> io::Result<Detached> {
     let is_top = whole.root()?.stat_self()?.stat.inode == root.stat_self()?.stat.inode;
     if is_top { Ok(whole) } else { Detached::of(root) }
@@ -166,7 +169,7 @@ fn bring_back(root: &Dir, files: &Dir, looks: &Looks) -> io::Result<()> {
         let text = format!("there are two of the name {}; give one another", escaped(name));
         io::Error::other(text)
     };
-    // Looked for first: a part of the files alone would be all that is seen.
+    // Listed before the first move: otherwise users would see only a part of the files.
     let mut listing = Listing::default();
     files.list(&mut listing)?;
     for entry in listing.entries() {
@@ -187,7 +190,7 @@ fn bring_back(root: &Dir, files: &Dir, looks: &Looks) -> io::Result<()> {
     sys::space::sync_filesystem(root)
 }
 
-/// Moves what is in `from`, but for `stays`; returns what cannot go because the name is taken.
+/// Moves the entries of `from`, except those in `stays`. Returns the names that are taken in `to`.
 fn move_all(from: &Dir, to: &Dir, stays: &[&[u8]]) -> io::Result<Vec<Vec<u8>>> {
     let mut listing = Listing::default();
     from.list(&mut listing)?;

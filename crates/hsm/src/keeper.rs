@@ -1,12 +1,12 @@
-//! The keeper: answers for files that are no stubs, hands stubs to the worker, and keeps the
-//! questions that wait while there is none.
+//! The keeper: lets programs go on that use no stub, hands questions about stubs to the worker, and
+//! keeps these questions while there is no worker.
 //!
-//! It does as little as possible, because nothing takes its place but a worker: it opens no file,
-//! talks to no server, and knows of stubs only that they have a record.
+//! The keeper does as little as possible, because a keeper that fails leaves readers waiting. It
+//! opens no file, talks to no server, and knows of a stub only that it has a record.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::process::Child;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -16,73 +16,49 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use sys::fanotify::{Answer, Group, Question};
 
-use crate::relay::{Asked, Relay};
+use crate::questions::{self, OpenQuestions};
+use crate::relay::{Inquiry, Relay};
 
-/// Questions that wait at once; more stay in the kernel. Each holds a descriptor.
+/// Maximum number of questions that the keeper holds; more stay in the kernel. Each holds a
+/// descriptor.
 const HELD_MAX: usize = 100_000;
-/// A worker that cannot be started again is waited for so long before who waits is refused.
+/// Time without a worker after which the programs that wait are refused.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause before a worker is started again where several have not lived longer.
+/// Pause before the next worker starts if several have died early. A worker dies early if it lives
+/// for less than this time.
 const RESTART_PAUSE: Duration = Duration::from_secs(2);
-/// Workers that may die sooner than that, one behind the other.
-const SHORT_LIVES_MAX: u32 = 5;
-const TICK_MILLIS: i64 = 250;
-const LOOK_PAUSE: Duration = Duration::from_millis(200);
-/// Numbers of questions that a keeper that died may have read and not handed over are at most this.
-const NUMBERS_MAX: RawFd = 1 << 20;
+/// Number of workers that may die early, one after the other, before the keeper pauses.
+const EARLY_DEATHS_MAX: u32 = 5;
+/// Longest wait of the loop.
+const TICK: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+/// Interval at which a keeper that is to end checks if a managed file system is still in use.
+const USE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What the keeper works with.
-pub struct Keeping<'a> {
-    pub group: Group,
-    /// Starts a worker that inherits the descriptors with these numbers: the group's, the relay's.
-    pub start: &'a mut dyn FnMut(RawFd, RawFd) -> io::Result<Child>,
-    /// Raised each time the process is told to end.
-    pub told_to_end: &'a AtomicU32,
-    /// Sees to who takes this one's place where worker and keeper die together.
-    pub tend: &'a dyn Fn(),
-    /// Lets another keeper take this one's place: from now on it only refuses.
-    pub guards: &'a dyn Fn(),
+/// The ends that a worker inherits.
+pub struct WorkerEnds<'a> {
+    pub group: &'a Group,
+    pub relay: BorrowedFd<'a>,
+}
+
+/// The surroundings of a keeper.
+pub(crate) struct Keeping<'a> {
+    pub(crate) group: Group,
+    pub(crate) start_worker: &'a dyn Fn(WorkerEnds<'_>) -> io::Result<Child>,
+    /// Number of times that this process was told to end.
+    pub(crate) told_to_end: &'a AtomicU32,
+    /// Starts the holder again when it has ended.
+    pub(crate) tend_holder: &'a dyn Fn(),
+    /// Lets another keeper start. This keeper stays, and only refuses questions.
+    pub(crate) step_aside: &'a dyn Fn(),
     /// Tells the user.
-    pub say: &'a dyn Fn(&str),
-    pub adopted: Option<Adopted>,
+    pub(crate) say: &'a dyn Fn(&str),
 }
 
-/// Questions that a keeper that died has left, with their files.
-#[derive(Debug, Default)]
-pub struct Adopted {
-    questions: Vec<(Asked, OwnedFd)>,
-}
-
-impl Adopted {
-    /// From words that [`Asked::written`] made, each with its file.
-    pub fn parse(words: Vec<(String, OwnedFd)>) -> Option<Self> {
-        let parse = |(word, file): (String, OwnedFd)| Some((Asked::parse(&word)?, file));
-        Some(Self { questions: words.into_iter().map(parse).collect::<Option<_>>()? })
-    }
-
-    /// Has whoever waits fail, for another keeper stands in this one's place.
-    pub fn refuse(self, group: &Group) {
-        for (asked, _) in self.questions {
-            drop(group.answer(asked.number, Answer::Fail(Errno::AGAIN)));
-        }
-    }
-
-    /// The same for all who wait, as nobody else has this group: it is about to go.
-    pub fn refuse_all(group: &Group) {
-        if let Err(error) = group.forget_filesystems() {
-            tracing::error!(%error, "the kernel asks nobody from now on");
-        }
-        refuse_waiting(group);
-        for number in 0..NUMBERS_MAX {
-            drop(group.answer(number, Answer::Fail(Errno::AGAIN)));
-        }
-    }
-}
-
-struct Held {
-    asked: Asked,
+/// A question that waits.
+struct HeldQuestion {
+    inquiry: Inquiry,
     file: OwnedFd,
-    /// Keeps the question's number from being given to another one.
+    /// Keeps the kernel from giving the number of an inherited question to another one.
     _reserved: Option<OwnedFd>,
 }
 
@@ -94,24 +70,27 @@ struct Worker {
 
 struct Keeper<'a> {
     keeping: Keeping<'a>,
-    held: HashMap<RawFd, Held>,
-    /// Of those held, what the worker does not have yet, oldest first.
+    held: HashMap<RawFd, HeldQuestion>,
+    /// Numbers of held questions that the worker does not have yet, oldest first. A number may be
+    /// that of a question that was answered meanwhile.
     unsent: VecDeque<RawFd>,
     worker: Option<Worker>,
-    /// Since when there is no worker.
+    /// Time at which the last worker ended, or at which this keeper began without one.
     alone_since: Instant,
+    /// Earliest time for the next worker.
     start_at: Instant,
-    /// Workers, one behind the other, that died soon.
-    short_lives: u32,
-    is_guard: bool,
-    /// When it was last looked whether anybody may use a file system still: that is a long list.
+    early_deaths: u32,
+    /// True once the keeper was told to end: from then on it only refuses.
+    is_ending: bool,
+    /// Time of the last check if file systems are in use: the kernel's list of uses is long.
     looked: Instant,
 }
 
 /// Keeps the questions of the group until the process is told to end and no managed file system is
-/// mounted any more, or until it is told again.
-pub fn keep(mut keeping: Keeping<'_>) {
-    let adopted = keeping.adopted.take();
+/// mounted any more, or until it is told a second time. A panic of any thread ends the process;
+/// the worker, the holder or the service manager then starts another keeper.
+pub(crate) fn keep(keeping: Keeping<'_>, adopted: Option<OpenQuestions>) {
+    sys::fault::end_process_on_panic();
     let now = sys::clock::monotonic();
     let mut keeper = Keeper {
         keeping,
@@ -120,58 +99,44 @@ pub fn keep(mut keeping: Keeping<'_>) {
         worker: None,
         alone_since: now,
         start_at: now,
-        short_lives: 0,
-        is_guard: false,
+        early_deaths: 0,
+        is_ending: false,
         looked: now,
     };
     if let Some(adopted) = adopted {
         keeper.adopt(adopted);
     }
     while keeper.goes_on() {
-        (keeper.keeping.tend)();
-        keeper.see_to_worker();
-        if let Err(error) = keeper.wait_and_handle() {
-            // To end is the one thing that it must not do.
+        (keeper.keeping.tend_holder)();
+        keeper.tend_worker();
+        if let Err(error) = keeper.wait_and_serve() {
+            // The keeper must not end: programs would read stubs as zeros.
             (keeper.keeping.say)(&format!("cannot read the kernel's questions: {error}"));
             sys::clock::sleep(RESTART_PAUSE);
         }
     }
     keeper.end_worker();
-    keeper.refuse_all();
-}
-
-/// Has whoever waits for a stub fail, of those whom nobody will answer, before `group` goes: the
-/// kernel lets all through then.
-pub fn refuse_waiting(group: &Group) {
-    while let Ok(questions) = group.read()
-        && !questions.is_empty()
-    {
-        for Question { file, number, .. } in questions {
-            let record = sys::space::attribute::<STUB_BYTES_MAX>(&file, STUB_ATTRIBUTE);
-            let is_stub = !matches!(record, Ok(None));
-            drop(file);
-            let answer = if is_stub { Answer::Fail(Errno::AGAIN) } else { Answer::Go };
-            drop(group.answer(number, answer));
-        }
-    }
+    keeper.refuse_held();
 }
 
 impl Keeper<'_> {
-    /// Takes over what another keeper has left; who nobody speaks for any more is refused.
-    fn adopt(&mut self, adopted: Adopted) {
-        for (asked, file) in adopted.questions {
-            let reserved = reserved(&file, asked.number);
-            self.held.insert(asked.number, Held { asked, file, _reserved: reserved });
+    /// Takes over the questions that another keeper has left. Programs are refused if the old
+    /// keeper has read their question and not handed it on.
+    fn adopt(&mut self, adopted: OpenQuestions) {
+        for (inquiry, file) in adopted.into_inner() {
+            let reserved = reserve_number(&file, inquiry.number);
+            let number = inquiry.number;
+            self.held.insert(number, HeldQuestion { inquiry, file, _reserved: reserved });
         }
         self.unsent = self.held.keys().copied().collect();
-        // Who died may have been taking a file's content away.
+        // The worker that died may have been removing a file's content.
+        self.watch_all_again();
+        questions::refuse_unknown(&self.keeping.group, |number| self.held.contains_key(&number));
+    }
+
+    fn watch_all_again(&self) {
         if let Err(error) = self.keeping.group.watch_all_again() {
             (self.keeping.say)(&format!("cannot have the kernel ask about all files: {error}"));
-        }
-        let unknown = (0..NUMBERS_MAX).filter(|number| !self.held.contains_key(number));
-        for number in unknown {
-            // That nobody waits for most of them is no failure.
-            drop(self.keeping.group.answer(number, Answer::Fail(Errno::AGAIN)));
         }
     }
 
@@ -179,30 +144,31 @@ impl Keeper<'_> {
         match self.keeping.told_to_end.load(Relaxed) {
             0 => true,
             1 => {
-                if !self.is_guard {
-                    self.begin_to_guard();
-                } else if self.looked.elapsed() < LOOK_PAUSE {
+                if !self.is_ending {
+                    self.begin_to_end();
+                } else if self.looked.elapsed() < USE_INTERVAL {
                     return true;
                 }
                 self.looked = sys::clock::monotonic();
-                self.watches()
+                self.is_anything_mounted()
             }
             _ => false,
         }
     }
 
-    /// Whether anybody may use a managed file system still.
-    fn watches(&self) -> bool {
+    /// True while a managed file system may be in use.
+    fn is_anything_mounted(&self) -> bool {
         self.keeping.group.watches().unwrap_or(true)
     }
 
-    /// Ends the worker; from now on stubs cannot be used.
-    fn begin_to_guard(&mut self) {
-        self.is_guard = true;
+    /// Ends the worker. From now on programs that use stubs fail.
+    fn begin_to_end(&mut self) {
+        assert!(!self.is_ending, "a keeper begins to end once");
+        self.is_ending = true;
         self.end_worker();
-        self.refuse_all();
-        (self.keeping.guards)();
-        if self.watches() {
+        self.refuse_held();
+        (self.keeping.step_aside)();
+        if self.is_anything_mounted() {
             (self.keeping.say)(
                 "stubs cannot be used from now on; this process stays until nobody uses their \
                  file systems, because without it they would read as zeros",
@@ -210,30 +176,31 @@ impl Keeper<'_> {
         }
     }
 
-    /// Ends the worker, if there is one: before its relay, whose end it takes for the keeper's.
+    /// Ends the worker, if there is one; returns its exit status and the time of its start.
     fn end_worker(&mut self) -> Option<(String, Instant)> {
         let Worker { mut child, relay, started } = self.worker.take()?;
+        // The worker is killed before its relay closes: it would take a closed relay for the death
+        // of the keeper.
         drop(child.kill());
         let status = child.wait();
         drop(relay);
-        // It may have died while a file that was losing its content was not asked about.
-        if let Err(error) = self.keeping.group.watch_all_again() {
-            (self.keeping.say)(&format!("cannot have the kernel ask about all files: {error}"));
-        }
+        // The worker may have died while the kernel did not ask about a file that was losing its
+        // content.
+        self.watch_all_again();
         self.unsent = self.held.keys().copied().collect();
         let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         Some((status, started))
     }
 
-    fn refuse_all(&mut self) {
+    fn refuse_held(&mut self) {
         self.unsent.clear();
         for (number, _) in self.held.drain() {
-            drop(self.keeping.group.answer(number, Answer::Fail(Errno::AGAIN)));
+            questions::refuse(&self.keeping.group, number);
         }
     }
 
-    /// Starts a worker where there is none, and hands it what waits.
-    fn see_to_worker(&mut self) {
+    /// Starts a worker where there is none, and hands it the questions that wait.
+    fn tend_worker(&mut self) {
         let now = sys::clock::monotonic();
         if let Some(worker) = &mut self.worker {
             match worker.child.try_wait() {
@@ -241,9 +208,12 @@ impl Keeper<'_> {
                 _ => self.lose_worker(),
             }
         }
-        if self.is_guard || now < self.start_at {
-            if !self.is_guard && now - self.alone_since > PATIENCE {
-                self.refuse_all();
+        if self.is_ending {
+            return;
+        }
+        if now < self.start_at {
+            if now - self.alone_since > PATIENCE {
+                self.refuse_held();
             }
             return;
         }
@@ -259,11 +229,11 @@ impl Keeper<'_> {
         }
     }
 
-    fn start_worker(&mut self) -> io::Result<Worker> {
-        let (mine, its) = Relay::pair()?;
-        let group = self.keeping.group.as_fd().as_raw_fd();
-        let child = (self.keeping.start)(group, its.number())?;
-        Ok(Worker { child, relay: mine, started: sys::clock::monotonic() })
+    fn start_worker(&self) -> io::Result<Worker> {
+        let (own, its) = Relay::pair()?;
+        let ends = WorkerEnds { group: &self.keeping.group, relay: its.as_fd() };
+        let child = (self.keeping.start_worker)(ends)?;
+        Ok(Worker { child, relay: own, started: sys::clock::monotonic() })
     }
 
     fn lose_worker(&mut self) {
@@ -271,23 +241,23 @@ impl Keeper<'_> {
         let now = sys::clock::monotonic();
         (self.keeping.say)(&format!("the worker has ended ({status}); starting another"));
         self.alone_since = now;
-        self.short_lives = if now - started < RESTART_PAUSE { self.short_lives + 1 } else { 0 };
-        // At once, unless they keep dying: without a worker, nobody takes this one's place.
-        let pauses = self.short_lives > SHORT_LIVES_MAX;
+        self.early_deaths = if now - started < RESTART_PAUSE { self.early_deaths + 1 } else { 0 };
+        // A worker starts at once, unless workers keep dying: without a worker no process can take
+        // the keeper's place.
+        let pauses = self.early_deaths > EARLY_DEATHS_MAX;
         self.start_at = if pauses { now + RESTART_PAUSE } else { now };
     }
 
-    /// Gives the worker what it does not have, as far as it takes it.
+    /// Hands the worker the questions that it does not have, as many as it takes.
     fn hand_over(&mut self) {
-        while let Some(&number) = self.unsent.front() {
-            let (Some(worker), Some(held)) = (&self.worker, self.held.get(&number)) else {
-                if self.worker.is_none() {
-                    return;
-                }
-                self.unsent.pop_front();
-                continue;
+        while let Some(worker) = &self.worker
+            && let Some(&number) = self.unsent.front()
+        {
+            let sent = match self.held.get(&number) {
+                Some(held) => worker.relay.ask(held.file.as_fd(), &held.inquiry),
+                None => Ok(()),
             };
-            match worker.relay.ask(held.file.as_fd(), &held.asked) {
+            match sent {
                 Ok(()) => drop(self.unsent.pop_front()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => return self.lose_worker(),
@@ -295,13 +265,13 @@ impl Keeper<'_> {
         }
     }
 
-    /// Takes all answers that there are.
+    /// Takes all answers that the worker has sent, and passes them on to the kernel.
     fn take_answers(&mut self) {
         while let Some(worker) = &self.worker {
             match worker.relay.next_answer() {
                 Ok(Some((number, answer))) => {
                     if self.held.remove(&number).is_some() {
-                        drop(self.keeping.group.answer(number, answer));
+                        questions::answer(&self.keeping.group, number, answer);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -310,10 +280,10 @@ impl Keeper<'_> {
         }
     }
 
-    fn wait_and_handle(&mut self) -> io::Result<()> {
-        let asks = self.wait()?;
+    fn wait_and_serve(&mut self) -> io::Result<()> {
+        let has_questions = self.wait()?;
         self.take_answers();
-        if asks {
+        if has_questions {
             for question in self.keeping.group.read()? {
                 self.take(question);
             }
@@ -322,7 +292,7 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// Waits for questions, answers, or room for what was not handed over; whether there are
+    /// Waits for questions, for answers, or for room in the relay. Returns true if there are
     /// questions.
     fn wait(&self) -> io::Result<bool> {
         let none = PollFlags::empty();
@@ -332,8 +302,7 @@ impl Keeper<'_> {
             let out = if self.unsent.is_empty() { none } else { PollFlags::OUT };
             polled.push(PollFd::new(&worker.relay, PollFlags::IN | out));
         }
-        let tick = rustix::time::Timespec { tv_sec: 0, tv_nsec: TICK_MILLIS * 1_000_000 };
-        match poll(&mut polled, Some(&tick)) {
+        match poll(&mut polled, Some(&TICK)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -348,32 +317,37 @@ impl Keeper<'_> {
         }
         match sys::space::attribute::<STUB_BYTES_MAX>(&file, STUB_ATTRIBUTE) {
             Ok(None) => {
-                if !self.is_guard {
-                    self.spare(&file);
+                if !self.is_ending {
+                    self.ask_no_more(&file);
                 }
                 self.answer(file, number, Answer::Go);
             }
+            Ok(Some(_)) if self.is_ending => {
+                self.answer(file, number, Answer::Fail(Errno::AGAIN));
+            }
             Ok(Some(_)) => {
-                let asked = Asked { number, pid, access };
-                self.hold(Held { asked, file, _reserved: None });
+                let inquiry = Inquiry { number, pid, access };
+                self.held.insert(number, HeldQuestion { inquiry, file, _reserved: None });
+                self.unsent.push_back(number);
             }
             Err(_) => self.answer(file, number, Answer::Fail(Errno::IO)),
         }
     }
 
-    /// Closes the file first: who goes on may be the worker, and want to know whether somebody has
-    /// it open. No other question gets its number before the next are read.
+    /// Answers a question after closing its file: the program that goes on may be the worker, which
+    /// then checks if the file is open elsewhere. No other question gets the number before the next
+    /// ones are read.
     fn answer(&self, file: OwnedFd, number: RawFd, answer: Answer) {
         drop(file);
-        // Who waited may have been killed.
-        drop(self.keeping.group.answer(number, answer));
+        questions::answer(&self.keeping.group, number, answer);
     }
 
-    /// Has the kernel not ask again about a file that is no stub.
+    /// Tells the kernel not to ask again about a file that is no stub.
     ///
-    /// The record is looked for once more behind it: a file that is being migrated has its record
-    /// before it loses its marks, so one of the two sees the other.
-    fn spare(&self, file: &OwnedFd) {
+    /// The keeper looks for the record once more after the mark is set. A file that is migrated
+    /// gets its record before it loses its marks. So either this second look finds the record, or
+    /// the migration removes the mark.
+    fn ask_no_more(&self, file: &OwnedFd) {
         if self.keeping.group.ignore(file, true).is_err() {
             return;
         }
@@ -382,20 +356,13 @@ impl Keeper<'_> {
             drop(self.keeping.group.watch_again(file));
         }
     }
-
-    fn hold(&mut self, held: Held) {
-        let number = held.asked.number;
-        if self.is_guard {
-            drop(self.keeping.group.answer(number, Answer::Fail(Errno::AGAIN)));
-            return;
-        }
-        self.held.insert(number, held);
-        self.unsent.push_back(number);
-    }
 }
 
-/// A descriptor with this very `number`, if it is free.
-fn reserved(file: &OwnedFd, number: RawFd) -> Option<OwnedFd> {
+/// A descriptor with this very `number`, if the number is free.
+fn reserve_number(file: &OwnedFd, number: RawFd) -> Option<OwnedFd> {
     let fd = rustix::io::fcntl_dupfd_cloexec(file, number).ok()?;
     (fd.as_raw_fd() == number).then_some(fd)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
 //! Space management: files migrate off a file system to the server and leave stubs, which are
-//! filled again when somebody uses them.
+//! filled again when a program uses them.
 //!
 //! ```text
 //!  reader --open, read--> kernel (fanotify) --question--> keeper --stubs only--> worker
@@ -7,49 +7,71 @@
 //!     +------------------- goes on, or fails <--------------+<------answer---------+ the server
 //! ```
 //!
-//! The *keeper* is a process that does nothing but pass questions on: while it, or the worker, has
-//! the group of questions open, nobody reads a stub unasked. The *worker* does everything else.
-//! When the worker dies the keeper starts another and gives it the questions that wait; when the
-//! keeper dies the worker becomes the keeper; when both die at once the holder, which does nothing
-//! but hold the group, becomes the keeper, or a service manager has it for the next one. Told to
-//! end, the keeper stays while anybody uses a managed file system, and refuses whoever uses a stub.
+//! The *keeper* is a process that only passes questions on. While the keeper or the worker has the
+//! group of questions open, nobody reads a stub before its content is there. The *worker* does
+//! everything else. A third process, the *holder*, only holds the group.
+//!
+//! | dies | is replaced by |
+//! |---|---|
+//! | the worker | another worker, which the keeper starts and hands the questions that wait |
+//! | the keeper | the worker, which becomes the keeper |
+//! | keeper and worker | the holder, or the next keeper of a service manager that holds the group |
+//!
+//! A panic of any thread ends its process, so that the next one answers. A keeper that is told to
+//! end stays while anybody uses a managed file system, and refuses programs that use stubs.
 //!
 //! Invariants:
 //! 1. A file loses its content only while nobody has it open, after the server has durably
 //!    acknowledged a copy of that very state.
-//! 2. A stub's record is on disk before its content goes.
-//! 3. Content is written to a stub only where nothing has been written since, and only after its
-//!    digest was checked; who waits for it goes on only after that, or fails.
-//! 4. No file that is a stub has a mark that keeps the kernel from asking.
+//! 2. The record of a stub is on the disk before its content goes.
+//! 3. Content is written to a stub only where nothing was written since the migration, and only
+//!    after its digest was checked. Programs that wait for it go on only after that, or fail.
+//! 4. No stub has a mark that keeps the kernel from asking about it.
 //! 5. Where files are hidden (`hidden.rs`), nobody finds them before the kernel asks about them.
-//! 6. Times do not show that a file was migrated or recalled; its change time does.
+//! 6. The times of a file do not show that it was migrated or recalled, except its change time.
 
+mod caller;
+mod connection;
 mod control;
+mod desk;
 mod fill;
 mod hidden;
+mod holder;
 mod keeper;
+mod keeper_lock;
 mod migrate;
 mod monitor;
+mod mount;
+mod outcome;
+mod questions;
 mod recall;
 mod record;
 mod relay;
 mod remake;
+mod requester;
+mod requests;
 mod settings;
+mod station;
 mod stub;
 mod tree;
 mod worker;
 
 pub use control::{
-    FileOutcome, PathText, PlanState, PlannedVolume, Reply, Request, RequestState, ask, ask_while,
+    AskError, FileOutcome, PathText, PlanState, PlannedVolume, Reply, Request, RequestState, ask,
+    ask_while,
 };
-pub use hidden::{conceal, give_up, show};
-pub use keeper::{Adopted, Keeping, keep, refuse_waiting};
+pub use hidden::give_up;
+pub use holder::{Holder, HolderEnds, hold};
+pub use keeper::WorkerEnds;
+pub use questions::OpenQuestions;
 pub use record::{FileState, state_of};
+pub use relay::OpenQuestion;
 pub use settings::{FilesystemSettings, Settings, SettingsError};
-pub use tree::{Counts, Listed, count, list};
-pub use worker::{BecomeKeeper, Inherited, work};
+pub use station::{KeeperError, Launcher, Station, Supervisor};
+pub use tree::{Counts, ListedFile, count, list};
+pub use worker::{BecomeKeeper, Channels, Places, work};
 
-/// The socket in the node's folder by which the worker takes requests.
+/// Name of the socket in the node's folder by which the worker takes requests.
 pub const SOCKET: &str = "hsm.socket";
-/// Where a socket of that name is for everybody, if the system's own node has its files managed.
+/// Folder of the socket for every user, if the files of the system's own node are managed.
 pub const PUBLIC_FOLDER: &str = "/run/holdfast";

@@ -1,84 +1,111 @@
-//! Migrating: files are copied to the server in batches; then each loses its content, if nobody has
-//! it open and it is still what was copied.
+//! Migration: files are copied to the server in batches. Then each file loses its content, if
+//! nobody has it open and if it still is what was copied.
 //!
-//! The order for one file, and what holds if the machine stops behind a step:
-//! 1. the server has durably what the file held (a copy that nobody names is let go of later);
-//! 2. the file is locked against openers, and compared with what was copied;
-//! 3. the kernel does not ask about it (else our own punching would);
-//! 4. its record says that it is migrated, on the disk (its content is there: it reads right);
-//! 5. its content goes, its times come back;
-//! 6. the kernel asks again; who waits to open it goes on.
+//! The steps for one file, and the state that a stop of the machine leaves after each:
+//! 1. The server has a durable copy of the content. (A copy that no file names is released later.)
+//! 2. The file is locked against opening, and compared with what was copied.
+//! 3. The kernel does not ask about the file; otherwise taking its content would raise a question.
+//! 4. The record on the disk says that the file is migrated. (Its content is there and is read.)
+//! 5. The content goes, and the times come back.
+//! 6. The kernel asks again. Programs that wait to open the file go on.
 
-use std::io;
 use std::sync::Arc;
 
-use client::{BATCH_FILES_MAX, Client, Copied, Migrant, SpaceRules};
-use format::stub::{STUB_ATTRIBUTE, State, Stub};
+use client::{BATCH_FILES_MAX, Client, ClientError, Migrant, SpaceRules, StoredCopy};
+use format::stub::{State, Stub};
 use model::{BatchId, CopyId, DirPath, Kind, Name, Stat};
 use sys::fanotify::Asks;
 use sys::space::SpaceFile;
-use sys::{Dir, Found};
+use sys::{Dir, ObjectStatus};
 
-use crate::recall::{Mount, Recaller, emptied};
+use crate::connection::Connection;
+use crate::mount::{FileId, Mount};
+use crate::outcome::{FileError, Ineligible, Outcome, Settled};
+use crate::recall::Recaller;
 use crate::record::{self, FileState, is_unchanged, state_of};
 
-const IN_USE: &str = "somebody has it open";
-/// Bytes in a batch after which it is sent, so that none takes long.
+/// Size above which a batch is sent, so that no batch takes long.
 const BATCH_BYTES: u64 = 256 << 20;
 
 /// A file that is to be migrated.
 #[derive(Clone)]
 pub(crate) struct Candidate {
     pub(crate) directory: Arc<Dir>,
-    /// Of the directory within its file system.
+    /// Path of the directory, from the root of the file system.
     pub(crate) path: DirPath,
     pub(crate) name: Name,
 }
 
-/// What becomes of a file: its state then, and the bytes that came free or were copied.
-pub(crate) type Migrated = Result<(FileState, u64), String>;
+impl Candidate {
+    /// Path of the file, from the root of the file system.
+    pub(crate) fn file_path(&self) -> Vec<u8> {
+        self.path.join(&self.name)
+    }
+}
 
-/// What the server has of a file, and as which copy.
-type Sent = (CopyId, Result<Copied, String>);
+/// The state that files are to get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Target {
+    /// Copied to the server; the content stays.
+    Premigrated,
+    /// Copied to the server; the content goes.
+    Migrated,
+}
 
-/// Migrates off one file system.
+/// Digest of the content of a file, as server and client make it.
+type ContentDigest = [u8; 16];
+
+/// The server's answer about one file of a batch.
+enum Receipt {
+    Copied { copy: CopyId, copied: StoredCopy },
+    Refused { copy: CopyId, reason: String },
+    NotBackedUp,
+}
+
+/// The migration of files off one file system.
 pub(crate) struct Migrator<'a> {
     pub(crate) recaller: &'a Recaller,
+    pub(crate) connection: &'a Connection,
     pub(crate) mount: &'a Mount,
-    /// The files keep their content.
-    pub(crate) only_copies: bool,
+    pub(crate) target: Target,
     pub(crate) rules: &'a SpaceRules,
 }
 
-/// A candidate that has been looked at.
+/// A candidate that may migrate, with the state in which it was found.
 #[derive(Clone)]
-struct Looked {
+struct Eligible {
+    /// Index of the candidate.
     index: usize,
-    found: Found,
+    found: ObjectStatus,
     stub: Option<Stub>,
 }
 
+/// The decision on a candidate: the file to migrate, or the state in which it stays.
+type Decision = Result<Eligible, FileState>;
+
 impl Migrator<'_> {
-    /// Migrates `candidates`; tells `report` what becomes of each, by its index. Stops before the
-    /// next batch once `goes_on` says no; of those that are left nothing is told.
+    /// Migrates `candidates`, and calls `report` with the index and the outcome of each. Stops
+    /// before the next batch once `goes_on` returns false, and reports no outcome for the other
+    /// files.
     pub(crate) fn migrate(
         &self,
         candidates: &[Candidate],
-        report: &mut dyn FnMut(usize, Migrated),
+        report: &mut dyn FnMut(usize, Outcome),
         goes_on: &dyn Fn() -> bool,
     ) {
-        let _alone = self.mount.migrating();
-        // A file whose record is behind cannot be locked.
+        let _alone = self.mount.lock_migration();
+        // A file with an unsynced record is open, and cannot be locked.
         self.recaller.catch_up();
-        let mut batch: Vec<Looked> = Vec::new();
+        let mut batch: Vec<Eligible> = Vec::new();
         let mut bytes = 0;
         for (index, candidate) in candidates.iter().enumerate() {
-            match self.look(index, candidate) {
-                Ok(looked) => {
-                    bytes += looked.found.stat.size;
-                    batch.push(looked);
+            match self.decide(index, candidate) {
+                Ok(Ok(eligible)) => {
+                    bytes += eligible.found.stat.size;
+                    batch.push(eligible);
                 }
-                Err(outcome) => report(index, outcome),
+                Ok(Err(state)) => report(index, Ok(Settled::unmoved(state))),
+                Err(error) => report(index, Err(error)),
             }
             if batch.len() == BATCH_FILES_MAX || bytes >= BATCH_BYTES {
                 self.migrate_batch(candidates, std::mem::take(&mut batch), report);
@@ -91,157 +118,186 @@ impl Migrator<'_> {
         self.migrate_batch(candidates, batch, report);
     }
 
-    /// Looks whether the file can be migrated; the error is what is told of it if not.
-    fn look(&self, index: usize, candidate: &Candidate) -> Result<Looked, Migrated> {
+    /// Decides if the file can and must be migrated.
+    fn decide(&self, index: usize, candidate: &Candidate) -> Result<Decision, FileError> {
         let name = candidate.name.as_bytes();
-        let path = self.mount.absolute(&candidate.path.join(&candidate.name));
+        let path = self.mount.absolute(&candidate.file_path());
         if let Some(statement) = self.rules.excludes(&path) {
-            return Err(Err(format!("it is excluded from space management: {statement}")));
+            return Err(Ineligible::Excluded(statement).into());
         }
-        let failed = |error: io::Error| Err(error.to_string());
-        let found = candidate.directory.stat(name).map_err(failed)?;
-        let found = found.ok_or_else(|| Err("a socket is not migrated".to_owned()))?;
+        let found = candidate.directory.stat(name)?.ok_or(Ineligible::Socket)?;
+        self.check_kind(&found)?;
+        let file = SpaceFile::open(&candidate.directory, name)?;
+        // A program that has the file mapped can change it without moving its times. So a file in
+        // use is not even read.
+        if !file.lock_alone()? {
+            return Err(FileError::InUse);
+        }
+        file.unlock()?;
+        let found = file.stat()?;
+        let stub = record::read(&file)?;
+        Ok(match (state_of(&found.stat, stub.as_ref()), self.target) {
+            (FileState::Migrated, _) => Err(FileState::Migrated),
+            (FileState::Premigrated, Target::Premigrated) => Err(FileState::Premigrated),
+            _ => Ok(Eligible { index, found, stub }),
+        })
+    }
+
+    fn check_kind(&self, found: &ObjectStatus) -> Result<(), Ineligible> {
+        let bytes_min = self.mount.settings.file_bytes_min;
         if found.stat.kind != Kind::File {
-            return Err(Err("only regular files are migrated".to_owned()));
-        }
-        if found.device_id != self.mount.device_id {
-            return Err(Err("it lies in another file system".to_owned()));
-        }
-        let least = self.mount.settings.file_bytes_min;
-        if found.stat.size < least {
-            let reason = format!("it is smaller than {least} bytes");
-            return Err(Err(reason));
-        }
-        let file = SpaceFile::open(&candidate.directory, name).map_err(failed)?;
-        // Who has it mapped can change it without moving its times: so not even reading begins.
-        if !file.lock_alone().map_err(failed)? {
-            return Err(Err(IN_USE.to_owned()));
-        }
-        file.unlock().map_err(failed)?;
-        let found = file.stat().map_err(failed)?;
-        let stub = record::read(&file).map_err(failed)?;
-        match state_of(&found.stat, stub.as_ref()) {
-            FileState::Migrated => Err(Ok((FileState::Migrated, 0))),
-            FileState::Premigrated if self.only_copies => Err(Ok((FileState::Premigrated, 0))),
-            _ => Ok(Looked { index, found, stub }),
+            Err(Ineligible::NotRegular)
+        } else if found.device_id != self.mount.device_id {
+            Err(Ineligible::OtherFilesystem)
+        } else if found.stat.size < bytes_min {
+            Err(Ineligible::TooSmall { bytes_min })
+        } else {
+            Ok(())
         }
     }
 
     fn migrate_batch(
         &self,
         candidates: &[Candidate],
-        batch: Vec<Looked>,
-        report: &mut dyn FnMut(usize, Migrated),
+        batch: Vec<Eligible>,
+        report: &mut dyn FnMut(usize, Outcome),
     ) {
         if batch.is_empty() {
             return;
         }
-        let client = match self.recaller.connected() {
+        let client = match self.connection.tested_client() {
             Ok(client) => client,
-            Err(error) => {
-                let reason = error.to_string();
-                batch.iter().for_each(|looked| report(looked.index, Err(reason.clone())));
-                return;
-            }
+            Err(error) => return report_all(&batch, &error, report),
         };
-        let (kept, to_copy): (Vec<Looked>, Vec<Looked>) = batch
+        let (copied, to_copy): (Vec<Eligible>, Vec<Eligible>) = batch
             .into_iter()
-            .partition(|looked| self.is_copied(&client, candidates, looked));
-        let mut released = Vec::new();
-        for looked in kept {
-            let stub = looked.stub.clone().expect("a file that is copied has a record");
-            report(looked.index, self.finish(&candidates[looked.index], stub, &looked));
+            .partition(|eligible| self.is_copied(&client, candidates, eligible));
+        for eligible in copied {
+            let stub = eligible.stub.clone().expect("a file that is copied has a record");
+            let outcome = self.finish(&candidates[eligible.index], &stub, &eligible);
+            report(eligible.index, outcome);
         }
         let number = BatchId(u64::from_le_bytes(sys::entropy::bytes()));
         match self.copy(&client, candidates, &to_copy, number) {
-            Ok(copies) => {
-                for (looked, (copy, copied)) in to_copy.iter().zip(copies) {
-                    let candidate = &candidates[looked.index];
-                    let done = copied.and_then(|copied| {
-                        let looked = Looked { found: copied.found, ..looked.clone() };
-                        self.finish(candidate, stub_of(copy, &copied), &looked)
-                    });
-                    // Nobody names this one. What the record named before stays until a
-                    // reconciliation: a copied record may name it too.
-                    if done.is_err() && copy.index != u16::MAX {
-                        released.push(copy);
-                    }
-                    report(looked.index, done);
-                }
+            Ok(receipts) => {
+                let unused = self.finish_copied(candidates, &to_copy, receipts, report);
+                self.release(&client, unused);
             }
             Err(error) => {
-                self.recaller.disconnect();
-                let reason = error.to_string();
-                to_copy.iter().for_each(|looked| report(looked.index, Err(reason.clone())));
+                self.connection.disconnect();
+                report_all(&to_copy, &error, report);
             }
-        }
-        released.sort();
-        if !released.is_empty()
-            && let Err(error) = client.release(&self.mount.settings.mount_point, &released)
-        {
-            // They are found and let go of by the next reconciliation.
-            tracing::warn!(%error, "copies that are not needed any more stay for now");
         }
     }
 
-    /// Whether the server's copy is that of the file as it is now. Times do not prove it: they can
-    /// be put back.
-    fn is_copied(&self, client: &Client, candidates: &[Candidate], looked: &Looked) -> bool {
-        let Some(stub) = &looked.stub else { return false };
-        if !is_unchanged(&looked.found.stat, stub) {
+    /// Finishes the files of a batch that the server has answered about. Returns the copies that no
+    /// file names. A copy that a record named before is not among them: another file may have a
+    /// copy of that record. The next reconciliation finds it.
+    fn finish_copied(
+        &self,
+        candidates: &[Candidate],
+        files: &[Eligible],
+        receipts: Vec<Receipt>,
+        report: &mut dyn FnMut(usize, Outcome),
+    ) -> Vec<CopyId> {
+        assert_eq!(files.len(), receipts.len(), "each file has a receipt");
+        let mut unused = Vec::new();
+        for (eligible, receipt) in files.iter().zip(receipts) {
+            let outcome = match receipt {
+                Receipt::Copied { copy, copied } => {
+                    let then = Eligible { found: copied.found, ..eligible.clone() };
+                    let stub = stub_of(copy, &copied);
+                    let outcome = self.finish(&candidates[eligible.index], &stub, &then);
+                    unused.extend(outcome.is_err().then_some(copy));
+                    outcome
+                }
+                Receipt::Refused { copy, reason } => {
+                    unused.push(copy);
+                    Err(FileError::Server(reason))
+                }
+                Receipt::NotBackedUp => Err(FileError::NotBackedUp),
+            };
+            report(eligible.index, outcome);
+        }
+        unused
+    }
+
+    fn release(&self, client: &Client, mut copies: Vec<CopyId>) {
+        copies.sort();
+        if !copies.is_empty()
+            && let Err(error) = client.release(self.mount.mount_point(), &copies)
+        {
+            tracing::warn!(
+                %error,
+                copies = copies.len(),
+                "cannot release copies that no file names; the next reconciliation does it"
+            );
+        }
+    }
+
+    /// True if the server's copy is that of the file as it is now. Times do not prove it: a program
+    /// can set them back.
+    fn is_copied(&self, client: &Client, candidates: &[Candidate], file: &Eligible) -> bool {
+        let Some(stub) = &file.stub else { return false };
+        if !is_unchanged(&file.found.stat, stub) {
             return false;
         }
-        let Candidate { directory, path, name } = &candidates[looked.index];
-        let path = self.mount.absolute(&path.join(name));
+        let candidate = &candidates[file.index];
+        let path = self.mount.absolute(&candidate.file_path());
         client
-            .content(&path, (&**directory, name))
+            .content(&path, (&*candidate.directory, &candidate.name))
             .is_ok_and(|content| content == stub.content)
     }
 
-    /// Has the server take copies of the files; tells of each what it is called there.
+    /// Makes the server store copies of the files as the batch `batch`.
     fn copy(
         &self,
         client: &Client,
         candidates: &[Candidate],
-        files: &[Looked],
+        files: &[Eligible],
         batch: BatchId,
-    ) -> Result<Vec<Sent>, client::ClientError> {
+    ) -> Result<Vec<Receipt>, ClientError> {
         if files.is_empty() {
             return Ok(Vec::new());
         }
         let backed_up = self.backed_up(client, candidates, files)?;
-        let is_admitted =
-            |known: &Option<[u8; 16]>| known.is_some() || !self.mount.settings.backup_first;
+        assert_eq!(files.len(), backed_up.len(), "the server was asked about each file");
+        let may_migrate =
+            |known: &Option<ContentDigest>| known.is_some() || !self.mount.settings.backup_first;
         let migrants: Vec<Migrant<'_>> = files
             .iter()
             .zip(&backed_up)
-            .filter(|(_, known)| is_admitted(known))
-            .map(|(looked, known)| {
-                let Candidate { directory, path, name } = &candidates[looked.index];
-                let backed_up = known.map(|content| (looked.found, content));
+            .filter(|(_, known)| may_migrate(known))
+            .map(|(file, known)| {
+                let Candidate { directory, path, name } = &candidates[file.index];
+                let backed_up = known.map(|content| StoredCopy { found: file.found, content });
                 Migrant { directory, name, path, backed_up }
             })
             .collect();
         let mut copied = Vec::new();
         if !migrants.is_empty() {
-            copied = client.migrate(&self.mount.settings.mount_point, batch, &migrants)?;
+            copied = client.migrate(self.mount.mount_point(), batch, &migrants)?;
         }
-        let mut copies = (0..).map(|index| CopyId { batch, index }).zip(copied);
-        let of = |known: Option<[u8; 16]>| {
-            let not_sent = CopyId { batch, index: u16::MAX };
-            let missing = (not_sent, Err("its current state is not backed up".to_owned()));
-            if is_admitted(&known) { copies.next().unwrap_or(missing) } else { missing }
+        assert_eq!(migrants.len(), copied.len(), "the client tells of each file");
+        let mut sent = (0..).map(|index| CopyId { batch, index }).zip(copied);
+        let receipt = |known: &Option<ContentDigest>| match may_migrate(known).then(|| sent.next())
+        {
+            Some(Some((copy, Ok(copied)))) => Receipt::Copied { copy, copied },
+            Some(Some((copy, Err(reason)))) => {
+                Receipt::Refused { copy, reason: reason.to_string() }
+            }
+            Some(None) | None => Receipt::NotBackedUp,
         };
-        Ok(backed_up.into_iter().map(of).collect())
+        Ok(backed_up.iter().map(receipt).collect())
     }
 
-    /// Of each file the digest of what its backup holds, if that is its current state.
+    /// For each file the digest of its backup, if that is a backup of its current state.
     fn backed_up(
         &self,
         client: &Client,
         candidates: &[Candidate],
-        files: &[Looked],
-    ) -> Result<Vec<Option<[u8; 16]>>, client::ClientError> {
+        files: &[Eligible],
+    ) -> Result<Vec<Option<ContentDigest>>, ClientError> {
         let mut known = vec![None; files.len()];
         let mut order: Vec<usize> = (0..files.len()).collect();
         let place = |at: usize| {
@@ -251,10 +307,10 @@ impl Migrator<'_> {
         order.sort_by(|&a, &b| place(a).cmp(&place(b)));
         for of_directory in order.chunk_by(|&a, &b| place(a).0 == place(b).0) {
             let directory = place(of_directory[0]).0;
-            let asked: Vec<(&Name, Found)> =
+            let asked: Vec<(&Name, ObjectStatus)> =
                 of_directory.iter().map(|&at| (place(at).1, files[at].found)).collect();
-            let mount_point = &self.mount.settings.mount_point;
-            let contents = client.backed_up(mount_point, directory, &asked)?;
+            let contents = client.backed_up(self.mount.mount_point(), directory, &asked)?;
+            assert_eq!(asked.len(), contents.len(), "the client tells of each file");
             for (&at, content) in of_directory.iter().zip(contents) {
                 known[at] = content;
             }
@@ -262,76 +318,76 @@ impl Migrator<'_> {
         Ok(known)
     }
 
-    /// Writes the record, and unless the content is to stay takes it away.
-    /// `looked` is what the file was when its content was copied, or compared with the copy.
-    fn finish(&self, candidate: &Candidate, stub: Stub, looked: &Looked) -> Migrated {
-        let finished = self.try_finish(candidate, stub, looked);
-        finished.unwrap_or_else(|error| Err(error.to_string()))
-    }
-
-    fn try_finish(
-        &self,
-        candidate: &Candidate,
-        stub: Stub,
-        looked: &Looked,
-    ) -> io::Result<Migrated> {
+    /// Writes the record, and removes the content if that is the target. `then` is the state of the
+    /// file when its content was copied, or compared with the copy.
+    fn finish(&self, candidate: &Candidate, stub: &Stub, then: &Eligible) -> Outcome {
         let file = SpaceFile::open(&candidate.directory, candidate.name.as_bytes())?;
-        let found = file.stat()?;
-        if self.recaller.is_busy((found.device_id, found.stat.inode)) {
-            return Ok(Err("it is being recalled".to_owned()));
+        if self.recaller.is_busy(FileId::of(&file.stat()?)) {
+            return Err(FileError::Changed("it is being recalled"));
         }
         let group = self.recaller.group();
         match group.asks() {
-            // Before it is locked: the kernel cannot hand us a locked file, and refuses who asks.
-            // He waits for the lock instead, and is asked about when he reads.
+            // The mark is set before the lock: the kernel cannot open a locked file for a question,
+            // and would refuse the program. With the mark the program waits for the lock, and the
+            // question comes when the program reads.
             Asks::Ranges => group.ignore(&file, false)?,
-            // Nothing is asked behind opening: he must be refused.
+            // On such a kernel no question comes after opening, so a program that opens the locked
+            // file must be refused.
             Asks::Opening => group.watch_again(&file)?,
         }
-        let done = self.finish_locked(&file, stub, looked);
-        // Whatever has happened: a file without a mark that is a stub reads as zeros.
+        let outcome = self.finish_locked(&file, stub, then);
+        // The kernel must ask again whatever the outcome is: a stub about which it does not ask
+        // reads as zeros.
         group.watch_again(&file)?;
         file.unlock()?;
-        done
+        outcome
     }
 
-    fn finish_locked(&self, file: &SpaceFile, stub: Stub, looked: &Looked) -> io::Result<Migrated> {
+    fn finish_locked(&self, file: &SpaceFile, stub: &Stub, then: &Eligible) -> Outcome {
         if !file.lock_alone()? {
-            return Ok(Err(IN_USE.to_owned()));
+            return Err(FileError::InUse);
         }
         let now = file.stat()?.stat;
-        let then = &looked.found.stat;
-        let told = |stat: &Stat| (stat.inode, stat.size, stat.mtime, stat.ctime);
-        // Nothing of ours has moved its change time meanwhile, nor written its record.
-        if told(&now) != told(then) || record::read(file)? != looked.stub {
-            return Ok(Err("it has changed since it was copied".to_owned()));
+        // Since then nothing has changed the file's change time or its record.
+        if !is_same_state(&now, &then.found.stat) || record::read(file)? != then.stub {
+            return Err(FileError::Changed("it has changed since it was copied"));
         }
-        if self.only_copies {
-            return premigrate(file, &stub).map(Ok);
+        match self.target {
+            Target::Premigrated => premigrate(file, stub),
+            Target::Migrated => take_away(file, stub, &now),
         }
-        take_away(file, &stub, &now).map(Ok)
     }
 }
 
-fn take_away(file: &SpaceFile, stub: &Stub, stat: &Stat) -> io::Result<(FileState, u64)> {
-    let taken = file.stat()?.allocated_bytes;
-    file.set_attribute(STUB_ATTRIBUTE, &emptied(stub.clone()).encode())?;
+fn report_all(files: &[Eligible], error: &ClientError, report: &mut dyn FnMut(usize, Outcome)) {
+    for file in files {
+        report(file.index, Err(FileError::Server(error.to_string())));
+    }
+}
+
+fn is_same_state(now: &Stat, then: &Stat) -> bool {
+    let state = |stat: &Stat| (stat.inode, stat.size, stat.mtime, stat.ctime);
+    state(now) == state(then)
+}
+
+fn take_away(file: &SpaceFile, stub: &Stub, stat: &Stat) -> Outcome {
+    assert_eq!(stub.size, stat.size, "the copy is of the file as it is");
+    let allocated = file.stat()?.allocated_bytes;
+    record::write(file, &record::emptied(stub.clone()))?;
     file.sync()?;
     file.keeping_capabilities(|| file.punch(stat.size))?;
     file.set_times(None, stat.mtime)?;
     let left = file.stat()?.allocated_bytes;
-    Ok((FileState::Migrated, taken.saturating_sub(left)))
+    Ok(Settled { state: FileState::Migrated, bytes: allocated.saturating_sub(left) })
 }
 
-fn premigrate(file: &SpaceFile, stub: &Stub) -> io::Result<(FileState, u64)> {
-    let stub =
-        Stub { state: State::Premigrated, was_recalled: false, unsynced: None, ..stub.clone() };
-    file.set_attribute(STUB_ATTRIBUTE, &stub.encode())?;
+fn premigrate(file: &SpaceFile, stub: &Stub) -> Outcome {
+    record::write(file, &record::premigrated(stub.clone()))?;
     file.sync()?;
-    Ok((FileState::Premigrated, stub.size))
+    Ok(Settled { state: FileState::Premigrated, bytes: stub.size })
 }
 
-fn stub_of(copy: CopyId, copied: &Copied) -> Stub {
+fn stub_of(copy: CopyId, copied: &StoredCopy) -> Stub {
     let Stat { size, mtime, .. } = copied.found.stat;
     Stub {
         state: State::Premigrated,

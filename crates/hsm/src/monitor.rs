@@ -1,4 +1,5 @@
-//! The monitor: migrates where a file system is too full, and keeps some of it premigrated.
+//! The monitor: migrates files off a file system that is too full, and keeps a part of it
+//! premigrated.
 
 use std::collections::BTreeSet;
 
@@ -7,158 +8,335 @@ use model::{DirPath, Name};
 use policy::{Eligibility, FileFacts};
 use sys::space::Room;
 
-use crate::migrate::{Candidate, Migrated, Migrator};
-use crate::recall::{Mount, Recaller};
-use crate::record::{FileState, state_of};
-use crate::tree;
+use crate::connection::Connection;
+use crate::migrate::{Candidate, Migrator, Target};
+use crate::mount::Mount;
+use crate::outcome::Outcome;
+use crate::recall::Recaller;
+use crate::record::FileState;
+use crate::{FilesystemSettings, tree};
 
-/// Candidates of one look at a file system at most; the next look finds more.
+/// Maximum number of candidates that one search of a file system finds; the next search finds more.
 const CANDIDATES_MAX: usize = 100_000;
-/// Migrated between two looks at how full it is.
-const STEP_FILES: usize = 512;
+/// Maximum number of files that are migrated between two measurements of the room.
+const STEP_FILES_MAX: usize = 512;
 
-/// Per cent of the file system that is in use.
-pub(crate) fn used_percent(room: &Room) -> u8 {
+/// Extent to which a file system is relieved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Goal {
+    /// The same as [`Self::Policy`], if more than the high threshold is in use; otherwise nothing.
+    PolicyIfFull,
+    /// Down to the low threshold, and with as many premigrated bytes as the settings say.
+    Policy,
+    /// Down to the low threshold: a recall waits for room.
+    Room,
+}
+
+/// Per cent of the file system that is in use, rounded up.
+fn used_percent(room: &Room) -> u8 {
     let used = room.bytes.saturating_sub(room.free_bytes);
     let percent = (u128::from(used) * 100).div_ceil(u128::from(room.bytes.max(1)));
     u8::try_from(percent).unwrap_or(100)
 }
 
-/// Where a candidate lies, and its bytes; in order of what goes first last.
-type Ranked = (u64, DirPath, Name, u64);
-
-/// Why a file system is relieved, and how far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Until {
-    /// If it is above its high threshold: to the low one, and premigrated as policy says.
-    PolicyIfFull,
-    /// The same, however full it is.
-    Policy,
-    /// To the low threshold: somebody waits for room.
-    Low,
+/// Bytes to free until the low threshold is reached: at least 1 above it, otherwise 0.
+fn excess_bytes(room: &Room, settings: &FilesystemSettings) -> u64 {
+    if used_percent(room) <= settings.low_percent {
+        return 0;
+    }
+    let used = room.bytes.saturating_sub(room.free_bytes);
+    let low = room.bytes / 100 * u64::from(settings.low_percent);
+    used.saturating_sub(low).max(1)
 }
 
-/// Migrates, and premigrates. Tells `report` of each file; stops once `goes_on` says no.
-pub(crate) fn relieve(
-    recaller: &Recaller,
-    mount: &Mount,
-    until: Until,
-    report: &mut dyn FnMut(&[u8], Migrated),
-    goes_on: &dyn Fn() -> bool,
-) -> std::io::Result<()> {
-    let settings = &mount.settings;
-    let used = || sys::space::room(&*mount.root).map(|room| used_percent(&room));
-    if until == Until::PolicyIfFull && used()? <= settings.high_percent {
-        return Ok(());
+/// A file that may migrate. The order is that of the scores: the greatest migrates first.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Ranked {
+    score: u64,
+    directory: DirPath,
+    name: Name,
+    bytes: u64,
+}
+
+/// Candidates of one file system, and the amount that is premigrated already.
+#[derive(Default)]
+struct Ranking {
+    ranked: BTreeSet<Ranked>,
+    premigrated_bytes: u64,
+}
+
+impl Ranking {
+    fn insert(&mut self, ranked: Ranked) {
+        self.ranked.insert(ranked);
+        if self.ranked.len() > CANDIDATES_MAX {
+            self.ranked.pop_first();
+        }
     }
-    let rules = recaller.rules().map_err(std::io::Error::other)?;
-    let (mut ranked, premigrated_bytes) = candidates(mount, &rules)?;
-    // As many of the best as give so many bytes.
-    let step = |ranked: &mut BTreeSet<Ranked>, wanted: u64| {
-        let (mut step, mut bytes) = (Vec::new(), 0);
-        while step.len() < STEP_FILES && bytes < wanted {
-            let Some(one) = ranked.pop_last() else { break };
-            bytes += one.3;
-            step.push(one);
+
+    /// Takes the best candidates, until together they have `bytes`; at most [`STEP_FILES_MAX`] in
+    /// one step.
+    fn take_step(&mut self, bytes: u64) -> Vec<Ranked> {
+        let (mut step, mut taken) = (Vec::new(), 0);
+        while step.len() < STEP_FILES_MAX && taken < bytes {
+            let Some(best) = self.ranked.pop_last() else { break };
+            taken += best.bytes;
+            step.push(best);
         }
         step
-    };
-    let mut perform = |step: Vec<Ranked>, only_copies: bool| {
-        let candidates: Vec<Candidate> =
-            step.iter().filter_map(|ranked| candidate(mount, ranked)).collect();
-        let paths: Vec<Vec<u8>> = candidates.iter().map(|one| one.path.join(&one.name)).collect();
-        let migrator = Migrator { recaller, mount, only_copies, rules: &rules };
-        let mut bytes = 0;
-        migrator.migrate(
-            &candidates,
-            &mut |index, outcome| {
-                bytes += outcome.as_ref().map_or(0, |(_, bytes)| *bytes);
-                report(&paths[index], outcome);
-            },
-            goes_on,
-        );
-        bytes
-    };
-    while goes_on() && used()? > settings.low_percent {
-        let room = sys::space::room(&*mount.root)?;
-        let used = room.bytes.saturating_sub(room.free_bytes);
-        let low = room.bytes / 100 * u64::from(settings.low_percent);
-        let step = step(&mut ranked, used.saturating_sub(low).max(1));
-        if step.is_empty() {
-            return Ok(());
-        }
-        perform(step, false);
     }
-    if until == Until::Low {
-        return Ok(());
-    }
-    let room = sys::space::room(&*mount.root)?;
-    let wanted = room.bytes / 100 * u64::from(settings.premigrated_percent);
-    let mut premigrated = premigrated_bytes;
-    while goes_on() && premigrated < wanted {
-        let step = step(&mut ranked, wanted - premigrated);
-        if step.is_empty() {
-            return Ok(());
-        }
-        premigrated += perform(step, true);
-    }
-    Ok(())
 }
 
-fn candidate(mount: &Mount, (_, path, name, _): &Ranked) -> Option<Candidate> {
-    let directory = mount.directory(path).ok()?;
-    Some(Candidate { directory, path: path.clone(), name: name.clone() })
+/// The monitor of one file system.
+pub(crate) struct Monitor<'a> {
+    pub(crate) recaller: &'a Recaller,
+    pub(crate) connection: &'a Connection,
+    pub(crate) mount: &'a Mount,
 }
 
-/// The best candidates, and the bytes of files that are premigrated.
-fn candidates(mount: &Mount, rules: &SpaceRules) -> std::io::Result<(BTreeSet<Ranked>, u64)> {
-    let settings = &mount.settings;
-    let rule = Eligibility {
-        file_bytes_min: settings.file_bytes_min,
-        unused_days_min: settings.unused_days_min,
-    };
-    let now = sys::clock::now();
-    let mut ranked: BTreeSet<Ranked> = BTreeSet::new();
-    let mut premigrated_bytes = 0;
-    let mut visit = |visited: tree::Visited<'_>| {
-        let stat = &visited.found.stat;
-        let state = state_of(stat, visited.stub.as_ref());
-        let is_premigrated = state == FileState::Premigrated;
-        if is_premigrated {
-            premigrated_bytes += stat.size;
+impl Monitor<'_> {
+    /// Migrates and premigrates. Calls `report` with the path and the outcome of each file; stops
+    /// once `goes_on` returns false.
+    pub(crate) fn relieve(
+        &self,
+        goal: Goal,
+        report: &mut dyn FnMut(&[u8], Outcome),
+        goes_on: &dyn Fn() -> bool,
+    ) -> std::io::Result<()> {
+        let settings = &self.mount.settings;
+        if goal == Goal::PolicyIfFull && used_percent(&self.room()?) <= settings.high_percent {
+            return Ok(());
         }
-        let name = visited.name;
-        let path = || mount.absolute(&visited.path.join(name));
-        if state == FileState::Migrated || rules.excludes(&path()).is_some() {
+        let rules = self.connection.rules().map_err(std::io::Error::other)?;
+        let mut ranking = self.ranking(&rules)?;
+        let mut run =
+            |step: &[Ranked], target| self.run_step(step, target, &rules, report, goes_on);
+        while goes_on() {
+            let excess = excess_bytes(&self.room()?, settings);
+            if excess == 0 {
+                break;
+            }
+            let step = ranking.take_step(excess);
+            if step.is_empty() {
+                return Ok(());
+            }
+            run(&step, Target::Migrated);
+        }
+        if goal == Goal::Room {
+            return Ok(());
+        }
+        let wanted = self.room()?.bytes / 100 * u64::from(settings.premigrated_percent);
+        let mut premigrated = ranking.premigrated_bytes;
+        while goes_on() && premigrated < wanted {
+            let step = ranking.take_step(wanted - premigrated);
+            if step.is_empty() {
+                return Ok(());
+            }
+            premigrated += run(&step, Target::Premigrated);
+        }
+        Ok(())
+    }
+
+    /// Makes room for a recall; returns true if there is more room than before.
+    pub(crate) fn make_room(&self) -> bool {
+        let free = || self.room().map_or(0, |room| room.free_bytes);
+        let before = free();
+        let _held = self.mount.lock_relief();
+        if free() > before {
+            // Another thread has made room while this one waited for its turn.
             return true;
         }
-        let accessed = sys::space::accessed(visited.directory, name.as_bytes());
-        let accessed = accessed.unwrap_or(stat.mtime);
-        let facts = FileFacts { bytes: stat.size, modified: stat.mtime, accessed, is_premigrated };
-        if let Some(score) = facts.score(&rule, now) {
-            ranked.insert((score, visited.path.clone(), name.clone(), stat.size));
-            if ranked.len() > CANDIDATES_MAX {
-                ranked.pop_first();
-            }
+        let mount_point = model::escaped(self.mount.mount_point());
+        tracing::warn!(mount_point, "no room for a recall; files migrate to make some");
+        if let Err(error) = self.relieve(Goal::Room, &mut |_, _| {}, &|| true) {
+            tracing::error!(mount_point, %error, "cannot make room");
         }
-        true
-    };
-    let mut fail = |path: &[u8], error: &std::io::Error| {
-        tracing::warn!(path = model::escaped(path), %error, "cannot look for candidates");
-    };
-    tree::walk(&settings.mount_point, b"/", &mut visit, &mut fail)?;
-    Ok((ranked, premigrated_bytes))
+        free() > before
+    }
+
+    fn room(&self) -> std::io::Result<Room> {
+        sys::space::room(&*self.mount.root)
+    }
+
+    /// Migrates the files of one step; returns the bytes that were freed or copied.
+    fn run_step(
+        &self,
+        step: &[Ranked],
+        target: Target,
+        rules: &SpaceRules,
+        report: &mut dyn FnMut(&[u8], Outcome),
+        goes_on: &dyn Fn() -> bool,
+    ) -> u64 {
+        let candidate = |ranked: &Ranked| {
+            // A directory that has gone takes its candidates with it.
+            let directory = self.mount.directory(&ranked.directory).ok()?;
+            Some(Candidate { directory, path: ranked.directory.clone(), name: ranked.name.clone() })
+        };
+        let candidates: Vec<Candidate> = step.iter().filter_map(candidate).collect();
+        let Self { recaller, connection, mount } = *self;
+        let migrator = Migrator { recaller, connection, mount, target, rules };
+        let mut bytes = 0;
+        let mut add_up = |index: usize, outcome: Outcome| {
+            bytes += outcome.as_ref().map_or(0, |settled| settled.bytes);
+            report(&candidates[index].file_path(), outcome);
+        };
+        migrator.migrate(&candidates, &mut add_up, goes_on);
+        bytes
+    }
+
+    /// Looks through the file system for candidates.
+    fn ranking(&self, rules: &SpaceRules) -> std::io::Result<Ranking> {
+        let rule = Eligibility {
+            file_bytes_min: self.mount.settings.file_bytes_min,
+            unused_days_min: self.mount.settings.unused_days_min,
+        };
+        let now = sys::clock::now();
+        let mut ranking = Ranking::default();
+        let mut visit = |visited: tree::Visited<'_>| {
+            let stat = &visited.found.stat;
+            let state = visited.state();
+            let is_premigrated = state == FileState::Premigrated;
+            if is_premigrated {
+                ranking.premigrated_bytes += stat.size;
+            }
+            let path = || self.mount.absolute(&visited.file_path());
+            if state == FileState::Migrated || rules.excludes(&path()).is_some() {
+                return true;
+            }
+            let accessed = sys::space::accessed(visited.directory, visited.name.as_bytes());
+            let accessed = accessed.unwrap_or(stat.mtime);
+            let facts =
+                FileFacts { bytes: stat.size, modified: stat.mtime, accessed, is_premigrated };
+            if let Some(score) = facts.score(&rule, now) {
+                let (directory, name) = (visited.path.clone(), visited.name.clone());
+                ranking.insert(Ranked { score, directory, name, bytes: stat.size });
+            }
+            true
+        };
+        let mut fail = |path: &[u8], error: &std::io::Error| {
+            tracing::warn!(path = model::escaped(path), %error, "cannot look for candidates");
+        };
+        tree::walk(self.mount.mount_point(), b"/", &mut visit, &mut fail)?;
+        Ok(ranking)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
+
+    const ROOM: Room = Room { bytes: 1000, free_bytes: 100, files: 1, free_files: 1 };
 
     #[test]
     fn what_root_alone_may_use_counts_as_used() {
-        let room = Room { bytes: 1000, free_bytes: 100, files: 1, free_files: 1 };
-        assert_eq!(used_percent(&room), 90);
-        assert_eq!(used_percent(&Room { free_bytes: 99, ..room }), 91);
-        assert_eq!(used_percent(&Room { bytes: 0, ..room }), 0);
+        assert_eq!(used_percent(&ROOM), 90);
+        assert_eq!(used_percent(&Room { free_bytes: 99, ..ROOM }), 91);
+        assert_eq!(used_percent(&Room { bytes: 0, ..ROOM }), 0);
+        assert_eq!(used_percent(&Room { free_bytes: 0, ..ROOM }), 100);
+    }
+
+    #[test]
+    fn relief_ends_at_the_low_threshold() {
+        let mut settings = FilesystemSettings::new(b"/data".to_vec());
+        settings.low_percent = 80;
+        let check = |free_bytes, expected| {
+            let room = Room { bytes: 10_000, free_bytes, ..ROOM };
+            assert_eq!(excess_bytes(&room, &settings), expected, "{free_bytes} bytes are free");
+        };
+        check(0, 2000);
+        check(1990, 10);
+        check(1999, 1);
+        check(2000, 0);
+        check(5000, 0);
+    }
+
+    #[test]
+    fn a_tiny_file_system_above_its_threshold_still_has_an_excess() {
+        let mut settings = FilesystemSettings::new(b"/data".to_vec());
+        settings.low_percent = 100;
+        assert_eq!(excess_bytes(&Room { free_bytes: 0, ..ROOM }, &settings), 0);
+        settings.low_percent = 99;
+        let room = Room { bytes: 150, free_bytes: 0, ..ROOM };
+        assert_eq!(excess_bytes(&room, &settings), 51);
+    }
+
+    fn ranked(score: u64, name: &str, bytes: u64) -> Ranked {
+        let name = Name::new(name.as_bytes()).expect("a name");
+        Ranked { score, directory: DirPath::root(), name, bytes }
+    }
+
+    #[test]
+    fn a_step_takes_the_best_until_their_bytes_suffice() {
+        let mut ranking = Ranking::default();
+        for (score, name, bytes) in [(1, "least", 50), (9, "best", 10), (5, "middle", 20)] {
+            ranking.insert(ranked(score, name, bytes));
+        }
+        let mut names = |bytes| {
+            let step = ranking.take_step(bytes);
+            let names = step.iter().map(|one| model::escaped(one.name.as_bytes()));
+            names.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names(11), "best middle");
+        assert_eq!(names(0), "");
+        assert_eq!(names(u64::MAX), "least");
+        assert_eq!(names(u64::MAX), "");
+    }
+
+    #[test]
+    fn a_step_and_a_ranking_have_their_limits() {
+        let mut ranking = Ranking::default();
+        for at in 0..=CANDIDATES_MAX as u64 {
+            ranking.insert(ranked(at, &format!("{at}"), 1));
+        }
+        assert_eq!(ranking.ranked.len(), CANDIDATES_MAX);
+        assert!(ranking.ranked.first().is_some_and(|worst| worst.score == 1), "the best stay");
+        assert_eq!(ranking.take_step(u64::MAX).len(), STEP_FILES_MAX);
+    }
+
+    #[test]
+    fn a_look_ranks_eligible_files_and_adds_up_premigrated_bytes() {
+        if !sys::process::is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, bytes: usize| {
+            std::fs::write(folder.path().join(name), vec![1; bytes]).expect("written");
+        };
+        write("large", 300);
+        write("small", 99);
+        write("premigrated", 100);
+        write("migrated", 200);
+        let mut settings = FilesystemSettings::new(folder.path().as_os_str().as_bytes().to_vec());
+        (settings.file_bytes_min, settings.unused_days_min) = (100, 0);
+        let mount = Mount::open(settings).expect("opened");
+        for name in [&b"premigrated"[..], b"migrated"] {
+            let file = sys::space::SpaceFile::open(&mount.root, name).expect("opened");
+            let found = file.stat().expect("stat").stat;
+            let stub = format::stub::Stub {
+                state: format::stub::State::Premigrated,
+                was_recalled: false,
+                copy: model::CopyId { batch: model::BatchId(1), index: 0 },
+                size: found.size,
+                mtime: found.mtime,
+                content: [0; 16],
+                unsynced: None,
+            };
+            let stub = if name == b"migrated" { crate::record::emptied(stub) } else { stub };
+            crate::record::write(&file, &stub).expect("written");
+        }
+        let recaller = crate::recall::tests::recaller_of_nothing();
+        let connection = Connection::new(folder.path());
+        let monitor = Monitor { recaller: &recaller, connection: &connection, mount: &mount };
+        let ranking = monitor.ranking(&SpaceRules::default()).expect("looked");
+        assert_eq!(ranking.premigrated_bytes, 100);
+        let names: Vec<_> = ranking
+            .ranked
+            .iter()
+            .rev()
+            .map(|one| model::escaped(one.name.as_bytes()))
+            .collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+        assert!(names.contains(&"large".to_owned()) && names.contains(&"premigrated".to_owned()));
     }
 }

@@ -1,21 +1,22 @@
-//! A file's record: what it says, and whether the file is still as it says.
+//! The record of a file, and the state of the file that follows from it.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::LazyLock;
 
-use format::stub::{STUB_ATTRIBUTE, STUB_BYTES_MAX, State, Stub};
+use format::stub::{Grains, STUB_ATTRIBUTE, STUB_BYTES_MAX, State, Stub};
 use model::{Name, Stat};
 use sys::Dir;
+use sys::space::SpaceFile;
 
 /// The states of a space-managed file, with TSM's meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileState {
-    /// Its content is here, and the server has none or that of another state.
+    /// The content is in the file system. The server has no copy, or a copy of another state.
     Resident,
-    /// Its content is here, and the server has it.
+    /// The content is in the file system, and the server has a copy of it.
     Premigrated,
-    /// The server has its content, and not all of it is here.
+    /// The server has the content. At most a part of it is in the file system.
     Migrated,
 }
 
@@ -30,7 +31,7 @@ impl FileState {
     }
 }
 
-/// What a file is whose record, if it has one, is `stub`.
+/// The state of a file; `stub` is its record, if it has one.
 pub fn state_of(stat: &Stat, stub: Option<&Stub>) -> FileState {
     match stub {
         Some(Stub { state: State::Migrated(grains), .. }) if !grains.is_whole() => {
@@ -41,18 +42,19 @@ pub fn state_of(stat: &Stat, stub: Option<&Stub>) -> FileState {
     }
 }
 
-/// Whether the file is what was copied, as far as its times tell.
+/// True if size and time of the file are those of the copy.
 pub(crate) fn is_unchanged(stat: &Stat, stub: &Stub) -> bool {
     stat.size == stub.size && stat.mtime == stub.mtime
 }
 
-/// The record of `file`; `None` if it has none. A damaged one is an error: the file may be a stub.
+/// Reads the record of `file`; `None` if it has none. A damaged record is an error, because the
+/// file may be a stub.
 pub(crate) fn read(file: &impl AsFd) -> io::Result<Option<Stub>> {
     let record = sys::space::attribute::<STUB_BYTES_MAX>(file, STUB_ATTRIBUTE)?;
     record.map(|record| decode(&record)).transpose()
 }
 
-/// As [`read`], of the file `name` of `directory`, which is not opened for it.
+/// Reads the record of the file `name` of `directory` as [`read`] does, without opening the file.
 pub(crate) fn read_of(directory: &Dir, name: &Name) -> io::Result<Option<Stub>> {
     let name = name.as_bytes();
     let record = sys::space::attribute_of::<STUB_BYTES_MAX>(directory, name, STUB_ATTRIBUTE)?;
@@ -64,13 +66,31 @@ fn decode(record: &[u8]) -> io::Result<Stub> {
     Ok(stub.as_of(boot()))
 }
 
-/// Which start of the machine this is.
+/// Number of this start of the machine.
 pub(crate) fn boot() -> u64 {
     static BOOT: LazyLock<u64> = LazyLock::new(sys::process::boot_tag);
     *BOOT
 }
 
-/// The record once all that it tells is on the disk.
+/// Writes a record.
+pub(crate) fn write(file: &SpaceFile, stub: &Stub) -> io::Result<()> {
+    let bytes = stub.encode();
+    assert!(bytes.len() <= STUB_BYTES_MAX, "a longer record could not be read again");
+    file.set_attribute(STUB_ATTRIBUTE, &bytes)
+}
+
+/// The record of a migrated file of which no grain is resident.
+pub(crate) fn emptied(stub: Stub) -> Stub {
+    let grains = Grains::none(stub.size);
+    Stub { state: State::Migrated(grains), was_recalled: false, unsynced: None, ..stub }
+}
+
+/// The record of a premigrated file.
+pub(crate) fn premigrated(stub: Stub) -> Stub {
+    Stub { state: State::Premigrated, was_recalled: false, unsynced: None, ..stub }
+}
+
+/// The record after all content that it names has reached the disk.
 pub(crate) fn synced(stub: &Stub) -> Stub {
     let state = match &stub.state {
         State::Migrated(grains) if grains.is_whole() => State::Premigrated,
@@ -81,48 +101,132 @@ pub(crate) fn synced(stub: &Stub) -> Stub {
 
 #[cfg(test)]
 mod tests {
-    use format::stub::Grains;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use format::stub::Unsynced;
     use model::{BatchId, CopyId, Kind, Timestamp};
 
     use super::*;
 
-    #[test]
-    fn a_state_is_what_record_and_times_say() {
-        let mtime = Timestamp { secs: 5, nanos: 7 };
-        let stat = Stat {
+    const BYTES: u64 = 3 << 20;
+    const MTIME: Timestamp = Timestamp { secs: 5, nanos: 7 };
+
+    fn stat() -> Stat {
+        Stat {
             kind: Kind::File,
             mode: 0o644,
             uid: 0,
             gid: 0,
-            size: 3 << 20,
-            mtime,
+            size: BYTES,
+            mtime: MTIME,
             ctime: Timestamp::default(),
             inode: 1,
             linked: false,
             device: 0,
-        };
-        let copy = CopyId { batch: BatchId(1), index: 0 };
-        let stub = |state| Stub {
+        }
+    }
+
+    fn stub(state: State) -> Stub {
+        Stub {
             state,
             was_recalled: false,
-            copy,
-            size: stat.size,
-            mtime,
+            copy: CopyId { batch: BatchId(1), index: 0 },
+            size: BYTES,
+            mtime: MTIME,
             content: [0; 16],
             unsynced: None,
-        };
-        let mut grains = Grains::none(stat.size);
-        grains.set(&(0..2 << 20));
-        let partly = stub(State::Migrated(grains.clone()));
-        grains.set(&(2 << 20..3 << 20));
-        let wholly = stub(State::Migrated(grains));
+        }
+    }
+
+    fn grains(range: std::ops::Range<u64>) -> Grains {
+        let mut grains = Grains::none(BYTES);
+        grains.set(&range);
+        grains
+    }
+
+    #[test]
+    fn a_state_is_what_record_and_times_say() {
+        let partly = stub(State::Migrated(grains(0..2 << 20)));
+        let wholly = stub(State::Migrated(grains(0..BYTES)));
         let premigrated = stub(State::Premigrated);
-        let changed = Stat { mtime: Timestamp { secs: 6, nanos: 0 }, ..stat };
-        assert_eq!(state_of(&stat, None), FileState::Resident);
-        assert_eq!(state_of(&stat, Some(&partly)), FileState::Migrated);
+        let changed = Stat { mtime: Timestamp { secs: 6, nanos: 0 }, ..stat() };
+        let longer = Stat { size: BYTES + 1, ..stat() };
+        assert_eq!(state_of(&stat(), None), FileState::Resident);
+        assert_eq!(state_of(&stat(), Some(&partly)), FileState::Migrated);
         assert_eq!(state_of(&changed, Some(&partly)), FileState::Migrated);
-        assert_eq!(state_of(&stat, Some(&wholly)), FileState::Premigrated);
-        assert_eq!(state_of(&stat, Some(&premigrated)), FileState::Premigrated);
+        assert_eq!(state_of(&stat(), Some(&wholly)), FileState::Premigrated);
+        assert_eq!(state_of(&stat(), Some(&premigrated)), FileState::Premigrated);
         assert_eq!(state_of(&changed, Some(&premigrated)), FileState::Resident);
+        assert_eq!(state_of(&longer, Some(&premigrated)), FileState::Resident);
+        assert_eq!(state_of(&longer, Some(&partly)), FileState::Migrated);
+    }
+
+    #[test]
+    fn an_emptied_stub_has_no_grain_and_a_synced_whole_one_is_premigrated() {
+        let unsynced = Some(Unsynced { boot: 1, synced: grains(0..1 << 20) });
+        let whole =
+            Stub { unsynced, was_recalled: true, ..stub(State::Migrated(grains(0..BYTES))) };
+        let settled = synced(&whole);
+        assert_eq!((settled.state, settled.unsynced), (State::Premigrated, None));
+        assert!(settled.was_recalled, "its times prove nothing, on the disk or not");
+        let empty = emptied(whole);
+        assert_eq!(empty.state, State::Migrated(Grains::none(BYTES)));
+        assert_eq!((empty.unsynced, empty.was_recalled), (None, false));
+        let partly = stub(State::Migrated(grains(0..1 << 20)));
+        assert_eq!(synced(&partly), partly);
+        assert_eq!(premigrated(partly).state, State::Premigrated);
+    }
+
+    /// A file, and its record as bytes.
+    fn on_disk() -> Option<(tempfile::TempDir, Dir, SpaceFile)> {
+        // Only root sees the attribute with the record.
+        if !sys::process::is_root() {
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("f"), b"content").expect("written");
+        let dir = Dir::open(folder.path().as_os_str().as_bytes()).expect("opened");
+        let file = SpaceFile::open(&dir, b"f").expect("opened");
+        Some((folder, dir, file))
+    }
+
+    #[test]
+    fn a_record_is_read_by_file_and_by_name() {
+        let Some((_folder, dir, file)) = on_disk() else { return };
+        assert_eq!(read(&file).expect("read"), None);
+        let stub = stub(State::Migrated(grains(1 << 20..2 << 20)));
+        write(&file, &stub).expect("written");
+        assert_eq!(read(&file).expect("read"), Some(stub.clone()));
+        let name = Name::new(b"f").expect("a name");
+        assert_eq!(read_of(&dir, &name).expect("read"), Some(stub));
+    }
+
+    #[test]
+    fn a_damaged_record_is_an_error_and_no_plain_file() {
+        let Some((_folder, _dir, file)) = on_disk() else { return };
+        let bytes = stub(State::Migrated(grains(0..1 << 20))).encode();
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            file.set_attribute(STUB_ATTRIBUTE, &damaged).expect("written");
+            assert!(read(&file).is_err(), "byte {at}");
+        }
+        file.set_attribute(STUB_ATTRIBUTE, &bytes[..bytes.len() - 1]).expect("written");
+        assert!(read(&file).is_err(), "it is torn");
+    }
+
+    #[test]
+    fn grains_of_another_start_of_the_machine_do_not_count() {
+        let Some((_folder, _dir, file)) = on_disk() else { return };
+        let recalled = |boot| Stub {
+            unsynced: Some(Unsynced { boot, synced: grains(0..1 << 20) }),
+            ..stub(State::Migrated(grains(0..2 << 20)))
+        };
+        write(&file, &recalled(boot())).expect("written");
+        let same = read(&file).expect("read").expect("a record");
+        assert_eq!(same.state, State::Migrated(grains(0..2 << 20)));
+        write(&file, &recalled(boot() ^ 1)).expect("written");
+        let other = read(&file).expect("read").expect("a record");
+        assert_eq!(other.state, State::Migrated(grains(0..1 << 20)));
     }
 }

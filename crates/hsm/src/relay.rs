@@ -1,4 +1,5 @@
-//! What keeper and worker say to each other: questions with their files one way, answers the other.
+//! The channel of keeper and worker: questions with their files to the worker, answers to the
+//! keeper.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
@@ -9,7 +10,7 @@ use sys::fanotify::{Access, Answer, Question};
 const QUESTION_BYTES: usize = 25;
 const ANSWER_BYTES: usize = 8;
 
-/// One end.
+/// One end of the channel.
 #[derive(Debug)]
 pub(crate) struct Relay {
     socket: OwnedFd,
@@ -25,21 +26,22 @@ impl Relay {
         Self { socket }
     }
 
-    /// Hands over a question about `file`; fails with `WouldBlock` while the worker has too many.
-    pub(crate) fn ask(&self, file: BorrowedFd<'_>, asked: &Asked) -> io::Result<()> {
-        sys::net::send_packet(&self.socket, &asked.encode(), Some(file), false)
+    /// Hands over a question about `file`. Fails with `WouldBlock` while the worker has too many
+    /// questions.
+    pub(crate) fn ask(&self, file: BorrowedFd<'_>, inquiry: &Inquiry) -> io::Result<()> {
+        sys::net::send_packet(&self.socket, &inquiry.encode(), Some(file), false)
     }
 
-    /// Waits for the next question; `None` once the other end is gone.
+    /// Waits for the next question; `None` once the keeper has gone.
     pub(crate) fn next_question(&self) -> io::Result<Option<Question>> {
         let mut buffer = [0; QUESTION_BYTES];
         let received = sys::net::receive_packet(&self.socket, &mut buffer, true)?;
         let Some((bytes, file)) = received else {
             return Ok(None);
         };
-        let asked = Asked::decode(&buffer[..bytes]);
-        let whole = file.zip(asked).ok_or(io::ErrorKind::InvalidData)?;
-        let (file, Asked { number, pid, access }) = whole;
+        let inquiry = Inquiry::decode(&buffer[..bytes]);
+        let whole = file.zip(inquiry).ok_or(io::ErrorKind::InvalidData)?;
+        let (file, Inquiry { number, pid, access }) = whole;
         Ok(Some(Question { file, number, pid, access }))
     }
 
@@ -55,8 +57,8 @@ impl Relay {
         sys::net::send_packet(&self.socket, &message, None, true)
     }
 
-    /// The next answer; `None` once the other end is gone. Fails with `WouldBlock` while there is
-    /// none.
+    /// The next answer; `None` once the worker has gone. Fails with `WouldBlock` while no answer is
+    /// there.
     pub(crate) fn next_answer(&self) -> io::Result<Option<(RawFd, Answer)>> {
         let mut buffer = [0; ANSWER_BYTES];
         let received = sys::net::receive_packet(&self.socket, &mut buffer, false)?;
@@ -74,8 +76,9 @@ impl Relay {
         Ok(Some((number, answer)))
     }
 
-    pub(crate) fn number(&self) -> RawFd {
-        self.socket.as_raw_fd()
+    #[cfg(test)]
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.socket
     }
 }
 
@@ -87,13 +90,13 @@ impl AsFd for Relay {
 
 /// A question without its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Inquiry {
     pub(crate) number: RawFd,
     pub(crate) pid: u32,
     pub(crate) access: Access,
 }
 
-impl Asked {
+impl Inquiry {
     fn encode(&self) -> [u8; QUESTION_BYTES] {
         let (kind, range) = match &self.access {
             Access::Open => (0, 0..0),
@@ -105,6 +108,7 @@ impl Asked {
         message[5..9].copy_from_slice(&self.pid.to_le_bytes());
         message[9..17].copy_from_slice(&range.start.to_le_bytes());
         message[17..].copy_from_slice(&range.end.to_le_bytes());
+        debug_assert_eq!(Self::decode(&message).as_ref(), Some(self), "the worker reads the same");
         message
     }
 
@@ -112,13 +116,16 @@ impl Asked {
         let message = <[u8; QUESTION_BYTES]>::try_from(message).ok()?;
         let word = |at: usize| u64::from_le_bytes(message[at..at + 8].try_into().expect("eight"));
         let half = |at: usize| u32::from_le_bytes(message[at..at + 4].try_into().expect("four"));
-        let access =
-            if message[0] == 0 { Access::Open } else { Access::Content(word(9)..word(17)) };
+        let access = match message[0] {
+            0 => Access::Open,
+            1 => Access::Content(word(9)..word(17)),
+            _ => return None,
+        };
         Some(Self { number: half(1).cast_signed(), pid: half(5), access })
     }
 
-    /// As a word of a command line.
-    pub(crate) fn written(&self) -> String {
+    /// The question as a word of a command line.
+    fn word(&self) -> String {
         let Self { number, pid, access } = self;
         match access {
             Access::Open => format!("{number}:{pid}"),
@@ -126,7 +133,7 @@ impl Asked {
         }
     }
 
-    pub(crate) fn parse(word: &str) -> Option<Self> {
+    fn parse(word: &str) -> Option<Self> {
         let parts: Option<Vec<u64>> = word.split(':').map(|part| part.parse().ok()).collect();
         let (number, pid, access) = match parts?[..] {
             [number, pid] => (number, pid, Access::Open),
@@ -138,6 +145,41 @@ impl Asked {
     }
 }
 
+/// A waiting question that a worker hands on when it becomes the keeper: a word of the command
+/// line, and the descriptor of its file, which the next program inherits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenQuestion {
+    inquiry: Inquiry,
+    file: RawFd,
+}
+
+impl OpenQuestion {
+    pub(crate) fn new(inquiry: &Inquiry, file: BorrowedFd<'_>) -> Self {
+        Self { inquiry: inquiry.clone(), file: file.as_raw_fd() }
+    }
+
+    /// The number of the file's descriptor.
+    pub fn file(&self) -> RawFd {
+        self.file
+    }
+
+    /// The question and the number of the descriptor, in the form that [`Self::parse`] reads.
+    pub fn word(&self) -> String {
+        format!("{}@{}", self.inquiry.word(), self.file)
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        let (inquiry, file) = word.split_once('@')?;
+        Some(Self { inquiry: Inquiry::parse(inquiry)?, file: file.parse().ok()? })
+    }
+
+    /// Takes the question over from the command line; `None` if its file was not inherited.
+    pub(crate) fn inherit(word: &str) -> Option<(Inquiry, OwnedFd)> {
+        let Self { inquiry, file } = Self::parse(word)?;
+        Some((inquiry, sys::process::inherited(file).ok()?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,10 +188,10 @@ mod tests {
     fn questions_and_answers_arrive() {
         let (keeper, worker) = Relay::pair().expect("a pair");
         let file = tempfile::tempfile().expect("a file");
-        let asked = Asked { number: 9, pid: 77, access: Access::Content(5..u64::MAX) };
-        keeper.ask(file.as_fd(), &asked).expect("sent");
+        let inquiry = Inquiry { number: 9, pid: 77, access: Access::Content(5..u64::MAX) };
+        keeper.ask(file.as_fd(), &inquiry).expect("sent");
         let question = worker.next_question().expect("read").expect("one");
-        assert_eq!((question.number, question.pid, question.access), (9, 77, asked.access));
+        assert_eq!((question.number, question.pid, question.access), (9, 77, inquiry.access));
         worker.answer(9, Answer::Fail(Errno::IO)).expect("sent");
         worker.answer(9, Answer::Go).expect("sent");
         let next = || keeper.next_answer().expect("read");
@@ -160,11 +202,57 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_that_reads_nothing_does_not_stop_the_keeper() {
+        let (keeper, worker) = Relay::pair().expect("a pair");
+        let file = tempfile::tempfile().expect("a file");
+        let inquiry = Inquiry { number: 1, pid: 2, access: Access::Open };
+        let full = loop {
+            if let Err(error) = keeper.ask(file.as_fd(), &inquiry) {
+                break error;
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(keeper.next_answer().expect_err("none").kind(), io::ErrorKind::WouldBlock);
+        drop(keeper);
+        while let Some(question) = worker.next_question().expect("read") {
+            assert_eq!(question.number, 1);
+        }
+    }
+
+    #[test]
+    fn messages_that_mean_nothing_are_refused() {
+        let whole = Inquiry { number: 9, pid: 77, access: Access::Open }.encode();
+        assert!(Inquiry::decode(&whole).is_some());
+        assert_eq!(Inquiry::decode(&whole[..24]), None);
+        let mut other = whole;
+        other[0] = 2;
+        assert_eq!(Inquiry::decode(&other), None);
+        let (keeper, worker) = Relay::pair().expect("a pair");
+        sys::net::send_packet(&worker, b"short", None, true).expect("sent");
+        assert_eq!(keeper.next_answer().expect_err("short").kind(), io::ErrorKind::InvalidData);
+        sys::net::send_packet(&keeper, &whole, None, true).expect("sent");
+        let error = worker.next_question().expect_err("it has no file");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
     fn questions_survive_a_command_line() {
         for access in [Access::Open, Access::Content(4096..8192)] {
-            let asked = Asked { number: 12, pid: 1, access };
-            assert_eq!(Asked::parse(&asked.written()), Some(asked));
+            let question =
+                OpenQuestion { inquiry: Inquiry { number: 12, pid: 1, access }, file: 7 };
+            assert_eq!(OpenQuestion::parse(&question.word()), Some(question));
         }
-        assert_eq!(Asked::parse("1:2:3"), None);
+        for word in ["1:2:3@4", "1:2", "1:2@", "-1:2@3", "1:2:3:4:5@6", "a:2@3", ""] {
+            assert_eq!(OpenQuestion::parse(word), None, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_question_without_its_file_is_not_inherited() {
+        assert!(OpenQuestion::inherit("1:2@1000000").is_none());
+        let file: OwnedFd = tempfile::tempfile().expect("a file").into();
+        let number = std::os::fd::IntoRawFd::into_raw_fd(file);
+        let (inquiry, file) = OpenQuestion::inherit(&format!("1:2@{number}")).expect("open");
+        assert_eq!((inquiry.number, inquiry.pid, file.as_raw_fd()), (1, 2, number));
     }
 }

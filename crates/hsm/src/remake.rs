@@ -1,113 +1,111 @@
-//! Stubs of files that a restore has left out: the server makes copies of its backup, which no data
-//! is sent for, and the stubs stand for those.
+//! Stubs of files that a restore has left out. The server makes copies of its backup, for which no
+//! data is sent, and the stubs stand for these copies.
 //!
-//! 1. A stub is made only where nothing is, and only of what is backed up and active.
-//! 2. Directories keep their times, as the restore has set them.
-//! 3. A copy whose stub could not be made is let go of.
+//! 1. A stub is made only where no object has its name, and only of an active version.
+//! 2. Directories keep the times that the restore has set.
+//! 3. A copy whose stub could not be made is released.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use client::{
-    BATCH_FILES_MAX, Client, ListOptions, ListedCopy, ListedVersion, Migrant, is_left_out,
+    BATCH_FILES_MAX, Client, ClientError, CopyFailure, ListOptions, ListedCopy, ListedVersion,
+    Migrant, StoredCopy, is_left_out,
 };
 use model::{BatchId, CopyId, DirPath, Name, Stat};
-use sys::{Dir, Found};
+use sys::{Dir, ObjectStatus};
 
-use crate::recall::{Mount, Recaller};
+use crate::caller::Caller;
+use crate::mount::Mount;
+use crate::outcome::{FileError, Outcome, Settled};
 use crate::record::FileState;
 use crate::stub;
-use crate::worker::Caller;
+
+const BACKUP_CHANGED: FileError =
+    FileError::Changed("its backup has changed meanwhile; run it again");
 
 /// A file that is to come back as a stub.
-struct Missing {
+struct Absent {
     version: ListedVersion,
-    /// Of its directory within the file system.
+    /// Path of the file's directory, from the root of the file system.
     directory: DirPath,
     name: Name,
 }
 
-/// Makes stubs of what is backed up at and below `path`, of files of `bytes_min` and more.
+/// Makes stubs of the files at and below `path` that are backed up, not there, and at least
+/// `bytes_min` large.
 pub(crate) fn remake(
-    recaller: &Recaller,
+    client: &Client,
+    mount: &Mount,
     caller: &Caller,
     path: &[u8],
     bytes_min: u64,
-) -> Result<(), String> {
-    let mount = mount_of(recaller, path)?;
-    let client = recaller.client().map_err(|error| error.to_string())?;
+) -> Result<(), ClientError> {
     let mut batch = Vec::new();
     let options =
         ListOptions { path: Some(path.to_vec()), recursive: true, ..ListOptions::default() };
     let mut visit = |version: &ListedVersion| {
         if version.deactivated.is_none()
             && is_left_out(&version.object.stat, Some(bytes_min))
-            && let Some(missing) = missing(mount, version)
+            && let Some(absent) = absent(mount, version)
         {
-            batch.push(missing);
+            batch.push(absent);
         }
         if batch.len() == BATCH_FILES_MAX {
-            make(&client, mount, caller, std::mem::take(&mut batch));
+            make(client, mount, caller, std::mem::take(&mut batch));
         }
         caller.listens()
     };
-    let listed = client.list(&options, &mut visit);
-    listed.map_err(|error| error.message)?;
-    make(&client, mount, caller, batch);
+    client.list(&options, &mut visit)?;
+    make(client, mount, caller, batch);
     Ok(())
 }
 
-/// The managed file system that `path` lies in, whether it exists or not.
-fn mount_of<'a>(recaller: &'a Recaller, path: &[u8]) -> Result<&'a Mount, String> {
-    let is_in = |mount: &&Mount| within(mount, path).is_some();
-    let holding = recaller.mounts().iter().filter(is_in);
-    let mount = holding.max_by_key(|mount| mount.settings.mount_point.len());
-    mount.ok_or_else(|| format!("{} is in no file system that is managed", model::escaped(path)))
-}
-
-/// The path within the file system, from `/`.
-fn within<'a>(mount: &Mount, path: &'a [u8]) -> Option<&'a [u8]> {
-    match &mount.settings.mount_point[..] {
-        b"/" => Some(path),
-        mount_point => {
-            let rest = path.strip_prefix(mount_point)?;
-            (rest.is_empty() || rest.starts_with(b"/")).then_some(rest)
-        }
-    }
-}
-
-/// The version's file, if it is not there.
-fn missing(mount: &Mount, version: &ListedVersion) -> Option<Missing> {
-    let path = within(mount, &version.path)?;
+/// The file of the version, if it is missing in the file system.
+fn absent(mount: &Mount, version: &ListedVersion) -> Option<Absent> {
+    let path = mount.within(&version.path)?;
     let at = path.iter().rposition(|byte| *byte == b'/')?;
     let directory = DirPath::new(&path[..=at]).ok()?;
     let name = version.object.name.clone();
     let is_there = mount.directory(&directory).is_ok_and(|dir| dir.stat(name.as_bytes()).is_ok());
-    (!is_there).then(|| Missing { version: version.clone(), directory, name })
+    (!is_there).then(|| Absent { version: version.clone(), directory, name })
 }
 
-/// Has the server make copies of the batch, and makes the stubs.
-fn make(client: &Client, mount: &Mount, caller: &Caller, batch: Vec<Missing>) {
-    let mut by_directory: BTreeMap<DirPath, Vec<Missing>> = BTreeMap::new();
-    for missing in batch {
-        by_directory.entry(missing.directory.clone()).or_default().push(missing);
-    }
-    for (directory, mut files) in by_directory {
-        files.sort_by(|a, b| a.name.cmp(&b.name));
-        let paths: Vec<Vec<u8>> = files.iter().map(|file| file.version.path.clone()).collect();
+/// Makes the server copy the batch, and makes the stubs.
+fn make(client: &Client, mount: &Mount, caller: &Caller, batch: Vec<Absent>) {
+    for (directory, files) in by_directory(batch) {
         let made = mount
             .directory(&directory)
-            .map_err(|error| error.to_string())
+            .map_err(FileError::from)
             .and_then(|dir| make_in(client, mount, &dir, &directory, &files));
         match made {
-            Ok(made) => paths.iter().zip(made).for_each(|(path, made)| {
-                caller.tell_file(path, made.map(|()| (FileState::Migrated, 0)));
-            }),
-            Err(reason) => {
-                paths.iter().for_each(|path| caller.tell_file(path, Err(reason.clone())));
+            Ok(outcomes) => {
+                assert_eq!(outcomes.len(), files.len(), "each file has an outcome");
+                for (file, outcome) in files.iter().zip(outcomes) {
+                    caller.send_file(&file.version.path, outcome);
+                }
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                for file in &files {
+                    let error = FileError::Server(reason.clone());
+                    caller.send_file(&file.version.path, Err(error));
+                }
             }
         }
     }
+}
+
+/// The files of a batch by directory, sorted by name, as the server compares them.
+fn by_directory(batch: Vec<Absent>) -> BTreeMap<DirPath, Vec<Absent>> {
+    let mut by_directory: BTreeMap<DirPath, Vec<Absent>> = BTreeMap::new();
+    for absent in batch {
+        by_directory.entry(absent.directory.clone()).or_default().push(absent);
+    }
+    for files in by_directory.values_mut() {
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    by_directory
 }
 
 fn make_in(
@@ -115,54 +113,53 @@ fn make_in(
     mount: &Mount,
     dir: &Arc<Dir>,
     directory: &DirPath,
-    files: &[Missing],
-) -> Result<Vec<Result<(), String>>, String> {
-    let failed = |error: client::ClientError| error.message;
-    let mount_point = &mount.settings.mount_point;
-    let asked: Vec<(&Name, Found)> = files
+    files: &[Absent],
+) -> Result<Vec<Outcome>, FileError> {
+    let asked: Vec<(&Name, ObjectStatus)> = files
         .iter()
         .map(|file| (&file.name, found(&file.version.object.stat, mount)))
         .collect();
-    let known = client.backed_up(mount_point, directory, &asked).map_err(failed)?;
+    let contents = client.backed_up(mount.mount_point(), directory, &asked)?;
+    assert_eq!(contents.len(), files.len(), "the client tells of each file");
     let migrants: Vec<Migrant<'_>> = asked
         .iter()
-        .zip(&known)
+        .zip(&contents)
         .filter_map(|((name, found), content)| {
-            let backed_up = Some((*found, (*content)?));
+            let backed_up = Some(StoredCopy { found: *found, content: (*content)? });
             Some(Migrant { directory: dir, name, path: directory, backed_up })
         })
         .collect();
     if migrants.is_empty() {
-        return Ok(files.iter().map(|_| Err(CHANGED.to_owned())).collect());
+        return Ok(files.iter().map(|_| Err(BACKUP_CHANGED)).collect());
     }
     let batch = BatchId(u64::from_le_bytes(sys::entropy::bytes()));
-    let copied = client.migrate(mount_point, batch, &migrants).map_err(failed)?;
-    let times = dir.stat_self().map_err(|error| error.to_string())?.stat;
+    let copied = client.migrate(mount.mount_point(), batch, &migrants)?;
+    assert_eq!(copied.len(), migrants.len(), "the client tells of each file");
+    let times = dir.stat_self()?.stat;
+    let mut unused = Vec::new();
     let mut copies = (0..).map(|index| CopyId { batch, index }).zip(copied);
-    let (mut made, mut unused) = (Vec::new(), Vec::new());
-    for (file, content) in files.iter().zip(&known) {
-        let copy = content.as_ref().and_then(|_| copies.next());
-        made.push(match copy {
-            None => Err(CHANGED.to_owned()),
-            Some((_, Err(reason))) => Err(reason),
-            Some((id, Ok(_))) => make_one(mount, id, file).inspect_err(|_| unused.push(id)),
-        });
-    }
+    let outcomes = files.iter().zip(&contents).map(|(file, content)| {
+        let copy = content.and_then(|_| copies.next());
+        make_one(mount, file, copy, &mut unused)
+    });
+    let outcomes = outcomes.collect();
     if let Err(error) = dir.set_modified(times.mtime) {
-        tracing::warn!(%error, "a directory's time is not what it was");
+        let directory = model::escaped(&mount.absolute(directory.as_bytes()));
+        tracing::warn!(directory, %error, "cannot give the directory its time back");
     }
-    if !unused.is_empty()
-        && let Err(error) = client.release(mount_point, &unused)
-    {
-        // They are found and let go of by the next reconciliation.
-        tracing::warn!(%error, "copies that are not needed any more stay for now");
-    }
-    Ok(made)
+    release(client, mount, &unused);
+    Ok(outcomes)
 }
 
-const CHANGED: &str = "its backup has changed meanwhile; run it again";
-
-fn make_one(mount: &Mount, id: CopyId, file: &Missing) -> Result<(), String> {
+/// Makes one stub. A copy that stays without a stub goes to `unused`.
+fn make_one(
+    mount: &Mount,
+    file: &Absent,
+    copy: Option<(CopyId, Result<StoredCopy, CopyFailure>)>,
+    unused: &mut Vec<CopyId>,
+) -> Outcome {
+    let (id, copied) = copy.ok_or(BACKUP_CHANGED)?;
+    copied.map_err(|failure| FileError::Server(failure.to_string()))?;
     let ListedVersion { object, path, .. } = &file.version;
     let copy = ListedCopy {
         id,
@@ -171,10 +168,23 @@ fn make_one(mount: &Mount, id: CopyId, file: &Missing) -> Result<(), String> {
         stat: object.stat,
         path: path.clone(),
     };
-    stub::make(mount, &copy, &object.attributes).map_err(|error| error.to_string())
+    stub::make(mount, &copy, &object.attributes).inspect_err(|_| unused.push(id))?;
+    Ok(Settled::unmoved(FileState::Migrated))
 }
 
-/// The file as it would be found if it were there.
-fn found(stat: &Stat, mount: &Mount) -> Found {
-    Found { stat: *stat, device_id: mount.device_id, allocated_bytes: 0 }
+fn release(client: &Client, mount: &Mount, copies: &[CopyId]) {
+    if !copies.is_empty()
+        && let Err(error) = client.release(mount.mount_point(), copies)
+    {
+        tracing::warn!(
+            %error,
+            copies = copies.len(),
+            "cannot release copies without a stub; the next reconciliation does it"
+        );
+    }
+}
+
+/// The status that the file would have if it were there.
+fn found(stat: &Stat, mount: &Mount) -> ObjectStatus {
+    ObjectStatus { stat: *stat, device_id: mount.device_id, allocated_bytes: 0 }
 }

@@ -1,4 +1,4 @@
-//! Which file systems are managed and how: `hsm.toml` in the node's folder.
+//! The settings of the managed file systems: `hsm.toml` in the node's folder.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 const FILE: &str = "hsm.toml";
 
-/// All that is managed on this machine.
+/// The managed file systems of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -14,42 +14,43 @@ pub struct Settings {
     pub filesystems: Vec<FilesystemSettings>,
 }
 
-/// How one file system is managed.
+/// The settings of one file system.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilesystemSettings {
     /// The mount point. Bytes that are not UTF-8, and `%`, are written as `%` and two digits.
     #[serde(with = "written")]
     pub mount_point: Vec<u8>,
-    /// Per cent in use above which files are migrated (HTHRESHOLD); 100: never.
+    /// Per cent in use above which files migrate by themselves (HTHRESHOLD); 100: never.
     pub high_percent: u8,
-    /// Per cent in use down to which (LTHRESHOLD).
+    /// Per cent in use down to which files migrate (LTHRESHOLD).
     pub low_percent: u8,
-    /// Per cent of the file system's space that is kept premigrated (PMPERCENTAGE), so that a
-    /// shortage is met at once.
+    /// Per cent of the file system's space that is kept premigrated (PMPERCENTAGE), so that space
+    /// can be freed at once.
     pub premigrated_percent: u8,
-    /// Smaller files stay (MINMIGFILESIZE), bytes.
+    /// Size of the smallest file that migrates (MINMIGFILESIZE).
     pub file_bytes_min: u64,
-    /// Files that were used or changed since so many days stay (AUTOMIGNONUSE).
+    /// Number of days without use or change before a file migrates by itself (AUTOMIGNONUSE).
     pub unused_days_min: u32,
-    /// Only files migrate whose current state is backed up (MIGREQUIRESBKUP).
+    /// True if a file migrates only if its current state is backed up (MIGREQUIRESBKUP).
     pub backup_first: bool,
-    /// Files up to so many bytes are recalled as a whole when they are opened; larger ones range by
-    /// range as they are read, which programs that look for holes take for an empty file.
+    /// Size up to which a file is recalled as a whole when it is opened. Larger files are recalled
+    /// range by range as they are read; programs that look for holes take such a file for an empty
+    /// one.
     pub whole_bytes_max: u64,
-    /// Recalls of one user that may wait at once; further ones fail until some are done.
+    /// Maximum number of recalls of one user that wait; further ones fail.
     pub user_recalls_max: u32,
-    /// Recalls that one program may have waiting at once.
+    /// Maximum number of recalls of one program that wait; further ones fail.
     pub program_recalls_max: u32,
-    /// Nobody's reading recalls; only requests do (HSMOPTIMIZEDRECALLONLY).
+    /// True if reading does not recall, and only requests do (HSMOPTIMIZEDRECALLONLY).
     pub requests_only: bool,
-    /// Its files are shown only while a keeper stands before them.
+    /// True if the files are shown only while a keeper runs.
     #[serde(default)]
     pub hidden: bool,
 }
 
 impl FilesystemSettings {
-    /// The defaults for what is mounted at `mount_point`.
+    /// The defaults for the file system at `mount_point`.
     pub fn new(mount_point: Vec<u8>) -> Self {
         Self {
             mount_point,
@@ -81,7 +82,7 @@ impl FilesystemSettings {
     }
 }
 
-/// Why `hsm.toml` cannot be used.
+/// Reason why `hsm.toml` cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     #[error("cannot read or write {path}")]
@@ -97,7 +98,7 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// The settings in the node's folder; none are no error.
+    /// Reads the settings in the node's folder. A missing file means that nothing is managed.
     pub fn load(home: &Path) -> Result<Self, SettingsError> {
         let path = home.join(FILE);
         let shown = || path.display().to_string();
@@ -133,7 +134,7 @@ impl Settings {
     }
 }
 
-/// Bytes as text that can be read, and read again.
+/// Bytes as text that people can read, and that can be decoded again.
 pub(crate) mod written {
     use std::fmt::Write as _;
 
@@ -154,14 +155,14 @@ pub(crate) mod written {
     pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(text.len());
         let mut rest = text.as_bytes();
-        while let Some((&first, behind)) = rest.split_first() {
+        while let Some((&first, tail)) = rest.split_first() {
             if first == b'%' {
-                let (digits, behind) = behind.split_at_checked(2)?;
+                let (digits, tail) = tail.split_at_checked(2)?;
                 bytes.push(u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?);
-                rest = behind;
+                rest = tail;
             } else {
                 bytes.push(first);
-                rest = behind;
+                rest = tail;
             }
         }
         Some(bytes)
@@ -173,7 +174,7 @@ pub(crate) mod written {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(from)?;
-        decode(&text).ok_or_else(|| D::Error::custom("a % without two digits behind it"))
+        decode(&text).ok_or_else(|| D::Error::custom("a % without two digits after it"))
     }
 }
 
@@ -201,10 +202,46 @@ mod tests {
 
     #[test]
     fn thresholds_must_make_sense() {
-        let mut filesystem = FilesystemSettings::new(b"/data".to_vec());
-        filesystem.low_percent = 95;
-        assert!(filesystem.problem().is_some());
-        filesystem.high_percent = 101;
-        assert!(filesystem.problem().is_some());
+        #[track_caller]
+        fn check(high: u8, low: u8, premigrated: u8, is_fine: bool) {
+            let mut filesystem = FilesystemSettings::new(b"/data".to_vec());
+            filesystem.high_percent = high;
+            filesystem.low_percent = low;
+            filesystem.premigrated_percent = premigrated;
+            assert_eq!(filesystem.problem().is_none(), is_fine);
+            let folder = tempfile::tempdir().expect("a folder");
+            let settings = Settings { filesystems: vec![filesystem] };
+            let stored = settings.store(folder.path());
+            assert_eq!(stored.is_ok(), is_fine);
+            assert_eq!(folder.path().join(FILE).try_exists().expect("looked"), is_fine);
+        }
+        check(90, 80, 10, true);
+        check(100, 100, 100, true);
+        check(90, 90, 0, true);
+        check(90, 95, 10, false);
+        check(101, 80, 10, false);
+        check(90, 80, 81, false);
+    }
+
+    #[test]
+    fn text_that_means_no_bytes_is_refused() {
+        for text in ["%", "%2", "a%zz", "%2\u{e9}"] {
+            assert_eq!(written::decode(text), None, "{text}");
+        }
+        assert_eq!(written::decode("/a%0a%ff").as_deref(), Some(&b"/a\n\xff"[..]));
+    }
+
+    #[test]
+    fn a_file_that_is_not_valid_is_refused_by_name() {
+        #[track_caller]
+        fn check(text: &str, expected: &str) {
+            let folder = tempfile::tempdir().expect("a folder");
+            std::fs::write(folder.path().join(FILE), text).expect("written");
+            let error = Settings::load(folder.path()).expect_err("refused").to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        check("[[filesystem]]\nmount_point = \"/data\"\n", "missing field");
+        check("filesystems = []\n", "unknown field");
+        check("nonsense", "hsm.toml is not valid");
     }
 }

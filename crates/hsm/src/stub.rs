@@ -8,43 +8,28 @@ use format::stub::{STUB_ATTRIBUTE, State, Stub};
 use model::{Attributes, Name};
 use sys::{Dir, NewFile};
 
-use crate::recall::{Mount, emptied};
+use crate::mount::Mount;
+use crate::record;
 
-/// Makes a stub of `copy` where its file was; missing directories above it are made.
-/// `AlreadyExists` if something is there.
+/// Makes a stub of `copy` where its file was, and the missing directories above it.
+/// `AlreadyExists` if the name is taken.
 ///
-/// Only the worker may do this: it has its record before it has a name, and nobody puts a mark on
-/// what the worker uses.
+/// Only the worker may do this: the stub has its record before it has a name, and the keeper puts
+/// no mark on files that the worker uses.
 pub(crate) fn make(mount: &Mount, copy: &ListedCopy, attributes: &Attributes) -> io::Result<()> {
-    let within = match &mount.settings.mount_point[..] {
-        b"/" => Some(&copy.path[..]),
-        mount_point => copy.path.strip_prefix(mount_point),
-    };
     let elsewhere = || io::Error::other("it was in another file system");
-    let mut parts: Vec<&[u8]> = within
-        .ok_or_else(elsewhere)?
-        .split(|&byte| byte == b'/')
-        .filter(|p| !p.is_empty())
-        .collect();
+    let within = mount.within(&copy.path).ok_or_else(elsewhere)?;
+    let mut parts: Vec<&[u8]> =
+        within.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).collect();
     let name = parts.pop().ok_or_else(elsewhere)?;
     let name = Name::new(name).map_err(io::Error::other)?;
     let mut directory = Arc::clone(&mount.root);
     for part in parts {
-        directory = Arc::new(below(&directory, part)?);
+        directory = Arc::new(open_or_make(&directory, part)?);
     }
     let mut file = NewFile::create(&directory, name.as_bytes())?;
     file.set_len(copy.stat.size)?;
-    let stub = Stub {
-        state: State::Premigrated,
-        was_recalled: false,
-        copy: copy.id,
-        size: copy.stat.size,
-        mtime: copy.stat.mtime,
-        // Not known: it is found to differ when the file is migrated again, and sent once more.
-        content: [0; 16],
-        unsynced: None,
-    };
-    file.set_attribute(STUB_ATTRIBUTE, &emptied(stub).encode())?;
+    file.set_attribute(STUB_ATTRIBUTE, &record_of(copy).encode())?;
     let applied = file.apply(&copy.stat, attributes, true);
     if let Some(refusal) = applied.refused.into_iter().next() {
         return Err(refusal.error);
@@ -52,9 +37,84 @@ pub(crate) fn make(mount: &Mount, copy: &ListedCopy, attributes: &Attributes) ->
     file.publish(false).map(drop)
 }
 
-fn below(directory: &Dir, name: &[u8]) -> io::Result<Dir> {
+fn record_of(copy: &ListedCopy) -> Stub {
+    record::emptied(Stub {
+        state: State::Premigrated,
+        was_recalled: false,
+        copy: copy.id,
+        size: copy.stat.size,
+        mtime: copy.stat.mtime,
+        // The server does not send the digest. The next migration finds a difference, and sends the
+        // content once more.
+        content: [0; 16],
+        unsynced: None,
+    })
+}
+
+fn open_or_make(directory: &Dir, name: &[u8]) -> io::Result<Dir> {
     match directory.open_dir(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => directory.make_dir(name),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use model::{BatchId, CopyId, Kind, ServerTime, Stat, Timestamp};
+    use sys::space::SpaceFile;
+
+    use super::*;
+    use crate::FilesystemSettings;
+    use crate::record::FileState;
+
+    fn copy(path: Vec<u8>) -> ListedCopy {
+        let stat = Stat {
+            kind: Kind::File,
+            mode: 0o640,
+            uid: 0,
+            gid: 0,
+            size: 5 << 20,
+            mtime: Timestamp { secs: 1_000_000_000, nanos: 9 },
+            ctime: Timestamp::default(),
+            inode: 1,
+            linked: false,
+            device: 0,
+        };
+        let id = CopyId { batch: BatchId(9), index: 4 };
+        ListedCopy { id, since: ServerTime(0), is_released: false, stat, path }
+    }
+
+    #[test]
+    fn a_stub_comes_back_with_its_directories_and_its_record() {
+        if !sys::process::is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mount_point = folder.path().as_os_str().as_bytes().to_vec();
+        let mount = Mount::open(FilesystemSettings::new(mount_point)).unwrap();
+        let copy = copy(mount.absolute(b"/a/b/file"));
+        make(&mount, &copy, &Attributes::default()).unwrap();
+        let directory = mount.root.open_dir(b"a").unwrap().open_dir(b"b").unwrap();
+        let file = SpaceFile::open(&directory, b"file").unwrap();
+        let found = file.stat().unwrap();
+        assert_eq!((found.stat.size, found.stat.mtime), (5 << 20, copy.stat.mtime));
+        assert_eq!(found.allocated_bytes / 4096, 0, "it has content");
+        let stub = record::read(&file).unwrap().unwrap();
+        assert_eq!(stub.copy, copy.id);
+        assert_eq!(record::state_of(&found.stat, Some(&stub)), FileState::Migrated);
+        let again = make(&mount, &copy, &Attributes::default()).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_copy_of_another_file_system_makes_no_stub() {
+        let folder = tempfile::tempdir().unwrap();
+        let mount_point = folder.path().as_os_str().as_bytes().to_vec();
+        let mount = Mount::open(FilesystemSettings::new(mount_point)).unwrap();
+        assert!(make(&mount, &copy(b"/elsewhere/file".to_vec()), &Attributes::default()).is_err());
+        let root = copy(mount.mount_point().to_vec());
+        assert!(make(&mount, &root, &Attributes::default()).is_err());
     }
 }

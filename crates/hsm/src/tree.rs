@@ -1,20 +1,21 @@
-//! Looking through a file system: what is in which state, and where.
+//! Walks through a file system, for lists and sums of files by state.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use format::stub::Stub;
 use model::{DirPath, Kind, Name};
-use sys::{Dir, Found, Listing};
+use sys::{Dir, Listing, ObjectStatus};
 
+use crate::mount::absolute;
 use crate::record::{self, FileState, state_of};
 
-/// A regular file as it is listed.
+/// A regular file of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listed {
-    /// The whole path.
+pub struct ListedFile {
+    /// Path from the root of the node.
     pub path: Vec<u8>,
-    pub found: Found,
+    pub found: ObjectStatus,
     pub state: FileState,
 }
 
@@ -22,9 +23,9 @@ pub struct Listed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     pub files: u64,
-    /// What the files' sizes add up to, wherever their content is.
+    /// Sum of the sizes, with content and without.
     pub bytes: u64,
-    /// What they take on disk.
+    /// Sum of the space on disk.
     pub allocated_bytes: u64,
     pub premigrated_files: u64,
     pub premigrated_bytes: u64,
@@ -33,7 +34,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, listed: &Listed) {
+    fn add(&mut self, listed: &ListedFile) {
         let bytes = listed.found.stat.size;
         self.files += 1;
         self.bytes += bytes;
@@ -52,27 +53,39 @@ impl Counts {
     }
 }
 
-/// Where `path` is that is within what is mounted at `mount_point`.
-pub(crate) fn absolute(mount_point: &[u8], path: &[u8]) -> Vec<u8> {
-    match mount_point {
-        b"/" => path.to_vec(),
-        mount_point => [mount_point, path].concat(),
-    }
-}
-
-/// A regular file on the way through a tree.
+/// A regular file that a walk has reached.
 pub(crate) struct Visited<'a> {
     pub(crate) directory: &'a Arc<Dir>,
-    /// Of the directory within its file system.
+    /// Path of the directory, from the root of the file system.
     pub(crate) path: &'a DirPath,
     pub(crate) name: &'a Name,
-    pub(crate) found: Found,
+    pub(crate) found: ObjectStatus,
+    /// The record of the file.
     pub(crate) stub: Option<Stub>,
 }
 
-/// Calls `visit` with each regular file at and below `path` of the file system mounted at
-/// `mount_point`, until it says `false`; and `fail` with what cannot be looked at. A file with
-/// several names is visited by each.
+impl Visited<'_> {
+    /// Path of the file, from the root of the file system.
+    pub(crate) fn file_path(&self) -> Vec<u8> {
+        self.path.join(self.name)
+    }
+
+    pub(crate) fn state(&self) -> FileState {
+        state_of(&self.found.stat, self.stub.as_ref())
+    }
+}
+
+/// A directory that a walk has not entered yet.
+struct Subtree {
+    parent: Arc<Dir>,
+    path: DirPath,
+    /// Name in `parent`; `None` where `parent` is the directory itself.
+    name: Option<Name>,
+}
+
+/// Calls `visit` with each regular file at and below `path` of the file system at `mount_point`,
+/// until it returns false, and `fail` with each path that cannot be read. A file with several names
+/// is visited once for each name.
 pub(crate) fn walk(
     mount_point: &[u8],
     path: &[u8],
@@ -95,9 +108,9 @@ pub(crate) fn walk(
         directory = Arc::new(directory.open_dir(part)?);
         within = within.child(&name);
     }
-    let mut waiting = vec![(directory, within, None::<Name>)];
+    let mut waiting = vec![Subtree { parent: directory, path: within, name: None }];
     let mut listing = Listing::default();
-    while let Some((parent, path, name)) = waiting.pop() {
+    while let Some(Subtree { parent, path, name }) = waiting.pop() {
         let opened = match &name {
             Some(name) => parent.open_dir(name.as_bytes()).map(Arc::new),
             None => Ok(parent),
@@ -115,7 +128,8 @@ pub(crate) fn walk(
             let Ok(name) = Name::new(listing.name(entry)) else { continue };
             let found = entry.found;
             if found.stat.kind == Kind::Directory && found.device_id == device_id {
-                below.push((Arc::clone(&dir), path.child(&name), Some(name)));
+                let (parent, path) = (Arc::clone(&dir), path.child(&name));
+                below.push(Subtree { parent, path, name: Some(name) });
             } else if is_file(&found) {
                 let goes_on = match visit_file(&dir, &path, &name, found) {
                     Ok(visited) => visit(visited),
@@ -134,7 +148,7 @@ pub(crate) fn walk(
     Ok(())
 }
 
-fn is_file(found: &Found) -> bool {
+fn is_file(found: &ObjectStatus) -> bool {
     found.stat.kind == Kind::File
 }
 
@@ -142,30 +156,28 @@ fn visit_file<'a>(
     directory: &'a Arc<Dir>,
     path: &'a DirPath,
     name: &'a Name,
-    found: Found,
+    found: ObjectStatus,
 ) -> std::io::Result<Visited<'a>> {
     let stub = if found.stat.size == 0 { None } else { record::read_of(directory, name)? };
     Ok(Visited { directory, path, name, found, stub })
 }
 
-/// Lists what is at and below `path` of what is mounted at `mount_point`.
+/// Lists the files at and below `path` of the file system at `mount_point`.
 pub fn list(
     mount_point: &[u8],
     path: &[u8],
-    visit: &mut dyn FnMut(Listed) -> bool,
+    visit: &mut dyn FnMut(ListedFile) -> bool,
     fail: &mut dyn FnMut(&[u8], &std::io::Error),
 ) -> std::io::Result<()> {
     let mut visit = |visited: Visited<'_>| {
-        let within = visited.path.join(visited.name);
-        let path = absolute(mount_point, &within);
-        let state = state_of(&visited.found.stat, visited.stub.as_ref());
-        visit(Listed { path, found: visited.found, state })
+        let path = absolute(mount_point, &visited.file_path());
+        visit(ListedFile { path, found: visited.found, state: visited.state() })
     };
     walk(mount_point, path, &mut visit, fail)
 }
 
-/// Counts what is at and below `path` of what is mounted at `mount_point`; a file with several
-/// names once.
+/// Counts the files at and below `path` of the file system at `mount_point`. A file with several
+/// names counts once.
 pub fn count(
     mount_point: &[u8],
     path: &[u8],
@@ -173,7 +185,7 @@ pub fn count(
 ) -> std::io::Result<Counts> {
     let mut counts = Counts::default();
     let mut seen = HashSet::new();
-    let mut visit = |listed: Listed| {
+    let mut visit = |listed: ListedFile| {
         let stat = &listed.found.stat;
         if !stat.linked || seen.insert(stat.inode) {
             counts.add(&listed);
@@ -182,4 +194,72 @@ pub fn count(
     };
     list(mount_point, path, &mut visit, fail)?;
     Ok(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::path::Path;
+
+    use super::*;
+
+    fn bytes(path: &Path) -> &[u8] {
+        path.as_os_str().as_bytes()
+    }
+
+    /// `a/1`, `a/b/2` and `3`, which is a second name of `a/1`; and a symbolic link to `a`.
+    fn tree() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("a/b")).expect("made");
+        std::fs::write(at("a/1"), vec![1; 1000]).expect("written");
+        std::fs::write(at("a/b/2"), vec![1; 10]).expect("written");
+        std::fs::hard_link(at("a/1"), at("3")).expect("linked");
+        std::os::unix::fs::symlink("a", at("link")).expect("linked");
+        folder
+    }
+
+    fn paths_below(folder: &Path, path: &[u8]) -> Vec<String> {
+        let mut paths = Vec::new();
+        let mut visit = |visited: Visited<'_>| {
+            paths.push(model::escaped(&visited.file_path()));
+            true
+        };
+        let mut fail = |path: &[u8], error: &std::io::Error| {
+            panic!("{}: {error}", model::escaped(path));
+        };
+        walk(bytes(folder), path, &mut visit, &mut fail).expect("walked");
+        paths.sort();
+        paths
+    }
+
+    #[test]
+    fn a_walk_visits_each_name_below_a_path() {
+        let folder = tree();
+        assert_eq!(paths_below(folder.path(), b"/"), ["/3", "/a/1", "/a/b/2"]);
+        assert_eq!(paths_below(folder.path(), b"/a/b"), ["/a/b/2"]);
+        assert_eq!(paths_below(folder.path(), b"/a/1"), ["/a/1"]);
+    }
+
+    #[test]
+    fn a_walk_begins_at_no_symbolic_link_and_ends_when_told() {
+        let folder = tree();
+        let mut visits = 0;
+        let mut visit = |_: Visited<'_>| {
+            visits += 1;
+            false
+        };
+        walk(bytes(folder.path()), b"/", &mut visit, &mut |_, _| {}).expect("walked");
+        assert!(walk(bytes(folder.path()), b"/link", &mut visit, &mut |_, _| {}).is_err());
+        assert!(walk(bytes(folder.path()), b"/none", &mut visit, &mut |_, _| {}).is_err());
+        assert_eq!(visits, 1);
+    }
+
+    #[test]
+    fn a_file_with_two_names_counts_once() {
+        let folder = tree();
+        let counts = count(bytes(folder.path()), b"/", &mut |_, _| {}).expect("counted");
+        assert_eq!((counts.files, counts.bytes), (2, 1010));
+        assert_eq!((counts.premigrated_files, counts.migrated_files), (0, 0));
+    }
 }

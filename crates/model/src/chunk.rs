@@ -1,14 +1,14 @@
-//! Chunks and where they lie.
+//! Chunks and their places.
 
 use std::fmt;
 
-/// Raw bytes in a quantum at most.
+/// Maximum number of raw bytes in a quantum.
 pub const QUANTUM_BYTES_MAX: usize = 2 << 20;
 /// Files up to this many bytes are one chunk; no chunk but a file's last is shorter.
 pub const CHUNK_BYTES_MIN: usize = 128 << 10;
-/// What content-defined cutting aims at, in bytes.
+/// Mean length of a chunk, in bytes, that content-defined cutting aims at.
 pub const CHUNK_BYTES_MEAN: usize = 256 << 10;
-/// No chunk is longer, in bytes.
+/// Maximum length of a chunk, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 /// The largest index of a chunk in its pack.
 pub const CHUNK_INDEX_MAX: u32 = (1 << 24) - 1;
@@ -34,8 +34,8 @@ impl fmt::Display for ChunkDigest {
     }
 }
 
-/// Where a chunk lies: the number of its pack and its index there. The places of one pack are
-/// consecutive numbers.
+/// The place of a chunk: the number of its pack and its index in the pack. The places of one pack
+/// are consecutive numbers.
 ///
 /// Invariant: the pack number is below 2^39.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-/// Where a chunk lies as a client can say it before its data is committed: in a quantum that it
+/// The place of a chunk as a client names it before its data is committed: in a quantum that it
 /// sent in this session, or among the grants that it presents with the message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SessionPlace {
@@ -94,8 +94,8 @@ impl PlaceCode for SessionPlace {
     }
 }
 
-/// What pages and messages write for the place of a chunk: a number that grows by one from each
-/// chunk to its neighbour.
+/// A place of a chunk as pages and messages write it: a number that grows by one from a chunk to
+/// the next.
 pub trait PlaceCode: Copy + Eq {
     /// The place that `code` stands for.
     fn from_code(code: u64) -> Option<Self>;
@@ -123,12 +123,12 @@ pub struct ChunkRange<P = Place> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent<P = Place> {
     Chunks(ChunkRange<P>),
-    /// So many bytes that read as zeros and take no space.
+    /// A run of `bytes` zeros, which take no space.
     Hole {
         bytes: u64,
     },
-    /// One chunk that the node encrypted before it sent it. Its length in the pack is that of what
-    /// was sent; `bytes` is what it stands for.
+    /// One chunk that the node encrypted before it sent it. Its length in the pack is that of the
+    /// encrypted bytes; `bytes` is the length of its content.
     Sealed {
         place: P,
         bytes: u32,
@@ -136,7 +136,7 @@ pub enum Extent<P = Place> {
 }
 
 impl<P: Copy> Extent<P> {
-    /// Where its chunks lie; `None` for a hole.
+    /// The places of the chunks of the extent; `None` for a hole.
     pub fn chunks(&self) -> Option<ChunkRange<P>> {
         match self {
             Self::Chunks(range) => Some(*range),

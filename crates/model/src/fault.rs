@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// The error with all that it comes from, what is said already not said again.
+/// The error followed by its causes, without repeating a message that an earlier one contains.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

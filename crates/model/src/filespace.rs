@@ -1,14 +1,22 @@
-//! Names of filespaces: a mount point, an archive's part of one, or what was migrated off one.
+//! Names of filespaces: a mount point, an archive's part of one, or the files migrated from one.
 //!
-//! What an archive holds of a mount point is a filespace of its own. Its name is a NUL, the
-//! archive's number, another NUL, and the mount point; no mount point has a NUL. What was migrated
-//! off a mount point is in one whose name has the word `space` instead of the number.
+//! The part of an archive that comes from one mount point is a filespace of its own. Its name is a
+//! NUL, the archive's number, another NUL, and the mount point; no mount point has a NUL. The files
+//! migrated from a mount point are in a filespace whose name has the word `space` instead of the
+//! number.
 
-/// The name of the filespace that holds what the archive `number` has of `mount_point`.
+use std::ops::Range;
+
+/// The name of the filespace for the part of the archive `number` that comes from `mount_point`.
 pub fn archive_filespace(number: u64, mount_point: &[u8]) -> Vec<u8> {
     let mut name = format!("\0{number}\0").into_bytes();
     name.extend_from_slice(mount_point);
     name
+}
+
+/// The names of all filespaces of the archive `number`, as a range in the order of bytes.
+pub fn archive_filespaces(number: u64) -> Range<Vec<u8>> {
+    format!("\0{number}\0").into_bytes()..format!("\0{number}\x01").into_bytes()
 }
 
 /// The number of the archive that the filespace is a part of; `None` for one of backups.
@@ -20,23 +28,26 @@ pub fn archive_number(filespace: &[u8]) -> Option<u64> {
 
 const SPACE_PREFIX: &[u8] = b"\0space\0";
 
-/// The name of the filespace that holds what was migrated off `mount_point`.
+/// The name of the filespace for the files migrated from `mount_point`.
 pub fn space_filespace(mount_point: &[u8]) -> Vec<u8> {
     [SPACE_PREFIX, mount_point].concat()
 }
 
-/// Whether the filespace holds what was migrated off a mount point.
+/// The least name of a filespace of backups. All others begin with a NUL.
+pub const BACKUP_FILESPACE_MIN: &[u8] = b"\x01";
+
+/// Returns true if the filespace holds files migrated from a mount point.
 pub fn is_space_filespace(filespace: &[u8]) -> bool {
     filespace.starts_with(SPACE_PREFIX)
 }
 
-/// Whether the filespace holds backups of a mount point, and neither archives nor what was
-/// migrated.
+/// Returns true if the filespace holds backups of a mount point, neither archives nor migrated
+/// files.
 pub fn is_backup_filespace(filespace: &[u8]) -> bool {
     !filespace.contains(&0)
 }
 
-/// Where on the node the filespace is.
+/// The path of the filespace on the node.
 pub fn mount_point(filespace: &[u8]) -> &[u8] {
     let Some(rest) = filespace.strip_prefix(b"\0") else { return filespace };
     match rest.iter().position(|&byte| byte == 0) {
@@ -55,7 +66,15 @@ mod tests {
         assert_eq!(archive_number(&name), Some(17));
         assert_eq!(mount_point(&name), b"/home");
         assert_eq!((archive_number(b"/home"), mount_point(b"/home")), (None, &b"/home"[..]));
+        for (other, is_within) in [(17, true), (1, false), (170, false), (18, false)] {
+            for mount_point in [&b"/"[..], b"", b"\xff"] {
+                let name = archive_filespace(other, mount_point);
+                assert_eq!(archive_filespaces(17).contains(&name), is_within, "{other}");
+                assert!(&name[..] < BACKUP_FILESPACE_MIN);
+            }
+        }
         let space = space_filespace(b"/home");
+        assert!(&space[..] < BACKUP_FILESPACE_MIN);
         assert!(is_space_filespace(&space) && !is_space_filespace(&name));
         assert_eq!((mount_point(&space), archive_number(&space)), (&b"/home"[..], None));
         assert!(is_backup_filespace(b"/home") && !is_backup_filespace(&space));

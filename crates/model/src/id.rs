@@ -51,7 +51,7 @@ number!(
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeName(String);
 
-/// Why a string cannot name a node.
+/// Reason why a string cannot name a node.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a node name has 1 to 64 letters, digits, '.', '-' or '_' and starts with a letter or digit"

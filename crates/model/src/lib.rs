@@ -1,4 +1,4 @@
-//! The nouns of Holdfast: what every other crate talks about, without any I/O.
+//! The nouns of Holdfast that every other crate uses, without any I/O.
 //!
 //! Names and paths are bytes throughout. Within a filespace a directory is named by its *directory
 //! path*, which starts and ends with `/`; an object is its directory path plus its name. The root
@@ -11,6 +11,7 @@ mod id;
 mod migrated;
 mod object;
 mod path;
+mod size;
 mod time;
 
 pub use chunk::{
@@ -19,8 +20,8 @@ pub use chunk::{
 };
 pub use fault::chain;
 pub use filespace::{
-    archive_filespace, archive_number, is_backup_filespace, is_space_filespace, mount_point,
-    space_filespace,
+    BACKUP_FILESPACE_MIN, archive_filespace, archive_filespaces, archive_number,
+    is_backup_filespace, is_space_filespace, mount_point, space_filespace,
 };
 pub use id::{
     ClassId, DomainId, FilespaceId, NodeId, NodeName, NodeNameError, PackNumber, PoolId, SessionId,
@@ -28,9 +29,10 @@ pub use id::{
 pub use migrated::{BatchId, CopyId};
 pub use object::{Attributes, Kind, Object, Payload, Stat, Version, Xattr};
 pub use path::{DirPath, Name, NameError, escaped};
+pub use size::{SizeError, parse_bytes};
 pub use time::{ServerTime, Timestamp};
 
-/// Objects in one directory page at most; larger directories have several pages.
+/// Maximum number of objects in one directory page; larger directories have several pages.
 pub const PAGE_OBJECTS_MAX: usize = 512;
 
 /// A 128-bit keyed digest over what the client compares of one directory page. Opaque to the

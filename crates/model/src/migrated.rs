@@ -1,14 +1,14 @@
-//! What was migrated off a file system, as the server keeps it.
+//! Copies of migrated files, as the server keeps them.
 
 use std::fmt;
 
 use crate::{DirPath, Name};
 
-/// Which copy of a migrated file: the batch that it was migrated with, and its place there. The
-/// file's name does not matter: it may change any time.
+/// Identity of a copy of a migrated file: the batch that it was migrated with, and its index in the
+/// batch. The file's name does not matter: it may change any time.
 ///
-/// A batch is a directory of the filespace of what was migrated, so that files that were migrated
-/// together are recalled together; the copies are its files.
+/// A batch is a directory of the filespace for migrated files, so files that were migrated together
+/// are recalled together; the copies are its files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CopyId {
     pub batch: BatchId,
@@ -20,7 +20,7 @@ pub struct CopyId {
 pub struct BatchId(pub u64);
 
 impl BatchId {
-    /// The directory of its copies.
+    /// The directory of the batch's copies.
     pub fn directory(self) -> DirPath {
         let name = Name::new(format!("{:016x}", self.0).as_bytes()).expect("digits are a name");
         DirPath::root().child(&name)
@@ -35,7 +35,7 @@ impl BatchId {
 }
 
 impl CopyId {
-    /// What the copy is called in the directory of its batch. Names sort as indexes do.
+    /// The name of the copy in the directory of its batch. Names sort in the order of the indexes.
     pub fn name(self) -> Name {
         Name::new(format!("{:04x}", self.index).as_bytes()).expect("digits are a name")
     }

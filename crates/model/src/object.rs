@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{ClassId, Extent, Name, Place, ServerTime, Timestamp};
 
-/// What an object is. Sockets are never backed up.
+/// Kind of an object. Sockets are never backed up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     File,
@@ -25,7 +25,7 @@ impl Kind {
         Self::BlockDevice,
     ];
 
-    /// What formats and digests write for the kind: 0 to 5.
+    /// The code of the kind in formats and digests: 0 to 5.
     pub fn code(self) -> u8 {
         match self {
             Self::File => 0,
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// What one `stat` says of an object: all that a directory digest covers beside the name.
+/// Attributes from one `stat` of an object: all that a directory digest covers besides the name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stat {
     pub kind: Kind,
@@ -56,7 +56,7 @@ pub struct Stat {
     pub mtime: Timestamp,
     pub ctime: Timestamp,
     pub inode: u64,
-    /// Whether several names led to the inode: then names that share it are one hard-link group.
+    /// True if several names led to the inode: then names that share it are one hard-link group.
     pub linked: bool,
     /// Major and minor of a device node, as `makedev` packs them; 0 for everything else.
     pub device: u64,
@@ -70,7 +70,7 @@ pub struct Xattr {
     pub value: Vec<u8>,
 }
 
-/// What must be asked for beside `stat`: read only where ctime moved or the object is new.
+/// Attributes that take more than a `stat`: read only if ctime moved or the object is new.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Attributes {
     /// Sorted by name.
@@ -79,30 +79,30 @@ pub struct Attributes {
     pub flags: u32,
 }
 
-/// What an object holds, by its kind.
+/// Content of an object, by its kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload<P = Place> {
     /// Directories, FIFOs, devices and empty files.
     Nothing,
     /// A file's content from offset 0 to its size, without gaps.
     Extents(Vec<Extent<P>>),
-    /// Where a symbolic link points.
+    /// Target of a symbolic link.
     Target(Vec<u8>),
 }
 
-/// One stored state of a named thing in a directory.
+/// One stored state of an object in a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Object<P = Place> {
     pub name: Name,
     pub stat: Stat,
     pub attributes: Arc<Attributes>,
     pub class: ClassId,
-    /// When the server committed this state; what a client sends here is not used.
+    /// Time at which the server committed this state; a client's value here is not used.
     pub inserted: ServerTime,
     pub payload: Payload<P>,
 }
 
-/// An object's stored state with its time of life: active while `deactivated` is `None`.
+/// A stored state of an object with its time of life: active while `deactivated` is `None`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Version {
     pub object: Object,
@@ -110,7 +110,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Whether this was the object's state at `time`.
+    /// Returns true if this was the object's state at `time`.
     pub fn stood_at(&self, time: ServerTime) -> bool {
         self.object.inserted <= time && self.deactivated.is_none_or(|end| end > time)
     }

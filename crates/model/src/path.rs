@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use smallvec::SmallVec;
 
-/// Names up to so many bytes, seven of eight in a source tree, need no memory of their own.
+/// Maximum length of a name that needs no memory of its own: seven of eight names in a source tree.
 const INLINE_BYTES: usize = 24;
 
 /// The last part of an object's path: any bytes but `/` and NUL, 1 to 255 of them. The root of a
@@ -12,7 +12,7 @@ const INLINE_BYTES: usize = 24;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Name(SmallVec<[u8; INLINE_BYTES]>);
 
-/// Why bytes cannot be a name or a directory path.
+/// Fault of bytes that cannot be a name or a directory path.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The peer or the disk gave bytes that no file system would.
@@ -49,7 +49,7 @@ impl Name {
 fn is_name(bytes: &[u8]) -> bool {
     !bytes.is_empty()
         && bytes.len() <= Name::BYTES_MAX
-        // All of them, which takes less time than to stop at the first.
+        // The whole name is examined, which takes less time than stopping at the first fault.
         && !bytes.iter().fold(false, |found, &byte| found | (byte == b'/') | (byte == 0))
         && bytes != b"."
         && bytes != b".."
@@ -78,7 +78,7 @@ impl DirPath {
         Self(b"/".to_vec())
     }
 
-    /// The place of the root object itself.
+    /// The directory path of the root object itself.
     pub fn above_root() -> Self {
         Self(Vec::new())
     }
@@ -114,7 +114,7 @@ impl DirPath {
         [self.0.as_slice(), name.0.as_slice()].concat()
     }
 
-    /// Whether `other` is this directory or lies below it.
+    /// Returns true if `other` is this directory or lies below it.
     pub fn contains(&self, other: &Self) -> bool {
         other.0.starts_with(&self.0)
     }
@@ -133,8 +133,8 @@ impl DirPath {
     }
 }
 
-/// `bytes` for people: valid UTF-8 as it is, but for control characters and the backslash; every
-/// other byte as `\xNN`.
+/// `bytes` as text for people: valid UTF-8 stays as it is, except for control characters and the
+/// backslash; every other byte becomes `\xNN`.
 pub fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for part in bytes.utf8_chunks() {

@@ -1,7 +1,7 @@
 //! Two kinds of time that must not be mixed: the server's clock, which policy trusts, and the file
 //! times of a node, which are data.
 
-/// A file time as the node's kernel gave it. Orders by time.
+/// A file time as the node's kernel gave it. The order is that of time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp {
     /// Seconds since 1970, negative before.
@@ -15,7 +15,7 @@ pub struct Timestamp {
 pub struct ServerTime(pub i64);
 
 impl ServerTime {
-    /// Later than every moment that a server will see.
+    /// A moment after every moment that a server will see.
     pub const MAX: Self = Self(i64::MAX);
 
     pub fn from_secs(secs: i64) -> Self {

@@ -1,7 +1,7 @@
-//! Management classes, the sets that hold them, and what a new server begins with.
+//! Management classes, the sets that hold them, and the classes of a new server.
 //!
 //! A policy domain has an active set of management classes, and at most one draft of the next. An
-//! object is bound to a class; the class's backup copy group says how long its versions are kept,
+//! object is bound to a class. The class's backup copy group says how long its versions are kept,
 //! its archive copy group how long an archive copy is.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The name of the domain and of the class that every new server has.
 pub const STANDARD: &str = "STANDARD";
 
-/// How many, or how many days, at most.
+/// Maximum number of versions, or of days.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Limit {
@@ -34,7 +34,7 @@ impl Limit {
         if self.is_shorter_than(other) { other } else { self }
     }
 
-    /// Whether this keeps less than `other`.
+    /// Returns true if this keeps less than `other`.
     pub fn is_shorter_than(self, other: Self) -> bool {
         match (self, other) {
             (Self::Unlimited, _) => false,
@@ -81,33 +81,33 @@ impl From<Limit> for String {
     }
 }
 
-/// Whether a backup sends what has not changed.
+/// Rule on sending objects that have not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Only what has changed.
+    /// Only objects that have changed.
     #[default]
     Modified,
     /// Everything, each time.
     Absolute,
 }
 
-/// What becomes of a file that changes while it is read.
+/// Treatment of a file that changes while it is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Serialization {
-    /// It fails at once.
+    /// The file fails at once.
     Static,
-    /// It is tried again, and fails when it still changes.
+    /// The file is tried again, and fails if it still changes.
     #[default]
     ShrStatic,
-    /// It is tried again, and taken as it comes when it still changes.
+    /// The file is tried again, and backed up in whatever state it is read if it still changes.
     ShrDynamic,
-    /// It is taken as it comes.
+    /// The file is backed up in whatever state it is read.
     Dynamic,
 }
 
-/// Has the choices of an enum read and written as their words.
+/// Makes an enum readable and writable by the words of its choices.
 macro_rules! words {
     ($choice:ident, $($variant:ident = $word:literal),+) => {
         impl fmt::Display for $choice {
@@ -139,8 +139,8 @@ words!(
 );
 words!(RetentionStart, Creation = "creation", Event = "event");
 
-/// How long the backup versions of an object are kept. The limits on number and on age both hold:
-/// whichever is met first drops the version. The active version is never dropped.
+/// Rules on keeping the backup versions of an object. The limits on number and on age both hold: a
+/// version is dropped at the first limit that it reaches. The active version is never dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackupCopyGroup {
@@ -150,11 +150,12 @@ pub struct BackupCopyGroup {
     pub versions_deleted_max: Limit,
     /// RETEXTRA: days that an inactive version lives after it became inactive.
     pub extra_days: Limit,
-    /// RETONLY: the same for the last version of an object that is gone.
+    /// RETONLY: days that the last version of an object that is gone lives after it became
+    /// inactive.
     pub only_days: Limit,
     #[serde(default)]
     pub mode: Mode,
-    /// FREQUENCY: a changed object is sent only so many days after it was sent last.
+    /// FREQUENCY: number of days after an object was sent until a change is sent again.
     #[serde(default)]
     pub frequency_days: u16,
     #[serde(default)]
@@ -162,7 +163,8 @@ pub struct BackupCopyGroup {
 }
 
 impl BackupCopyGroup {
-    /// Keeps `days` days whatever there is: what holds for objects whose class has no group.
+    /// Rules that keep versions for `days` days, in any number: for objects whose class has no
+    /// group.
     pub fn grace(days: u16) -> Self {
         let days = Limit::AtMost(days);
         Self { extra_days: days, only_days: days, ..Self::default() }
@@ -180,13 +182,13 @@ impl BackupCopyGroup {
 }
 
 impl Default for BackupCopyGroup {
-    /// Keeps by time alone.
+    /// Rules that keep versions by time alone.
     ///
     /// TSM's own defaults (2 versions, 1 when deleted) lose the state of three days ago as soon as
     /// a file changes twice a day; without a limit on the number every state of the last 30 days
     /// can be restored exactly, which is what `restore --at` promises. The last version of a
-    /// deleted object stays 60 days, because a deletion is noticed later than a change; both
-    /// numbers of days are TSM's.
+    /// deleted object stays 60 days, because users notice a deletion later than a change; both
+    /// numbers of days are TSM's defaults.
     fn default() -> Self {
         Self {
             versions_existing_max: Limit::Unlimited,
@@ -200,27 +202,27 @@ impl Default for BackupCopyGroup {
     }
 }
 
-/// When the days of an archive copy begin.
+/// Start of the days of an archive copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RetentionStart {
-    /// When it is made.
+    /// The day on which the copy is made.
     #[default]
     Creation,
-    /// When somebody says that the event has happened.
+    /// The day on which somebody reports that the event has happened.
     Event,
 }
 
-/// How long archive copies are kept.
+/// Rules on keeping archive copies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArchiveCopyGroup {
-    /// RETVER: days kept once they begin.
+    /// RETVER: days that an archive copy is kept after its retention has begun.
     pub keep_days: Limit,
     /// RETINIT.
     #[serde(default)]
     pub starts: RetentionStart,
-    /// RETMIN: days kept at least, whenever the event is.
+    /// RETMIN: minimum number of days that an archive copy is kept, whenever its event is.
     #[serde(default = "ArchiveCopyGroup::minimum_days_default")]
     pub minimum_days: u16,
 }
@@ -232,7 +234,7 @@ impl ArchiveCopyGroup {
 }
 
 impl Default for ArchiveCopyGroup {
-    /// TSM's: a year from when it is made.
+    /// Rules that keep a copy for a year after it was made, as TSM does.
     fn default() -> Self {
         Self {
             keep_days: Limit::AtMost(365),
@@ -249,13 +251,14 @@ pub struct ManagementClass {
     #[serde(with = "class_number")]
     pub id: ClassId,
     pub name: String,
-    /// Without it objects of the class are not backed up.
+    /// Backup copy group; without one, objects of the class are not backed up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupCopyGroup>,
-    /// Without it objects of the class are not archived.
+    /// Archive copy group; without one, objects of the class are not archived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<ArchiveCopyGroup>,
-    /// Until then the class may keep longer, and never shorter. Microseconds since 1970.
+    /// End of the lock. Until then the class may be changed only to keep objects for longer.
+    /// Microseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "time_number")]
     pub locked_until: Option<ServerTime>,
 }
@@ -272,7 +275,7 @@ impl ManagementClass {
         }
     }
 
-    /// Whether what the class holds may not be let go of before its time.
+    /// Returns true if the versions and copies of the class may not be dropped before their time.
     pub fn is_locked(&self, now: ServerTime) -> bool {
         self.locked_until.is_some_and(|until| until > now)
     }
@@ -310,24 +313,24 @@ mod time_number {
     }
 }
 
-/// The classes of a domain, and what holds where they say nothing.
+/// The classes of a domain, and the rules for objects whose class has no copy group.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicySet {
-    /// By name.
+    /// Sorted by name.
     pub classes: Vec<ManagementClass>,
     /// The class of objects that no statement binds. Invariant: one of `classes`.
     #[serde(with = "class_number")]
     pub default_class: ClassId,
-    /// BACKRETENTION: days that versions are kept whose class has no backup copy group.
+    /// BACKRETENTION: days that versions are kept if their class has no backup copy group.
     pub backup_grace_days: u16,
-    /// ARCHRETENTION: the same for archive copies.
+    /// ARCHRETENTION: days that archive copies are kept if their class has no archive copy group.
     pub archive_grace_days: u16,
 }
 
 impl PolicySet {
-    /// One class, so that nobody has to configure anything before the first backup. The days of
-    /// grace are TSM's.
+    /// The set of a new server, with one class, so that a backup needs no configuration before. The
+    /// days of grace are TSM's.
     pub fn standard(class: ClassId) -> Self {
         Self {
             classes: vec![ManagementClass::new(class, STANDARD)],
@@ -337,12 +340,12 @@ impl PolicySet {
         }
     }
 
-    /// The class `id`, while the set has it.
+    /// The class `id`, if the set has it.
     pub fn class(&self, id: ClassId) -> Option<&ManagementClass> {
         self.classes.iter().find(|class| class.id == id)
     }
 
-    /// The class called `name`, in whatever case.
+    /// The class called `name`, in upper or lower case.
     pub fn named(&self, name: &str) -> Option<&ManagementClass> {
         self.classes.iter().find(|class| class.name.eq_ignore_ascii_case(name))
     }
@@ -351,15 +354,15 @@ impl PolicySet {
         self.class(id).or_else(|| self.class(self.default_class))
     }
 
-    /// What holds for versions bound to the class `id`: the rules of the class, of the default
-    /// class where it is gone, and the days of grace where there are no rules.
+    /// The rules for versions bound to the class `id`: those of the class, of the default class if
+    /// it is gone, or the days of grace if that class has no backup copy group.
     pub fn backup_rules(&self, id: ClassId) -> BackupCopyGroup {
         let class = self.class_or_default(id);
         let group = class.and_then(|class| class.backup);
         group.unwrap_or_else(|| BackupCopyGroup::grace(self.backup_grace_days))
     }
 
-    /// The same for archive copies.
+    /// The rules for archive copies bound to the class `id`, found in the same way.
     pub fn archive_rules(&self, id: ClassId) -> ArchiveCopyGroup {
         let class = self.class_or_default(id);
         let grace = Limit::AtMost(self.archive_grace_days);
@@ -368,8 +371,8 @@ impl PolicySet {
             .unwrap_or(ArchiveCopyGroup { keep_days: grace, ..ArchiveCopyGroup::default() })
     }
 
-    /// The class of directories: the one that keeps the last version longest, of several the last
-    /// by name, so that a directory outlives what is in it.
+    /// The class of directories: the class that keeps the last version longest, so that a directory
+    /// outlives the objects in it. If there are several, the last of them by name.
     pub fn directory_class(&self) -> ClassId {
         let mut best: Option<(&ManagementClass, Limit)> = None;
         for class in &self.classes {
@@ -381,7 +384,7 @@ impl PolicySet {
         best.map_or(self.default_class, |(class, _)| class.id)
     }
 
-    /// Adds `class`, or puts it in the place of the one with its name.
+    /// Adds `class`, or replaces the class of the same name.
     pub fn put(&mut self, class: ManagementClass) {
         match self.classes.binary_search_by(|known| known.name.cmp(&class.name)) {
             Ok(at) => self.classes[at] = class,
@@ -396,12 +399,12 @@ pub struct PolicyDomain {
     pub id: DomainId,
     pub name: String,
     pub active: PolicySet,
-    /// The set that is to become the active one.
+    /// The set that is being edited, to become the active one.
     pub draft: Option<PolicySet>,
 }
 
-/// Whether `name` can be that of a domain, a class or an option set: 1 to 64 letters, digits, '.',
-/// '-' and '_'.
+/// Returns true if `name` can be the name of a domain, a class or an option set: 1 to 64 letters,
+/// digits, '.', '-' and '_'.
 pub fn is_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(is_plain)

@@ -1,9 +1,9 @@
-//! Which versions of an object are no longer kept.
+//! Versions of an object that are no longer kept.
 //!
-//! Two limits hold at once, one on number and one on age, and whichever is met first drops the
-//! version. The age of an inactive version counts from the moment it became inactive, by the
-//! server's clock, in whole days of 24 hours. The active version is never dropped, so it is not
-//! even named here.
+//! Two limits hold at once, one on number and one on age, and a version is dropped at the first
+//! limit that it reaches. The age of an inactive version counts from the moment it became inactive,
+//! by the server's clock, in whole days of 24 hours. The active version is never dropped, so it
+//! does not appear here.
 
 use model::ServerTime;
 
@@ -13,9 +13,9 @@ const DAY_MICROS: i64 = 86_400_000_000;
 
 /// The ranks of the inactive versions of an object that `rules` drop at `now`, newest first.
 ///
-/// `deactivated` says when they became inactive, newest first; `exists` whether there is an active
-/// version too. RETONLY is for the newest version of an object that is gone, RETEXTRA for all
-/// others; where the newest goes, the one before it is the newest.
+/// `deactivated` has the times at which they became inactive, newest first; `exists` is true if
+/// there is an active version too. RETONLY is for the newest version of an object that is gone,
+/// RETEXTRA for all others; when the newest is dropped, the one before it becomes the newest.
 pub fn dropped(
     rules: &BackupCopyGroup,
     exists: bool,
@@ -42,12 +42,12 @@ pub fn dropped(
     dropped
 }
 
-/// Whether something that began its days at `from` is still kept.
+/// Returns true if an object whose days began at `from` is still kept.
 pub fn stands(days: Limit, from: ServerTime, now: ServerTime) -> bool {
     end(days, from).is_none_or(|end| now < end)
 }
 
-/// When `days` that began at `from` are over; `None` for never.
+/// The end of `days` that began at `from`; `None` for never.
 pub(crate) fn end(days: Limit, from: ServerTime) -> Option<ServerTime> {
     match days {
         Limit::Unlimited => None,
@@ -59,8 +59,8 @@ fn after(from: ServerTime, days: u16) -> ServerTime {
     ServerTime(from.0.saturating_add(i64::from(days) * DAY_MICROS))
 }
 
-/// When an archive copy made at `created` is no longer kept; `None` for never, or not before its
-/// event.
+/// The time from which an archive copy made at `created` is no longer kept; `None` for never, or
+/// not before its event.
 pub fn archive_end(
     rules: &ArchiveCopyGroup,
     created: ServerTime,
@@ -91,7 +91,7 @@ mod tests {
 
     const NOW: i64 = 100_000 * DAY_MICROS;
 
-    /// `ages` are days since deactivation, newest first, after an `A` where there is an active
+    /// `ages` are days since deactivation, newest first, after an `A` if there is an active
     /// version; `limits` are VEREXISTS VERDELETED RETEXTRA RETONLY.
     fn rules(limits: [Limit; 4]) -> BackupCopyGroup {
         let [versions_existing_max, versions_deleted_max, extra_days, only_days] = limits;
@@ -108,7 +108,7 @@ mod tests {
         ages.iter().map(|age| ServerTime(NOW - age * DAY_MICROS)).collect()
     }
 
-    /// `ages` are days since deactivation, newest first, after an `A` where there is an active
+    /// `ages` are days since deactivation, newest first, after an `A` if there is an active
     /// version; `limits` are VEREXISTS VERDELETED RETEXTRA RETONLY.
     #[track_caller]
     fn check(limits: &str, ages: &str, expected: &[usize]) {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     proptest! {
-        /// Time only takes away, and a longer limit only gives.
+        /// As time passes, only more versions are dropped; with a longer limit, only fewer.
         #[test]
         fn less_is_kept_later_and_more_by_longer_rules(
             limits in [limit(), limit(), limit(), limit()],

@@ -1,13 +1,15 @@
 //! The guard against mass expiry: an unmounted disk is not a deletion.
 //!
-//! A backup deactivates what it does not find. When the greater part of what was backed up
-//! is missing at once, the likelier reason is a missing mount, so the run stops and asks.
+//! A backup deactivates objects that it does not find. When the greater part of the objects backed
+//! up before is missing at once, a missing mount is the likelier reason, so the run stops and asks.
 
-/// Fewer missing objects than this are always believed: small folders are emptied every day.
+/// Number of missing objects from which the guard takes effect: small folders are emptied every
+/// day.
 pub const GUARDED_COUNT_MIN: u64 = 20;
 
-/// Whether a backup must refuse to deactivate `deleted` objects while `kept` of those backed up
-/// before are still there. Objects that are new in this run count on neither side.
+/// Returns true if a backup must refuse to deactivate `deleted` objects while `kept` of the objects
+/// that were backed up before are still there. Objects that are new in this run count on neither
+/// side.
 pub fn refuses(deleted: u64, kept: u64) -> bool {
     deleted >= GUARDED_COUNT_MIN && deleted > kept
 }

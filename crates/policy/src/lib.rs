@@ -1,8 +1,8 @@
-//! The rules, without any I/O: what belongs to a backup, how long versions are kept, and when a
-//! backup must not believe what it sees.
+//! The rules, without any I/O: the objects that belong to a backup, the time that versions are
+//! kept, and the cases in which a backup must not believe its findings.
 //!
 //! Every function here decides from its arguments alone; nothing reads a clock, a file or the
-//! environment. What can be decided wrongly can so be tested without a server.
+//! environment. So every wrong decision can be tested without a server.
 
 mod class;
 pub mod expiry;

@@ -1,16 +1,17 @@
-//! Until when a locked class lets go of nothing: what a store that locks objects is told.
+//! The end of the lock on objects of a locked class, for a store that locks objects.
 //!
-//! Until its day a locked class may keep longer and never shorter. So what it holds stays for its
-//! days, counted from now for what is still active, and beyond the class's day nothing is promised.
-//! Limits on the number of versions are left out: what they drop early stays locked to its day.
+//! Until the end of its lock, a class may be changed only to keep objects for longer. So its
+//! versions stay for the days of its rules, counted from now for active versions. Nothing is
+//! promised beyond the end of the lock. Limits on the number of versions are left out: a version
+//! that is dropped by number stays locked to its day.
 
 use model::{ClassId, ServerTime};
 
 use crate::expiry::{archive_end, end};
 use crate::{ManagementClass, PolicySet, RetentionStart};
 
-/// Until when the version of an object that is bound to `class` must stay, at least; `None` where
-/// nothing says so at `now`. The active version has not been `deactivated`.
+/// The time until which the version of an object that is bound to `class` must stay at least;
+/// `None` if no lock holds at `now`. The active version has not been `deactivated`.
 pub fn version_lock(
     set: &PolicySet,
     class: ClassId,
@@ -27,7 +28,8 @@ pub fn version_lock(
     within(locked, end(days, deactivated.unwrap_or(now)), now)
 }
 
-/// The same of an archive copy made at `created`, whose `event` may have happened.
+/// The time until which an archive copy made at `created` must stay at least; its `event` may have
+/// happened.
 pub fn archive_lock(
     set: &PolicySet,
     class: ClassId,
@@ -46,7 +48,7 @@ fn locked(set: &PolicySet, class: ClassId, now: ServerTime) -> Option<ServerTime
     class.locked_until.filter(|until| *until > now)
 }
 
-/// `ends`: never where it is `None`.
+/// Bounds `ends`, which is `None` for never, by the end of the class's lock.
 fn within(locked: ServerTime, ends: Option<ServerTime>, now: ServerTime) -> Option<ServerTime> {
     Some(ends.map_or(locked, |ends| ends.min(locked))).filter(|until| *until > now)
 }

@@ -1,21 +1,21 @@
-//! Which files may migrate by themselves, and which of them first.
+//! Files that may migrate by themselves, and their order.
 
 use model::{ServerTime, Timestamp};
 
 const DAY_SECS: i64 = 86_400;
 const MIB: u64 = 1 << 20;
 
-/// What decides on a file.
+/// Facts about a file on which its migration depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileFacts {
     pub bytes: u64,
     pub modified: Timestamp,
     pub accessed: Timestamp,
-    /// Whether the server has its content already.
+    /// True if the server has the file's content already.
     pub is_premigrated: bool,
 }
 
-/// What must hold for a file to migrate by itself.
+/// Conditions for a file to migrate by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Eligibility {
     /// MINMIGFILESIZE, bytes.
@@ -25,14 +25,15 @@ pub struct Eligibility {
 }
 
 impl FileFacts {
-    /// Days since it was used or changed; none where its times lie ahead of `now`.
+    /// Days since the file was used or changed; 0 if its times lie ahead of `now`.
     fn unused_days(&self, now: ServerTime) -> u64 {
         let last = self.modified.secs.max(self.accessed.secs);
         u64::try_from((now.secs() - last) / DAY_SECS).unwrap_or(0)
     }
 
-    /// How much there is for migrating it: a day of not being used counts as much as a MiB. `None`
-    /// if it is to stay. What the server has already goes before everything else: it costs nothing.
+    /// Weight of the reasons to migrate the file: a day without use counts as much as a MiB. `None`
+    /// if it does not migrate. A premigrated file comes before all others, because nothing has to
+    /// be sent.
     pub fn score(&self, rule: &Eligibility, now: ServerTime) -> Option<u64> {
         let days = self.unused_days(now);
         if self.bytes < rule.file_bytes_min.max(1) || days < u64::from(rule.unused_days_min) {

@@ -9,13 +9,13 @@
 //!   dir/     a slash at the end: directories only
 //! ```
 //!
-//! Paths are bytes. A character is one UTF-8 character where the bytes are valid, else one byte, so
-//! that `?` takes one letter of any script and no name is out of reach.
+//! Paths are bytes. A character is one UTF-8 character if the bytes are valid, otherwise one byte,
+//! so that `?` takes one letter of any script and no name is out of reach.
 //!
 //! 1. A pattern with a slash other than at its end is absolute and matches whole paths: `/a/*` does
 //!    not match `/a/b/c`.
-//! 2. A pattern without one matches the last component at any depth: `*.o` means `/.../*.o`. TSM
-//!    has no such form; it is there for `--exclude`.
+//! 2. A pattern without a slash matches the last component at any depth: `*.o` means `/.../*.o`.
+//!    TSM has no such form; it exists for `--exclude`.
 //! 3. Matching costs at most the length of the pattern times the length of the path, whatever
 //!    either contains, and allocates nothing.
 //!
@@ -26,29 +26,30 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// Bytes in a pattern at most.
+/// Maximum number of bytes in a pattern.
 pub const PATTERN_BYTES_MAX: usize = 4096;
 
-/// Stands for any number of directories.
+/// Component that stands for any number of directories.
 const DIRECTORIES: &[u8] = b"...";
-/// What a byte that is not part of a valid character is added to; beyond every character's number.
+/// Base of the numbers of bytes that are not part of a valid character; beyond every character's
+/// number.
 const STRAY: u32 = 0x11_0000;
 
 /// A parsed pattern.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pattern {
     text: Vec<u8>,
-    /// What the components above the last must be.
+    /// Conditions on the components above the last.
     directories: Vec<Element<Name>>,
-    /// What the last component must be.
+    /// Condition on the last component.
     last: Name,
     directories_only: bool,
 }
 
-/// Why bytes are not a pattern.
+/// Fault of bytes that are not a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PatternError {
-    #[error("the pattern names nothing")]
+    #[error("the pattern is empty")]
     Empty,
     #[error("the pattern is longer than {PATTERN_BYTES_MAX} bytes")]
     TooLong,
@@ -58,7 +59,7 @@ pub enum PatternError {
     EndsInDirectories,
     #[error("a class is written '[abc]' or '[a-z]', and the character '[' alone '\\['")]
     Class,
-    #[error("'\\' stands before the character it is for; alone it is written '\\\\'")]
+    #[error("'\\' comes before the character that it escapes; a single '\\' is written '\\\\'")]
     Escape,
 }
 
@@ -72,7 +73,7 @@ enum Element<T> {
 type Name = Vec<Element<Character>>;
 type Class = Vec<RangeInclusive<u32>>;
 
-/// What one character must be, by number.
+/// Condition on one character, by number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Character {
     Any,
@@ -105,21 +106,21 @@ impl Pattern {
         Ok(Self { text: text.to_vec(), directories, last: parse_name(last)?, directories_only })
     }
 
-    /// Whether `path`, absolute and with or without a slash at its end, matches. The root of all
-    /// paths, `/`, has no component and matches no pattern.
+    /// Returns true if `path` matches, absolute and with or without a slash at its end. The root of
+    /// all paths, `/`, has no component and matches no pattern.
     pub fn matches(&self, path: &[u8]) -> bool {
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let Some(slash) = path.iter().rposition(|&byte| byte == b'/') else { return false };
         let (directories, name) = (&path[..slash], &path[slash + 1..]);
-        // The last component first: it is what tells most paths apart.
+        // The last component is compared first: most paths differ there.
         name_matches(&self.last, name)
             && sequence_matches(&self.directories, directories, take_component, |pattern, name| {
                 name_matches(pattern, name)
             })
     }
 
-    /// Whether the pattern ended with a slash. [`Self::matches`] cannot know what a path leads to;
-    /// the caller asks this too.
+    /// Returns true if the pattern ended with a slash. [`Self::matches`] cannot know the kind of
+    /// the object at a path; the caller asks this too.
     pub fn directories_only(&self) -> bool {
         self.directories_only
     }
@@ -169,7 +170,7 @@ fn parse_name(text: &[u8]) -> Result<Name, PatternError> {
     Ok(name)
 }
 
-/// Parses what follows a `[`, up to and with the `]`.
+/// Parses the rest of a class after its `[`, including the `]`.
 fn parse_class(text: &[u8]) -> Result<(Class, &[u8]), PatternError> {
     if matches!(text.first(), Some(b'!' | b'^')) {
         return Err(PatternError::Class);
@@ -210,12 +211,11 @@ fn name_matches(pattern: &[Element<Character>], name: &[u8]) -> bool {
 /// Splits the first item off a text, if there is one.
 type Take<'t, I> = fn(&'t [u8]) -> Option<(I, &'t [u8])>;
 
-/// Whether the items that `take` splits off `text` fit `elements` one by one, with any number of
-/// items at each run.
+/// Returns true if the items that `take` splits off `text` fit `elements` one by one, with any
+/// number of items at each run.
 ///
-/// Only the last run met is ever tried with more items: if the elements before it fit with fewer
-/// items, whatever follows can still be found further on. So each item is compared at most once
-/// with each element.
+/// Only the last run is tried with more items: if the elements before it fit with fewer items, the
+/// rest can still be found further on. So each item is compared at most once with each element.
 fn sequence_matches<'t, T, I: Copy>(
     elements: &[Element<T>],
     text: &'t [u8],
@@ -236,7 +236,8 @@ fn sequence_matches<'t, T, I: Copy>(
                 (pending, rest) = (after, tail);
                 continue;
             }
-            // More items at the run leave fewer for what is missing already.
+            // The remaining elements need more items than are left. With more items at the run,
+            // even fewer would be left.
             ([Element::One(_), ..], None) => return false,
             _ => {}
         }
@@ -255,8 +256,8 @@ fn take_component(path: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(path.split_at(end))
 }
 
-/// Splits the first character off, as its number; a byte that begins no valid character counts as
-/// one and has a number beyond theirs.
+/// Splits the first character off, as its number; a byte that begins no valid character counts as a
+/// character, with a number above those of all characters.
 fn take_character(text: &[u8]) -> Option<(u32, &[u8])> {
     let (&first, rest) = text.split_first()?;
     let length = match first {

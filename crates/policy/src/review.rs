@@ -1,5 +1,5 @@
-//! A draft of a policy set against the active one: how they differ, and whether the draft may take
-//! its place.
+//! A draft of a policy compared with the active one: their differences, and the conditions for the
+//! draft to become active.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use crate::{ArchiveCopyGroup, BackupCopyGroup, Limit, ManagementClass, PolicySet
 /// One difference.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// `None`: of the set itself.
+    /// `None` for a difference of the set itself.
     pub class: Option<String>,
-    /// TSM's name of what differs.
+    /// TSM's name of the rule that differs.
     pub what: &'static str,
-    /// As it is written; empty where there was nothing.
+    /// The old value as it is written; empty if there was none.
     pub from: String,
     pub to: String,
-    /// Whether something may be let go of earlier than before.
+    /// True if versions or archive copies may be dropped earlier than before.
     pub keeps_less: bool,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Why a draft may not become the active set.
+/// Reasons for which a draft may not become the active set.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unfit {
     #[error("it has no class; add one with 'policy class NAME'")]
@@ -44,7 +44,7 @@ pub enum Unfit {
     Unlocks { class: String, until: String },
 }
 
-/// How `draft` differs from `active`.
+/// Lists the differences of `draft` from `active`.
 pub fn differences(active: &PolicySet, draft: &PolicySet) -> Vec<Difference> {
     let mut found = Vec::new();
     let default = |set: &PolicySet| set.class(set.default_class).map(|class| class.name.clone());
@@ -121,7 +121,7 @@ fn compare(
         };
         let keeps_less = match (&old, &new) {
             (Some(old), Some(new)) => shorter(old, new),
-            // What a group kept falls to the default class or to grace.
+            // Versions of a removed group get the rules of the default class, or the days of grace.
             (Some(old), None) => old.2.is_some(),
             (None, _) => false,
         };
@@ -140,8 +140,8 @@ fn compare(
     }
 }
 
-/// Whether `draft` may take the place of `active` at `now`: it holds together, and what a locked
-/// class keeps stays for as long as the class promised.
+/// Succeeds if `draft` may replace `active` at `now`: it is consistent, and everything that a
+/// locked class keeps stays for as long as the class promised.
 pub fn admit(active: &PolicySet, draft: &PolicySet, now: ServerTime) -> Result<(), Unfit> {
     if draft.classes.is_empty() {
         return Err(Unfit::NoClass);
@@ -171,8 +171,8 @@ fn admit_locked(
     }
     let mut found = Vec::new();
     compare(Some(class), Some(draft), &mut found);
-    // An event could be claimed at once, where the days began with the archive before, and the
-    // other way round the event would not be waited for.
+    // If the days began with the archive and now begin with an event, a user could report the event
+    // at once. In the other direction, the event would not be waited for.
     let is_shorter =
         |difference: &&Difference| difference.keeps_less || difference.what == "RETINIT";
     match found.iter().find(is_shorter) {

@@ -1,30 +1,31 @@
-//! What belongs to a backup: the statements, in order, and the verdict on one object.
+//! Selection of the objects of a backup: the statements, in order, and the verdict on one object.
 //!
 //! 1. `exclude.fs`, `exclude.fstype`, `exclude.dir` and `exclude.tag` come first, wherever they
-//!    stand, and nothing below what they leave out can be included again.
-//! 2. Of all others the last that matches decides: the list is read from the bottom. What none
-//!    matches is included and bound to the default class. They are about files, links and devices;
-//!    directories always belong to it.
-//! 3. `--exclude` stands behind everything else, and is about directories too.
+//!    stand, and nothing below an object that they leave out can be included again.
+//! 2. Of all other statements the last one that matches decides: the list is read from the bottom.
+//!    An object that none matches is included and bound to the default class. These statements are
+//!    about files, links and devices; directories always belong to a backup.
+//! 3. `--exclude` stands after everything else, and is about directories too.
 //! 4. Statements on compression and deduplication are asked apart, also from the bottom.
 //!
 //! A verdict is about one object only. The walk does not descend into an excluded directory, so
-//! what lies below it is never asked about; [`Selection::explain`] asks for the directories above.
+//! nobody asks about the objects in it; [`Selection::explain`] asks for the directories above.
 
 use model::Kind;
 
 use crate::statement::{Operation, Rule, Source, Statement, Treatment};
 use crate::{Pattern, PatternError};
 
-/// Version of the canonical form. It rises when the same text comes to select something else.
+/// Version of the canonical form. It rises when the same text selects other objects than in an
+/// earlier release.
 const CANONICAL_VERSION: u8 = 2;
 
-/// What is to be done with an object.
+/// Decision on an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// By the statement number `rule_index`, or because none matches.
+    /// Included by the statement number `rule_index`, or because no statement matches.
     Included { rule_index: Option<usize> },
-    /// Left out by the statement number `rule_index`; a directory with all that is in it.
+    /// Left out by the statement number `rule_index`; a directory with everything in it.
     Excluded { rule_index: usize },
 }
 
@@ -50,7 +51,7 @@ pub struct Selection {
 
 impl Selection {
     /// Takes the statements of the node's own list, of the server's option set, and the patterns of
-    /// `--exclude`; later ones win. An error comes with the index of its pattern.
+    /// `--exclude`; later ones win. An error has the index of its pattern.
     pub fn new<'a>(
         own: Vec<Statement>,
         of_server: Vec<Statement>,
@@ -110,8 +111,8 @@ impl Selection {
         Verdict::Included { rule_index: None }
     }
 
-    /// Decides on `path` and all that it lies in: the verdict, and the directory that it is really
-    /// about where that is one above.
+    /// Decides on `path` and on all directories above it: the verdict, and the directory above
+    /// `path` that it is about, if it is about one.
     pub fn explain<'p>(
         &self,
         path: &'p [u8],
@@ -140,7 +141,7 @@ impl Selection {
         self.statements.iter().rposition(excludes)
     }
 
-    /// The names of files that leave out what is beside them, each with its statement.
+    /// The names of files that leave out their neighbours, each with its statement.
     pub fn tags(&self) -> impl Iterator<Item = (usize, &[u8])> {
         self.statements
             .iter()
@@ -151,12 +152,12 @@ impl Selection {
             })
     }
 
-    /// Whether the file `path` is to be treated so; `None` where no statement says.
+    /// Returns true if the file `path` gets the treatment; `None` if no statement decides.
     pub fn treats(&self, path: &[u8], wanted: Treatment) -> Option<bool> {
         self.treating(path, wanted).map(|(is_on, _)| is_on)
     }
 
-    /// The same, and where the statement stands that says it.
+    /// Returns the result of [`Self::treats`] with the source of the statement that decides.
     pub fn treating(&self, path: &[u8], wanted: Treatment) -> Option<(bool, &Source)> {
         self.statements.iter().rev().find_map(|statement| match &statement.rule {
             Rule::Treat { pattern, treatment, is_on }
@@ -168,7 +169,7 @@ impl Selection {
         })
     }
 
-    /// Whether any statement is on compression, deduplication or encryption.
+    /// Returns true if any statement is about compression, deduplication or encryption.
     pub fn has_treatments(&self) -> bool {
         self.statements.iter().any(|statement| {
             matches!(statement.rule, Rule::Treat { .. }) && !is_of_space(&statement.rule)
@@ -197,13 +198,13 @@ impl Selection {
     }
 
     /// Bytes that differ whenever two selections could decide differently, for the caller to hash
-    /// into the directory digest. Where a statement stands is not part of it, the order is.
+    /// into the directory digest. The order of the statements is part of it, their sources are not.
     ///
     /// A version byte, then each statement as it is written, with its length before it (4 bytes,
     /// little endian).
     pub fn canonical(&self) -> Vec<u8> {
         let mut bytes = vec![CANONICAL_VERSION];
-        // What migrates is backed up as it was.
+        // Files that migrate are backed up as before.
         for statement in self.statements.iter().filter(|one| !is_of_space(&one.rule)) {
             let text = statement.rule.written();
             let text_bytes = u32::try_from(text.len()).expect("bounded by LIST_BYTES_MAX");

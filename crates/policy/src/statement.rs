@@ -7,14 +7,14 @@
 //!   exclude.dir          PATTERN          directories with all that is below them
 //!   exclude.fs           PATTERN          whole file systems, by mount point
 //!   exclude.fstype       TYPE...          whole file systems, by type
-//!   exclude.tag          NAME             what is in directories that hold a file of this name
+//!   exclude.tag          NAME             objects in directories that hold a file of this name
 //!   exclude.attribute.symlink PATTERN     symbolic links
 //!   include              PATTERN [CLASS]  files, bound to a class (also .file, .backup, .archive)
 //!   include.compression  PATTERN          and the same with .dedup and .encrypt
 //! ```
 //!
-//! Words are separated by blanks; what has blanks stands in double or single quotes. A line that
-//! begins with `*` or `#` says nothing. Keywords are of any case.
+//! Words are separated by blanks; a word with blanks stands in double or single quotes. A line that
+//! begins with `*` or `#` is a comment. Keywords may be in upper or lower case.
 
 use std::fmt;
 
@@ -25,10 +25,10 @@ pub const CACHE_TAG: &[u8] = b"CACHEDIR.TAG";
 /// Source: Bryan Ford, "Cache Directory Tagging Specification".
 pub const CACHE_TAG_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
-/// Bytes of one list of statements at most.
+/// Maximum number of bytes in one list of statements.
 pub const LIST_BYTES_MAX: usize = 4 << 20;
 
-/// Where a statement stands.
+/// Source of a statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
     /// The `--exclude` number `index` of the command, counted from 0.
@@ -49,27 +49,27 @@ impl fmt::Display for Source {
     }
 }
 
-/// What is being done with objects.
+/// Operation on objects that a statement is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     Backup,
     Archive,
 }
 
-/// How a file's data may be treated, or not.
+/// Treatment of a file's data that statements allow or forbid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Treatment {
     Compression,
     Deduplication,
     Encryption,
-    /// Whether its data may migrate off the node.
+    /// Migration of the data off the node.
     SpaceManagement,
 }
 
-/// What a statement says.
+/// Meaning of a statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// `--exclude`: whatever matches, directories with all that is in them.
+    /// `--exclude`: everything that matches, directories with everything in them.
     ExcludeAny(Pattern),
     /// Files that match; `symlinks_only` are the symbolic links among them.
     Exclude {
@@ -77,7 +77,7 @@ pub enum Rule {
         operation: Operation,
         symlinks_only: bool,
     },
-    /// `operation` `None` means both.
+    /// If `operation` is `None`, the rule is for backups and archives.
     Include {
         pattern: Pattern,
         operation: Option<Operation>,
@@ -95,7 +95,8 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The rule as a line that [`parse_list`] reads, but for `--exclude`, which has none.
+    /// The rule as a line that [`parse_list`] reads, except for `--exclude`, which has no such
+    /// line.
     pub fn written(&self) -> Vec<u8> {
         let line = |words: &[&[u8]]| words.join(&b' ');
         let of = |verb: &str, operation: Option<Operation>| match operation {
@@ -138,7 +139,7 @@ impl Rule {
     }
 }
 
-/// The word, in quotes where it needs them.
+/// The word, in quotes if it needs them.
 fn quoted(word: &[u8]) -> Vec<u8> {
     let is_plain = !word.iter().any(u8::is_ascii_whitespace)
         && !word.starts_with(b"\"")
@@ -150,27 +151,29 @@ fn quoted(word: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A rule and where it stands.
+/// A rule and its source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Statement {
     pub source: Source,
     pub rule: Rule,
 }
 
-/// Why a line is no statement.
+/// Fault of a line that is no statement.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{source_shown}: {reason}")]
 pub struct StatementError {
-    /// Where it stands, as [`Source`] shows itself.
+    /// Source of the line, as [`Source`] is shown.
     source_shown: String,
     reason: Reason,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 enum Reason {
-    #[error("'{0}' is no statement; statements are exclude, exclude.dir, exclude.fs, include ...")]
+    #[error(
+        "'{0}' is not a statement; statements are exclude, exclude.dir, exclude.fs, include ..."
+    )]
     Unknown(String),
-    #[error("{0} is for what this version does not do yet")]
+    #[error("{0} is for an operation that this version does not have yet")]
     Missing(String),
     #[error("'{pattern}': {error}")]
     Pattern { pattern: String, error: PatternError },
@@ -178,13 +181,13 @@ enum Reason {
     Words(String, &'static str),
     #[error("a quote is not closed")]
     Quote,
-    #[error("'{0}' is no name of a class")]
+    #[error("'{0}' is not the name of a class")]
     Class(String),
     #[error("the list is longer than {LIST_BYTES_MAX} bytes")]
     TooLong,
 }
 
-/// Parses a list of statements, one a line. `source` says where a line stands.
+/// Parses a list of statements, one a line. `source` gives the source of a line by its number.
 pub fn parse_list(
     text: &[u8],
     source: impl Fn(usize) -> Source,
@@ -287,7 +290,7 @@ fn pattern(text: &[u8]) -> Result<Pattern, Reason> {
 fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, Reason> {
     let mut words = Vec::new();
     let mut rest = line.trim_ascii();
-    // Nothing in a comment is a quote.
+    // A comment has no quotes.
     if rest.starts_with(b"*") || rest.starts_with(b"#") {
         return Ok(words);
     }
@@ -371,19 +374,19 @@ mod tests {
         check_error("\nexclude \"a", "list line 2: a quote is not closed");
         check_error(
             "omit /a",
-            "list line 1: 'omit' is no statement; statements are exclude, exclude.dir, exclude.fs, \
-             include ...",
+            "list line 1: 'omit' is not a statement; statements are exclude, exclude.dir, \
+             exclude.fs, include ...",
         );
         check_error(
             "include.image /a",
-            "list line 1: include.image is for what this version does not do yet",
+            "list line 1: include.image is for an operation that this version does not have yet",
         );
         check_error(
             "exclude a/b",
             "list line 1: 'a/b': a pattern of several components starts with '/', or with '/.../' \
              for any depth",
         );
-        check_error("include /a b?", "list line 1: 'b?' is no name of a class");
+        check_error("include /a b?", "list line 1: 'b?' is not the name of a class");
         check_error("exclude.tag a/b", "list line 1: exclude.tag takes the name of a file");
     }
 }

@@ -4,37 +4,39 @@
 //!   append --> file in the pool's folder --> parts of 8 MiB, as they fill --> complete
 //!                  | while it is open             several at once              with each sync
 //!                  v
-//!   read <-- what the folder still has, else <-- segments: a range each, read ahead where
-//!                                                 somebody reads on
+//!   read <-- files that are still in the folder,
+//!        <-- otherwise segments: ranges, more of them at once for a reader that reads on
 //! ```
 //!
-//! An object is there as a whole or not at all: so every [`crate::Pools::sync`] ends the packs that
-//! are open, and each is durable once the store has said so. Most of it is with the store by then.
-//! Nothing in the folder is needed: it holds what need not be asked for again.
+//! An object is there as a whole or not at all: therefore every [`crate::Pools::sync`] ends the
+//! packs that are open, and each is durable once the store has confirmed it. The store has most of
+//! a pack by then. Nothing in the folder is needed: it only saves requests.
 //!
 //! The objects of a pool, below the prefix of its URL:
 //!
-//! - `holdfast-pool`: whose pool it is.
-//! - `packs/0000000/0000000001.pack`: as in a folder.
+//! - `holdfast-pool`: the mark of the pool.
+//! - `holdfast-owner`: the server that writes there.
+//! - `packs/0000000/0000000001.pack`: packs, named as in a folder.
 //! - `catalogue/NAME`: files beside the packs.
 
 mod connect;
-mod credentials;
+pub(crate) mod credentials;
+mod fetch;
 mod files;
-mod kept;
-mod location;
+pub(crate) mod location;
 mod lock;
 mod orphans;
+mod pack_cache;
+pub(crate) mod parallel;
 mod request;
+mod runtime;
 mod segments;
-mod upload;
+pub(crate) mod upload;
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fmt;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -46,132 +48,72 @@ use object_store::path::Path as Key;
 use object_store::{
     Attribute, Attributes, ObjectStore as _, ObjectStoreExt as _, PutOptions, PutPayload,
 };
-use tokio::runtime::Runtime;
+use sys::lock::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
-use crate::folder;
-use kept::Kept;
+use crate::layout;
+use crate::mark::MARK_FILE;
+use location::BucketUrl;
+use pack_cache::PackCache;
 use request::Requests;
+use runtime::{io_error, runtime, wait};
 use segments::Segments;
 
-pub use credentials::use_variables;
-pub use location::{BucketUrl, BucketUrlError};
-pub(crate) use lock::each_of;
-pub(crate) use upload::{Finishing, Upload};
-
-/// Parts of packs that are on their way to the store at once at most, each in memory.
+/// Maximum number of parts of packs that are sent at once. Each is in memory.
 const PARTS_MAX: usize = 8;
-/// Ranges that are on their way from the store at once at most.
+/// Maximum number of ranges that are fetched at once.
 const FETCHES_MAX: usize = 16;
-/// The table of a pack of common files lies within so many bytes before its end.
-const END_BYTES: u64 = 512 << 10;
-/// Threads that speak with stores.
-const THREADS: usize = 2;
-/// Objects whose keys begin with this are packs.
+/// First part of the keys of packs.
 const PACKS: &str = "packs";
-pub(crate) const MARK: &str = "holdfast-pool";
 
-/// A pool's objects. All methods may be called from any thread that may block.
+/// The objects of a pool. All methods may be called from any thread that may block.
 pub struct Bucket {
     url: BucketUrl,
     store: AmazonS3,
     requests: Requests,
-    /// Holds files of packs that are open, and what is kept of sealed ones.
+    /// Local folder for the files of open packs, and for copies of sealed ones.
     folder: PathBuf,
     sending: Semaphore,
     fetching: Semaphore,
-    /// When packs came, as last listed or sent.
+    /// Times at which packs came, as last listed or sent.
     arrivals: Mutex<BTreeMap<PackNumber, SystemTime>>,
-    kept: Mutex<Kept>,
+    cache: Mutex<PackCache>,
     segments: Mutex<Segments>,
-    locks: Mutex<Locks>,
-    /// Until when the store keeps packs that were to go.
-    stuck: Mutex<Locks>,
+    /// Days until which packs are held.
+    holds: Mutex<LockDays>,
+    /// Days until which the store keeps packs that were to be removed.
+    stuck: Mutex<LockDays>,
 }
 
-/// Until when packs stay at least, as far as this process knows.
-type Locks = BTreeMap<PackNumber, ServerTime>;
+/// Days until which packs stay at least, as far as this process knows.
+type LockDays = BTreeMap<PackNumber, ServerTime>;
 
-/// The bucket of a pool; the same one is equal.
-#[derive(Clone)]
-pub struct Bucketed(pub Arc<Bucket>);
-
-impl PartialEq for Bucketed {
+/// A bucket equals itself and no other.
+impl PartialEq for Bucket {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        std::ptr::eq(self, other)
     }
 }
 
-impl Eq for Bucketed {}
+impl Eq for Bucket {}
 
-impl std::fmt::Debug for Bucketed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Bucketed({})", self.0.url)
+impl fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bucket({})", self.url)
     }
-}
-
-/// The runtime that all buckets share; it is made when the first one is.
-fn runtime() -> io::Result<&'static Runtime> {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    if let Some(runtime) = RUNTIME.get() {
-        return Ok(runtime);
-    }
-    let made = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .thread_name("bucket")
-        .enable_all()
-        .build()?;
-    Ok(RUNTIME.get_or_init(|| made))
-}
-
-fn wait<T>(future: impl Future<Output = T>) -> io::Result<T> {
-    Ok(runtime()?.block_on(future))
-}
-
-/// What the store says, as disks say it.
-fn io_error(error: object_store::Error) -> io::Error {
-    use object_store::Error;
-    let kind = match &error {
-        Error::NotFound { .. } => io::ErrorKind::NotFound,
-        Error::AlreadyExists { .. } | Error::Precondition { .. } => io::ErrorKind::AlreadyExists,
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
-            let text = model::chain(&error);
-            // Ceph and Garage forbid what goes beyond a quota.
-            if ["QuotaExceeded", "quota is reached"].iter().any(|word| text.contains(word)) {
-                io::ErrorKind::StorageFull
-            } else {
-                io::ErrorKind::PermissionDenied
-            }
-        }
-        _ => {
-            let text = model::chain(&error);
-            let is_full = ["QuotaExceeded", "XMinioStorageFull", "507 Insufficient Storage"]
-                .iter()
-                .any(|word| text.contains(word));
-            if is_full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other }
-        }
-    };
-    let text = model::chain(&error);
-    // The address at which machines of a cloud are told their keys: nobody else has said any.
-    if text.contains("169.254.169.254") {
-        let help = "no keys for the object store were found: name a file with ?credentials=FILE, \
-                    or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
-        return io::Error::new(io::ErrorKind::PermissionDenied, help);
-    }
-    io::Error::new(kind, text)
 }
 
 impl Bucket {
-    /// The bucket at `url`, with `folder` for what is kept of it: at most `kept_bytes`. Asks the
-    /// store nothing yet.
+    /// The bucket at `url`, with a local `folder` for at most `kept_bytes` of copies. No request
+    /// goes to the store yet.
     pub fn new(url: BucketUrl, folder: &Path, kept_bytes: u64) -> io::Result<Self> {
-        // What reads credentials and names asks for a runtime.
+        // Readers of credentials and of names expect a runtime.
         let _entered = runtime()?.enter();
         let store = url.store()?;
         let requests = Requests::new(&url)?;
-        let mut kept = Kept::new(folder, kept_bytes);
-        // Files of packs that were open when their server ended: nobody was told of them.
-        kept.begin()?;
+        let mut cache = PackCache::new(folder, kept_bytes);
+        // It removes packs that were open when their server ended: nobody was told of them.
+        cache.begin()?;
         Ok(Self {
             url,
             store,
@@ -180,28 +122,20 @@ impl Bucket {
             sending: Semaphore::new(PARTS_MAX),
             fetching: Semaphore::new(FETCHES_MAX),
             arrivals: Mutex::default(),
-            kept: Mutex::new(kept),
+            cache: Mutex::new(cache),
             segments: Mutex::default(),
-            locks: Mutex::default(),
+            holds: Mutex::default(),
             stuck: Mutex::default(),
         })
     }
 
-    /// Where it is, as it is shown.
+    /// The URL as it is shown to people.
     pub fn url(&self) -> &BucketUrl {
         &self.url
     }
 
-    fn arrivals(&self) -> MutexGuard<'_, BTreeMap<PackNumber, SystemTime>> {
-        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn segments(&self) -> MutexGuard<'_, Segments> {
-        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, PackCache> {
+        self.cache.lock()
     }
 
     fn key(&self, name: &str) -> Key {
@@ -209,16 +143,18 @@ impl Bucket {
     }
 
     fn pack_key(&self, pack: PackNumber) -> Key {
-        let path = folder::path(Path::new(""), pack);
+        let path = layout::path(Path::new(""), pack);
         let parts = path.iter().filter_map(|part| part.to_str());
-        parts.fold(self.key(PACKS), |key, part| key.join(part))
+        let key = parts.fold(self.key(PACKS), |key, part| key.join(part));
+        debug_assert_eq!(self.pack_of(&key), Some(pack), "a listing finds the same number");
+        key
     }
 
     fn pack_of(&self, key: &Key) -> Option<PackNumber> {
-        folder::number(key.filename()?)
+        layout::number(key.filename()?)
     }
 
-    /// How objects are put: of the storage class that the pool has.
+    /// Attributes of new objects: the storage class of the pool.
     fn attributes(&self) -> Attributes {
         let class = self.url.storage_class().map(ToOwned::to_owned);
         class.map_or_else(Attributes::new, |class| {
@@ -246,7 +182,7 @@ impl Bucket {
             return self.delete_versions(key);
         }
         match wait(self.store.delete(key))?.map_err(io_error) {
-            // Without its bucket it may be there again when that is.
+            // A bucket that is gone may come back, and the object with it.
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound
                     && !error.to_string().contains("NoSuchBucket") =>
@@ -257,25 +193,13 @@ impl Bucket {
         }
     }
 
-    /// Whose pool it is, as its mark says; `None` where it has none.
-    pub fn read_mark(&self) -> io::Result<Option<Vec<u8>>> {
-        match self.get(&self.key(MARK)) {
-            Ok(text) => Ok(Some(text.to_vec())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
+    /// Writes the mark of the pool. Fails if locks are asked for and the bucket has none.
     pub(crate) fn write_mark(&self, text: &[u8]) -> io::Result<()> {
         self.check_locks()?;
-        self.put(&self.key(MARK), Bytes::copy_from_slice(text))
+        self.put(&self.key(MARK_FILE), Bytes::copy_from_slice(text))
     }
 
-    pub(crate) fn remove_mark(&self) -> io::Result<()> {
-        self.delete(&self.key(MARK))
-    }
-
-    /// Asks for all packs, with their bytes.
+    /// Asks the store for all packs, with their bytes.
     pub(crate) fn list(&self) -> io::Result<BTreeMap<PackNumber, u64>> {
         if self.has_locks() {
             self.check_locks()?;
@@ -284,7 +208,7 @@ impl Bucket {
         let listed = self.store.list(Some(&self.key(PACKS))).try_collect::<Vec<_>>();
         let listed = wait(listed)?.map_err(io_error)?;
         let mut packs = BTreeMap::new();
-        let mut arrivals = self.arrivals();
+        let mut arrivals = self.arrivals.lock();
         for object in listed {
             if let Some(pack) = self.pack_of(&object.location) {
                 packs.insert(pack, object.size);
@@ -294,11 +218,11 @@ impl Bucket {
         Ok(packs)
     }
 
-    /// Asks for the bytes of a pack; `None` where it is not there.
+    /// Asks the store for the bytes of a pack; `None` if it is not there.
     pub(crate) fn find(&self, pack: PackNumber) -> io::Result<Option<u64>> {
         match wait(self.store.head(&self.pack_key(pack)))?.map_err(io_error) {
             Ok(object) => {
-                self.arrivals().insert(pack, object.last_modified.into());
+                self.arrivals.lock().insert(pack, object.last_modified.into());
                 Ok(Some(object.size))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -306,103 +230,34 @@ impl Bucket {
         }
     }
 
+    /// Returns when the pack came, as far as this process knows.
     pub(crate) fn arrival(&self, pack: PackNumber) -> Option<SystemTime> {
-        self.arrivals().get(&pack).copied()
+        self.arrivals.lock().get(&pack).copied()
     }
 
-    /// Removes a pack, and what is kept of it.
+    /// Removes a pack, and all copies of it.
     pub(crate) fn remove(&self, pack: PackNumber) -> io::Result<()> {
         self.delete(&self.pack_key(pack))?;
         self.forget(pack);
         self.forget_lock(pack);
-        self.arrivals().remove(&pack);
+        self.arrivals.lock().remove(&pack);
         Ok(())
     }
 
-    /// Keeps nothing of the pack: it is another one now, or gone.
+    /// Drops all copies of the pack: the store has another one, or none.
     pub(crate) fn forget(&self, pack: PackNumber) {
-        self.kept().forget(pack);
-        self.segments().forget(pack);
+        self.cache().forget(pack);
+        self.segments.lock().forget(pack);
     }
 
-    /// The whole pack, if its file is still in the folder.
-    pub(crate) fn kept_file(&self, pack: PackNumber) -> Option<File> {
-        self.kept().file(pack)
-    }
-
-    /// The sealed pack whose file lies in the folder is with the store: the file is kept for a
-    /// while, and counts as what has come just now.
-    fn arrived(&self, table: &Table, bytes: u64) {
+    /// Takes note that the store has the sealed pack whose file lies in the folder. The file is
+    /// kept for a while, and the pack counts as new.
+    fn note_arrival(&self, table: &Table, bytes: u64) {
         let now = Duration::from_micros(sys::clock::system().0.unsigned_abs());
-        self.arrivals().insert(table.pack, SystemTime::UNIX_EPOCH + now);
-        self.segments().forget(table.pack);
-        let mut kept = self.kept();
-        kept.add(table.pack, bytes);
-        kept.add_table(table);
-    }
-
-    /// The table of a pack, if it is kept.
-    pub(crate) fn kept_table(&self, pack: PackNumber) -> Option<Table> {
-        self.kept().table(pack)
-    }
-
-    pub(crate) fn keep_table(&self, table: &Table) {
-        self.kept().add_table(table);
-    }
-
-    /// Sends the file of a sealed pack, `path`, and keeps it for a while under the pack's name.
-    pub(crate) fn send(self: &Arc<Self>, table: &Arc<Table>, path: &Path) -> io::Result<()> {
-        let file = Arc::new(File::open(path)?);
-        let bytes = file.metadata()?.len();
-        self.forget(table.pack);
-        self.forget_lock(table.pack);
-        let kept = folder::path(&self.folder, table.pack);
-        std::fs::rename(path, &kept)?;
-        let mut upload = Upload::new(Arc::clone(self), table.pack, file);
-        let sent = upload.advance(bytes).and_then(|()| upload.finish(bytes, table)?.wait());
-        sent.inspect_err(|_| drop(std::fs::remove_file(&kept)))
-    }
-
-    /// The bytes of the pack in `range`, which lies within it.
-    pub(crate) fn read(
-        self: &Arc<Self>,
-        pack: PackNumber,
-        range: std::ops::Range<u64>,
-        pack_bytes: u64,
-    ) -> io::Result<Vec<u8>> {
-        if let Some(file) = self.kept_file(pack) {
-            let length = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
-            let mut bytes = vec![0; length];
-            if file.read_exact_at(&mut bytes, range.start).is_ok() {
-                return Ok(bytes);
-            }
-            // Somebody has been at the folder; the store has it.
-            self.kept().forget(pack);
-        }
-        segments::read(self, pack, &range, pack_bytes)
-    }
-
-    /// Has the bytes of the pack in `range` be on their way when they are read.
-    pub(crate) fn read_ahead(self: &Arc<Self>, pack: PackNumber, range: std::ops::Range<u64>) {
-        let is_kept = self.kept().has(pack);
-        if !is_kept && let Err(error) = segments::begin(self, pack, range) {
-            tracing::debug!(%error, "nothing is read ahead");
-        }
-    }
-
-    /// The same of the end of a pack of `bytes`, which has its table, unless that is kept.
-    pub(crate) fn read_end_ahead(self: &Arc<Self>, pack: PackNumber, bytes: u64) {
-        if !self.kept().has_table(pack) {
-            self.read_ahead(pack, bytes.saturating_sub(END_BYTES)..bytes);
-        }
-    }
-
-    /// Ends uploads that nobody goes on with: all, or those of packs below a number. Returns how
-    /// many there were.
-    pub fn end_orphans(&self, below: Option<PackNumber>) -> io::Result<usize> {
-        let is_orphan = |name: &str| {
-            below.is_none_or(|below| folder::number(name).is_some_and(|pack| pack < below))
-        };
-        wait(orphans::end(&self.url, (&self.store, &self.requests), is_orphan))?
+        self.arrivals.lock().insert(table.pack, SystemTime::UNIX_EPOCH + now);
+        self.segments.lock().forget(table.pack);
+        let mut cache = self.cache();
+        cache.add(table.pack, bytes);
+        cache.add_table(table);
     }
 }

@@ -1,4 +1,7 @@
-//! A pack that takes quanta.
+//! A pack that takes quanta: a file in a local folder, wherever the pack goes once it is sealed.
+//!
+//! The file holds a header and exactly the records of the table, up to the table's end. What lies
+//! after that end is never read.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,14 +12,45 @@ use std::sync::Arc;
 use format::pack::{HEADER_BYTES, Header, Table};
 use model::{ChunkDigest, DomainId, PackNumber, Place, PoolId};
 
-use crate::bucket::{Bucketed, Finishing, Upload};
-use crate::{Found, PACK_BYTES, PACK_CHUNKS, folder};
+use crate::layout;
+use crate::pack::{PACK_BYTES, PACK_CHUNKS, SealedPack};
 
-/// Space is claimed from the file system in steps of so many bytes, so that a full disk shows
-/// before bytes are taken that could then not be kept.
+/// Step in which space is claimed from the file system. A full disk shows before bytes are taken
+/// that could then not be kept.
 const CLAIM_BYTES: u64 = 4 << 20;
 
-/// Invariant: the file holds a header and exactly the records that the table tells, up to `end`.
+/// A quantum to append: its record, with the lengths and digests of its chunks.
+#[derive(Clone, Copy)]
+pub(crate) struct NewQuantum<'a> {
+    pub(crate) record: &'a [u8],
+    pub(crate) lengths: &'a [u32],
+    pub(crate) digests: &'a [ChunkDigest],
+}
+
+/// The way of a pack from its open file to its storage.
+pub(crate) trait Sealer: Send {
+    /// Tells that the file has whole records up to `end`.
+    fn advance(&mut self, end: u64) -> io::Result<()>;
+
+    /// True if the pack is durable only once it is sealed, so that each sync has to seal it.
+    fn ends_with_sync(&self) -> bool;
+
+    /// Begins to seal the pack, without waiting. Several packs are begun before one is finished.
+    fn begin(&mut self, table: &Arc<Table>) -> io::Result<()>;
+
+    /// Waits until the whole pack is durable in its storage.
+    fn finish(self: Box<Self>, table: &Arc<Table>) -> io::Result<()>;
+}
+
+/// The identity of a new pack.
+#[derive(Clone, Copy)]
+pub(crate) struct NewPackId {
+    pub(crate) pool: PoolId,
+    pub(crate) pack: PackNumber,
+    pub(crate) domain: DomainId,
+}
+
+/// A pack that takes quanta. See the module.
 pub(crate) struct OpenPack {
     pool: PoolId,
     file: Arc<File>,
@@ -24,63 +58,38 @@ pub(crate) struct OpenPack {
     claimed_bytes: u64,
     synced_bytes: u64,
     synced_chunks: u32,
-    /// Where its store is sent what it gets.
-    upload: Option<Upload>,
-}
-
-/// A pack that is being sealed.
-pub(crate) enum Sealing {
-    Folder(OpenPack),
-    Bucket { pool: PoolId, found: Found, finishing: io::Result<Finishing> },
-}
-
-/// What it takes to sync a pack without holding the pool's state.
-pub(crate) struct SyncHandle {
-    file: Arc<File>,
-    synced: Synced,
-}
-
-/// A pack is durable up to `bytes`.
-#[derive(Clone, Copy)]
-pub(crate) struct Synced {
-    pub(crate) pool: PoolId,
-    pub(crate) pack: PackNumber,
-    pub(crate) domain: DomainId,
-    pub(crate) bytes: u64,
-    chunks: u32,
+    sealer: Box<dyn Sealer>,
 }
 
 impl OpenPack {
+    /// Creates the file of the pack in `folder`, with its header. Fails with `AlreadyExists` if the
+    /// folder has the pack.
     pub(crate) fn create(
-        (folder, bucket): (&Path, Option<&Bucketed>),
-        pool: PoolId,
-        pack: PackNumber,
-        domain: DomainId,
+        folder: &Path,
+        id: NewPackId,
+        sealer: impl FnOnce(&Arc<File>) -> Box<dyn Sealer>,
     ) -> io::Result<Self> {
-        let path = folder::make_for(folder, pack)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
+        let NewPackId { pool, pack, domain } = id;
+        let path = layout::make_for(folder, pack)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path)?;
         let file = Arc::new(file);
-        let to = |bucket: &Bucketed| Upload::new(Arc::clone(&bucket.0), pack, Arc::clone(&file));
         let mut open = Self {
             pool,
-            upload: bucket.map(to),
+            sealer: sealer(&file),
             file,
             table: Arc::new(Table::new(pack, domain)),
             claimed_bytes: 0,
             synced_bytes: 0,
             synced_chunks: 0,
         };
+        assert_eq!(open.bytes(), HEADER_BYTES as u64, "a new pack is a header");
         let begun = open
             .claim(HEADER_BYTES as u64)
             .and_then(|()| open.file.write_all_at(&Header { pack, domain }.encode(), 0))
-            .and_then(|()| folder::sync(path.parent().expect("a pack lies in a folder")));
+            .and_then(|()| layout::sync(layout::subfolder(&path)));
         if let Err(error) = begun {
-            // An empty file is no loss; the next start removes what stays.
+            // An empty file is no loss; the next start removes it if it stays.
             drop(std::fs::remove_file(&path));
             return Err(error);
         }
@@ -95,7 +104,7 @@ impl OpenPack {
         self.pool
     }
 
-    /// Header and records.
+    /// Size of header and records.
     pub(crate) fn bytes(&self) -> u64 {
         self.table.end()
     }
@@ -112,30 +121,31 @@ impl OpenPack {
         self.table.end() >= PACK_BYTES || self.table.chunk_count() >= PACK_CHUNKS
     }
 
-    pub(crate) fn append(
-        &mut self,
-        record: &[u8],
-        lengths: &[u32],
-        digests: &[ChunkDigest],
-    ) -> io::Result<Place> {
+    /// Writes the record at the end. Returns the place of the first of its chunks.
+    pub(crate) fn append(&mut self, quantum: NewQuantum<'_>) -> io::Result<Place> {
+        let NewQuantum { record, lengths, digests } = quantum;
+        assert!(!self.is_full(), "a full pack takes no more");
+        assert_eq!(lengths.len(), digests.len(), "one digest a chunk");
         let end = self.table.end();
         self.claim(end + record.len() as u64)?;
-        // A record cut short is written over by the next: the table has not heard of it.
+        // A record that is cut short is not in the table: the next record overwrites it.
         self.file.write_all_at(record, end)?;
         let table = Arc::make_mut(&mut self.table);
         let place = Place::new(table.pack, table.push(record.len(), lengths, digests));
-        if let Some(upload) = &mut self.upload {
-            upload.advance(self.table.end())?;
-        }
+        let chunk_count = u32::try_from(lengths.len()).expect("a table counts chunks in 32 bits");
+        let next_index = place.index() + chunk_count;
+        assert_eq!(self.table.chunk_count(), next_index, "indexes follow each other");
+        assert_eq!(self.table.end(), end + record.len() as u64, "records lie without gaps");
+        self.sealer.advance(self.table.end())?;
         Ok(place)
     }
 
-    /// Whether it is durable only once it is sealed.
-    pub(crate) fn is_sent(&self) -> bool {
-        self.upload.is_some()
+    /// True if the pack is durable only once it is sealed.
+    pub(crate) fn ends_with_sync(&self) -> bool {
+        self.sealer.ends_with_sync()
     }
 
-    /// Has the file system set aside space up to `end`.
+    /// Claims space from the file system up to `end`.
     fn claim(&mut self, end: u64) -> io::Result<()> {
         while self.claimed_bytes < end {
             let step = CLAIM_BYTES.max(end - self.claimed_bytes);
@@ -150,6 +160,7 @@ impl OpenPack {
                 Err(error) => return Err(error),
             }
         }
+        assert!(self.claimed_bytes >= end, "the space of a record is claimed before it is written");
         Ok(())
     }
 
@@ -158,75 +169,106 @@ impl OpenPack {
     }
 
     pub(crate) fn sync_handle(&self) -> SyncHandle {
+        assert!(!self.ends_with_sync(), "a pack that ends with the sync is sealed");
         let Table { pack, domain, .. } = *self.table;
         let (bytes, chunks) = (self.table.end(), self.table.chunk_count());
-        let synced = Synced { pool: self.pool, pack, domain, bytes, chunks };
-        SyncHandle { file: Arc::clone(&self.file), synced }
+        let point = SyncPoint { pool: self.pool, pack, domain, bytes, chunks };
+        SyncHandle { file: Arc::clone(&self.file), point }
     }
 
-    pub(crate) fn note_synced(&mut self, synced: &Synced) {
-        self.synced_bytes = self.synced_bytes.max(synced.bytes);
-        self.synced_chunks = self.synced_chunks.max(synced.chunks);
+    /// Takes note that the pack is durable up to `point`.
+    pub(crate) fn note_synced(&mut self, point: &SyncPoint) {
+        assert_eq!(point.pack, self.number(), "another pack was synced");
+        assert!(point.bytes <= self.table.end(), "more was synced than was appended");
+        assert!(point.chunks <= self.table.chunk_count(), "more was synced than was appended");
+        self.synced_bytes = self.synced_bytes.max(point.bytes);
+        self.synced_chunks = self.synced_chunks.max(point.chunks);
     }
 
-    /// Those that survive a power cut for certain.
+    /// Number of chunks that are certain to survive a power cut.
     pub(crate) fn durable_chunks(&self) -> u32 {
         self.synced_chunks
     }
 
-    /// Begins to write the footer and to make everything durable. Several are sent at once.
+    /// Begins to seal the pack.
     pub(crate) fn begin_seal(mut self) -> Sealing {
-        let Some(upload) = self.upload.take() else { return Sealing::Folder(self) };
-        let (pool, table) = (self.pool, self.table);
-        let footer = table.encode_footer();
-        let bytes = table.end() + footer.len() as u64;
-        let finishing = self
-            .file
-            .write_all_at(&footer, table.end())
-            .and_then(|()| self.file.set_len(bytes))
-            .and_then(|()| upload.finish(bytes, &table));
-        Sealing::Bucket { pool, found: Found { table, bytes }, finishing }
+        assert!(self.synced_bytes <= self.table.end(), "more was synced than was appended");
+        let begun = self.sealer.begin(&self.table);
+        Sealing { pool: self.pool, table: self.table, sealer: self.sealer, begun }
     }
 }
 
+/// A failure of one pack.
+pub(crate) struct PackFailure {
+    pub(crate) pack: PackNumber,
+    pub(crate) source: io::Error,
+}
+
+/// A pack that is being sealed.
+pub(crate) struct Sealing {
+    pool: PoolId,
+    table: Arc<Table>,
+    sealer: Box<dyn Sealer>,
+    begun: io::Result<()>,
+}
+
+/// A pack that was sealed in `pool`.
+pub(crate) struct NewPack {
+    pub(crate) pool: PoolId,
+    pub(crate) sealed: SealedPack,
+}
+
 impl Sealing {
-    /// Waits until everything is durable.
-    pub(crate) fn finish(self) -> Result<(PoolId, Found), (PackNumber, io::Error)> {
-        match self {
-            Self::Folder(open) => {
-                let (pool, pack) = (open.pool, open.number());
-                let sealed = seal(&open.file, open.table);
-                sealed.map(|found| (pool, found)).map_err(|error| (pack, error))
-            }
-            Self::Bucket { pool, found, finishing } => {
-                let pack = found.table.pack;
-                let sent = finishing.and_then(Finishing::wait);
-                sent.map(|()| (pool, found)).map_err(|error| (pack, error))
-            }
+    /// Waits until the whole pack is durable.
+    pub(crate) fn finish(self) -> Result<NewPack, PackFailure> {
+        let Self { pool, table, sealer, begun } = self;
+        match begun.and_then(|()| sealer.finish(&table)) {
+            Ok(()) => Ok(NewPack { pool, sealed: SealedPack::new(table) }),
+            Err(source) => Err(PackFailure { pack: table.pack, source }),
         }
     }
 }
 
-/// Writes the footer of `table` into `file`, cuts off what lies behind, and makes it durable.
+/// Writes the footer of `table` into `file`, cuts off everything after it, and makes it durable.
 ///
 /// Data before footer: a footer that survives a crash must not speak of records that did not.
-pub(crate) fn seal(file: &File, table: Arc<Table>) -> io::Result<Found> {
+pub(crate) fn seal(file: &File, table: &Table) -> io::Result<()> {
     file.sync_data()?;
+    write_footer(file, table)?;
+    file.sync_all()
+}
+
+/// Writes the footer of `table` into `file` and cuts off everything after it.
+pub(crate) fn write_footer(file: &File, table: &Table) -> io::Result<()> {
     let footer = table.encode_footer();
     file.write_all_at(&footer, table.end())?;
-    let bytes = table.end() + footer.len() as u64;
-    file.set_len(bytes)?;
-    file.sync_all()?;
-    Ok(Found { table, bytes })
+    file.set_len(table.end() + footer.len() as u64)
+}
+
+/// A state of a pack up to which it is synced, without the lock on the pools' state.
+#[derive(Clone, Copy)]
+pub(crate) struct SyncPoint {
+    pub(crate) pool: PoolId,
+    pub(crate) pack: PackNumber,
+    pub(crate) domain: DomainId,
+    pub(crate) bytes: u64,
+    chunks: u32,
+}
+
+/// The file of an open pack, to be synced up to a point.
+pub(crate) struct SyncHandle {
+    file: Arc<File>,
+    point: SyncPoint,
 }
 
 impl SyncHandle {
-    pub(crate) fn pack(&self) -> (PoolId, PackNumber) {
-        (self.synced.pool, self.synced.pack)
+    pub(crate) fn point(&self) -> SyncPoint {
+        self.point
     }
 
-    pub(crate) fn sync(self) -> Result<Synced, (PackNumber, io::Error)> {
-        self.file.sync_data().map_err(|error| (self.synced.pack, error))?;
-        Ok(self.synced)
+    pub(crate) fn sync(self) -> Result<SyncPoint, PackFailure> {
+        let pack = self.point.pack;
+        self.file.sync_data().map_err(|source| PackFailure { pack, source })?;
+        Ok(self.point)
     }
 }

@@ -1,47 +1,23 @@
-//! What a pack is read from.
+//! Random access to the bytes of a pack.
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
+use std::os::unix::fs::FileExt;
 
-use model::PackNumber;
+/// The bytes of one pack, readable in any order by any thread.
+pub(crate) trait Source: Send + Sync {
+    fn bytes(&self) -> io::Result<u64>;
 
-use crate::bucket::Bucketed;
-
-/// A pack that can be read anywhere.
-pub(crate) enum Source {
-    File(Arc<File>),
-    /// With its bytes, as listed.
-    Object(Bucketed, PackNumber, u64),
+    /// Fails with `UnexpectedEof` if the range goes beyond the end.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
-impl From<File> for Source {
-    fn from(file: File) -> Self {
-        Self::File(Arc::new(file))
-    }
-}
-
-impl Source {
-    pub(crate) fn bytes(&self) -> io::Result<u64> {
-        match self {
-            Self::File(file) => Ok(file.metadata()?.len()),
-            Self::Object(_, _, bytes) => Ok(*bytes),
-        }
+impl Source for File {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
     }
 
-    /// Fails with `UnexpectedEof` behind the end.
-    pub(crate) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        match self {
-            Self::File(file) => file.read_exact_at(buffer, offset),
-            Self::Object(bucket, pack, bytes) => {
-                let end = offset + buffer.len() as u64;
-                if end > *bytes {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                buffer.copy_from_slice(&bucket.0.read(*pack, offset..end, *bytes)?);
-                Ok(())
-            }
-        }
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        FileExt::read_exact_at(self, buffer, offset)
     }
 }

@@ -1,172 +1,222 @@
-//! What a server knows of its pools and packs while it runs.
+//! Knowledge of a server about its pools and packs while it runs.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::hash::Hash;
 use std::io;
-use std::path::Path;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use format::pack::Table;
+use lru::LruCache;
 use model::{NodeId, PackNumber, PoolId};
 
-use crate::member::{Member, is_marked};
-use crate::open::{self, OpenPack};
-use crate::shared::Stock;
-use crate::{AppendError, Filler, Found, PackNews, Pools, ReadError};
+use crate::error::{AppendError, ReadError};
+use crate::member::Member;
+use crate::numbers::{Numbers, Stock};
+use crate::open::{NewPackId, OpenPack, SyncPoint};
+use crate::pack::{Filler, PackNews, SealedPack};
+use crate::storage::PackStorage;
 
+/// Maximum number of tables of sealed packs in memory.
+const TABLES_MAX: NonZeroUsize = NonZeroUsize::new(512).expect("it is not zero");
+
+/// The open pack that data of one filler goes to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot {
+    pub(crate) filler: Filler,
+    pub(crate) pool: PoolId,
+}
+
+/// A pack whose footer is being written.
+pub(crate) struct ClosingPack {
+    /// Number of its chunks that were durable before.
+    pub(crate) durable_chunks: u32,
+    pub(crate) file: Arc<File>,
+}
+
+/// Reason why the last pack failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WriteFailure {
+    pub reason: String,
+    /// True if there was no space for the quantum.
+    pub is_full: bool,
+}
+
+/// The pools and packs as this server knows them. See the module.
 pub(crate) struct State {
     pub(crate) numbers: Stock,
-    /// Packs of other servers that were found before anybody told of them.
-    pub(crate) found: BTreeSet<PackNumber>,
     pub(crate) members: BTreeMap<PoolId, Member>,
-    pub(crate) open: BTreeMap<(Filler, PoolId), OpenPack>,
-    /// Of packs that are filled by one node and not sealed yet.
-    pub(crate) nodes: BTreeMap<PackNumber, NodeId>,
-    /// Packs that were sealed, or given up, since the last sync of the folder.
+    pub(crate) open: BTreeMap<Slot, OpenPack>,
+    /// Packs that are full: the next sync seals them.
     pub(crate) sealing: Vec<OpenPack>,
-    /// Those that are being sealed just now, with the count of their chunks that were durable
-    /// before.
-    pub(crate) being_sealed: BTreeMap<PackNumber, u32>,
-    pub(crate) tables: Recent<PackNumber, Arc<Table>>,
-    pub(crate) files: Recent<(PoolId, PackNumber), Arc<File>>,
+    /// Packs that the sync that goes on seals.
+    pub(crate) being_sealed: BTreeMap<PackNumber, ClosingPack>,
+    /// The nodes of packs that one node fills and that are not sealed yet.
+    pub(crate) nodes: BTreeMap<PackNumber, NodeId>,
+    pub(crate) tables: LruCache<PackNumber, Arc<Table>>,
     pub(crate) news: Vec<PackNews>,
     /// Packs that one pool could not give and another did.
     pub(crate) suspects: BTreeSet<PackNumber>,
-    /// Packs that failed, with the count of their chunks that were durable by then.
+    /// Packs of other servers that were found before their servers told of them.
+    pub(crate) early: BTreeSet<PackNumber>,
+    /// Packs that failed, with the number of their chunks that were durable by then.
     pub(crate) given_up: BTreeMap<PackNumber, u32>,
-    /// Why the last of them failed, and whether for want of space.
-    pub(crate) last_failure: (String, bool),
-}
-
-/// The few things used last.
-pub(crate) struct Recent<K, T> {
-    items: HashMap<K, T>,
-    order: VecDeque<K>,
-    limit: usize,
-}
-
-impl<K: Copy + Eq + Hash, T: Clone> Recent<K, T> {
-    pub(crate) fn new(limit: usize) -> Self {
-        Self { items: HashMap::new(), order: VecDeque::new(), limit }
-    }
-
-    pub(crate) fn get(&self, key: K) -> Option<T> {
-        self.items.get(&key).cloned()
-    }
-
-    pub(crate) fn forget(&mut self, key: K) {
-        self.items.remove(&key);
-        self.order.retain(|known| *known != key);
-    }
-
-    pub(crate) fn retain(&mut self, keep: impl Fn(&K) -> bool) {
-        self.items.retain(|key, _| keep(key));
-        self.order.retain(keep);
-    }
-
-    pub(crate) fn put(&mut self, key: K, item: T) {
-        if self.items.insert(key, item).is_none() {
-            self.order.push_back(key);
-        }
-        if self.order.len() > self.limit
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.items.remove(&oldest);
-        }
-    }
+    pub(crate) last_failure: WriteFailure,
 }
 
 impl State {
-    /// The pack if it is open or waits for its seal.
+    pub(crate) fn new(numbers: Numbers, members: BTreeMap<PoolId, Member>) -> Self {
+        let last = members.values().filter_map(|member| member.packs().keys().last()).max();
+        Self {
+            numbers: Stock::new(numbers, last.copied()),
+            members,
+            open: BTreeMap::new(),
+            sealing: Vec::new(),
+            being_sealed: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            tables: LruCache::new(TABLES_MAX),
+            news: Vec::new(),
+            suspects: BTreeSet::new(),
+            early: BTreeSet::new(),
+            given_up: BTreeMap::new(),
+            last_failure: WriteFailure {
+                reason: "a pool's disk is gone".to_owned(),
+                is_full: false,
+            },
+        }
+    }
+
+    /// The pack, if it is open or waits for its seal.
     pub(crate) fn open_pack(&self, pack: PackNumber) -> Option<&OpenPack> {
         self.open.values().chain(&self.sealing).find(|open| open.number() == pack)
     }
 
-    /// As the catalogue said, or as long as the longest is.
+    /// The file of a pack that is not sealed yet.
+    pub(crate) fn open_file(&self, pack: PackNumber) -> Option<Arc<File>> {
+        let open = self.open_pack(pack).map(OpenPack::file);
+        open.or_else(|| self.being_sealed.get(&pack).map(|closing| Arc::clone(&closing.file)))
+    }
+
+    /// Size of the pack: the greatest that any pool has.
     pub(crate) fn bytes_of(&self, pack: PackNumber) -> Option<u64> {
         let members = self.members.values();
-        members.filter_map(|member| member.packs.get(&pack)).max().copied()
+        members.filter_map(|member| member.packs().get(&pack)).max().copied()
     }
 
+    /// The pools that have the pack, in the order in which readers ask them.
     pub(crate) fn homes(&self, pack: PackNumber) -> Vec<PoolId> {
-        let having = self.members.values().filter(|member| member.packs.contains_key(&pack));
-        let mut homes: Vec<&Member> = having.collect();
-        homes.sort_by_key(|member| {
-            (member.spec.storage.distance(), !member.is_primary(), member.spec.id)
-        });
-        homes.into_iter().map(|member| member.spec.id).collect()
+        let mut homes: Vec<&Member> =
+            self.members.values().filter(|member| member.has(pack)).collect();
+        homes.sort_by_key(|member| member.reading_order());
+        homes.into_iter().map(Member::id).collect()
     }
 
-    /// Makes the next pack in `folder`, of `pool`. A disk that is not there shows here.
-    pub(crate) fn create(
-        &mut self,
-        folder: &Path,
-        pool: PoolId,
-        filler: Filler,
-    ) -> Result<OpenPack, AppendError> {
-        let member = self.members.get(&pool);
-        let bucket = member.and_then(|member| member.spec.bucket()).cloned();
-        // A store is asked by who sends: nobody waits for it here.
-        let is_there = |member: &Member| bucket.is_some() || is_marked(&member.spec);
-        if !member.is_some_and(is_there) {
-            return Err(AppendError::Away { folder: folder.to_owned() });
-        }
+    pub(crate) fn primaries(&self) -> impl Iterator<Item = &Member> {
+        self.members.values().filter(|member| member.is_primary())
+    }
+
+    /// The storages of the pools that are there and that `choose` picks.
+    pub(crate) fn storages_there(
+        &self,
+        choose: impl Fn(&Member) -> bool,
+    ) -> Vec<(PoolId, Arc<dyn PackStorage>)> {
+        let there = self.members.values().filter(|member| member.is_there && choose(member));
+        there.map(|member| (member.id(), Arc::clone(&member.storage))).collect()
+    }
+
+    /// Creates the next pack of a slot. A disk that is not there shows here.
+    pub(crate) fn create(&mut self, slot: Slot) -> Result<OpenPack, AppendError> {
+        let member = &self.members[&slot.pool];
+        let folder = &member.spec.folder;
+        let intake = member.storage.intake();
+        let ready = intake.filter(|intake| intake.is_ready(member.mark(), member.is_there));
+        let Some(intake) = ready else {
+            return Err(AppendError::Away { folder: folder.clone() });
+        };
         loop {
             let taken = self.numbers.take();
             let pack = taken.map_err(|source| AppendError::Numbers { source })?;
-            match OpenPack::create((folder, bucket.as_ref()), pool, pack, filler.domain) {
-                // Somebody has put a pack there that nobody told of.
+            assert!(!self.is_used(pack), "a number is given to one pack only");
+            let id = NewPackId { pool: slot.pool, pack, domain: slot.filler.domain };
+            match intake.create(id) {
+                // A file with this name came there without the server.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
-                    // It was not given to anybody.
-                    self.numbers.next = pack;
-                    return Err(Pools::append_error(pack, folder, error));
+                    self.numbers.put_back(pack);
+                    return Err(AppendError::of_write(pack, folder, error));
                 }
                 Ok(made) => {
-                    self.nodes.extend(filler.node.map(|node| (pack, node)));
+                    self.nodes.extend(slot.filler.node.map(|node| (pack, node)));
                     return Ok(made);
                 }
             }
         }
     }
 
-    /// Takes no more into the pack: what of it was not durable is lost, and is served to nobody.
+    /// True if a pack that this server made has the number.
+    fn is_used(&self, pack: PackNumber) -> bool {
+        self.open_pack(pack).is_some()
+            || self.being_sealed.contains_key(&pack)
+            || self.given_up.contains_key(&pack)
+    }
+
+    /// Gives up the pack: nothing is appended to it any more. Everything in it that was not durable
+    /// is lost and is served to nobody.
     pub(crate) fn give_up(&mut self, pack: PackNumber) {
         let open = self.open_pack(pack).map(OpenPack::durable_chunks);
-        let durable = open.or_else(|| self.being_sealed.get(&pack).copied()).unwrap_or(0);
+        let closing = || self.being_sealed.get(&pack).map(|closing| closing.durable_chunks);
+        let durable = open.or_else(closing).unwrap_or(0);
         self.given_up.entry(pack).or_insert(durable);
         self.open.retain(|_, open| open.number() != pack);
         self.sealing.retain(|open| open.number() != pack);
-        self.tables.forget(pack);
+        self.tables.pop(&pack);
+        assert!(self.open_pack(pack).is_none(), "a pack that was given up takes no more");
     }
 
-    /// The folder of `pool` is another one now, or gone: nothing of the one before is used.
+    /// Gives up the open packs of `pool`: its storage is another one, or gone.
     pub(crate) fn let_go(&mut self, pool: PoolId) {
         let open = self.open.values().chain(&self.sealing);
         let packs: Vec<PackNumber> =
             open.filter(|open| open.pool() == pool).map(OpenPack::number).collect();
         packs.into_iter().for_each(|pack| self.give_up(pack));
-        self.files.retain(|(of, _)| *of != pool);
+        let mut left = self.open.values().chain(&self.sealing);
+        assert!(!left.any(|open| open.pool() == pool), "no open pack stays in the pool");
     }
 
-    /// Has the member in the place of the one with its number. What it holds has had its numbers.
+    /// Replaces the member with the same id. The packs of the new one have had their numbers.
     pub(crate) fn admit(&mut self, member: Member) {
-        self.let_go(member.spec.id);
-        if let Some((last, _)) = member.packs.last_key_value() {
+        self.let_go(member.id());
+        if let Some((last, _)) = member.packs().last_key_value() {
             self.numbers.pass(*last);
         }
-        member.packs.keys().for_each(|pack| self.tables.forget(*pack));
-        self.members.insert(member.spec.id, member);
+        for pack in member.packs().keys() {
+            self.tables.pop(pack);
+        }
+        self.members.insert(member.id(), member);
     }
 
-    /// Whether a primary pool that is there has `pack`.
+    /// Takes note that `pack` is in `pool`, or that it has another size there.
+    pub(crate) fn set_bytes(&mut self, pool: PoolId, pack: PackNumber, bytes: u64) {
+        if let Some(member) = self.members.get_mut(&pool) {
+            member.put(pack, bytes);
+        }
+    }
+
+    /// Drops everything that memory holds of a pack whose bytes in `pool` have changed.
+    pub(crate) fn forget(&mut self, pool: PoolId, pack: PackNumber) {
+        self.tables.pop(&pack);
+        if let Some(member) = self.members.get(&pool) {
+            member.storage.forget(pack);
+        }
+    }
+
+    /// True if a primary pool that is there has `pack`.
     pub(crate) fn is_offered(&self, pack: PackNumber) -> bool {
-        let mut primaries = self.members.values().filter(|member| member.is_primary());
-        primaries.any(|member| member.packs.contains_key(&pack))
+        self.primaries().any(|member| member.has(pack))
     }
 
-    /// Why nobody has `pack`.
+    /// Reason why no pool has `pack`.
     pub(crate) fn absence(&self, pack: PackNumber) -> ReadError {
         if self.members.values().all(|member| member.is_there) {
             ReadError::Missing { pack, index: 0 }
@@ -175,61 +225,64 @@ impl State {
         }
     }
 
-    /// The pools that new packs go to, in the order in which they are tried.
+    /// The pools for new packs, in the order in which they are tried.
     pub(crate) fn chain(&self) -> Vec<PoolId> {
-        let first = self.members.values().find(|member| member.is_primary());
         let mut chain = Vec::new();
-        let mut at = first.map(|member| member.spec.id);
+        let mut at = self.primaries().next().map(Member::id);
         while let Some(pool) = at.filter(|pool| !chain.contains(pool)) {
             chain.push(pool);
+            assert!(chain.len() <= self.members.len() + 1, "each pool is in the chain once");
             at = self.members.get(&pool).and_then(|member| member.spec.next);
         }
-        let takes = |member: &Member| member.is_there && member.spec.shelf().is_none();
-        chain.retain(|pool| self.members.get(pool).is_some_and(takes));
+        chain.retain(|pool| self.members.get(pool).is_some_and(Member::takes_packs));
         chain
     }
 
-    /// Why there is no pool to append to.
+    /// Error of an append while no pool takes packs.
     pub(crate) fn nowhere(&self) -> AppendError {
-        let first = self.members.values().find(|member| member.is_primary());
-        let folder = first.map(|member| member.spec.place()).unwrap_or_default();
-        AppendError::Away { folder }
+        AppendError::Away { folder: place_of(self.primaries().next()) }
     }
 
+    /// Turns an error of a pack into the caller's, and remembers it.
     pub(crate) fn failure(&mut self, pack: PackNumber, error: io::Error) -> AppendError {
-        let member = self.members.values().find(|member| member.packs.contains_key(&pack));
-        let folder = member.map(|member| member.spec.place()).unwrap_or_default();
-        let text = format!("pack {pack} in {}: {error}", folder.display());
-        let error = Pools::append_error(pack, &folder, error);
-        self.last_failure = (text, matches!(error, AppendError::Full { .. }));
+        let place = place_of(self.members.values().find(|member| member.has(pack)));
+        let reason = format!("pack {pack} in {}: {error}", place.display());
+        let error = AppendError::of_write(pack, &place, error);
+        let is_full = matches!(error, AppendError::Full { .. });
+        self.last_failure = WriteFailure { reason, is_full };
         error
     }
 
-    pub(crate) fn set_bytes(&mut self, pool: PoolId, pack: PackNumber, bytes: u64) {
-        if let Some(member) = self.members.get_mut(&pool) {
-            member.put(pack, bytes);
-        }
-    }
-
-    pub(crate) fn sealed(&mut self, pool: PoolId, found: &Found) {
-        let Table { pack, domain, .. } = *found.table;
-        self.tables.put(pack, Arc::clone(&found.table));
-        self.set_bytes(pool, pack, found.bytes);
-        if self.members.get(&pool).is_some_and(|member| member.spec.bucket().is_some()) {
-            // The store has it now: the file may go from the folder.
-            self.files.forget((pool, pack));
-        }
+    /// Takes note that a pack is whole and durable.
+    pub(crate) fn note_sealed(&mut self, pool: PoolId, sealed: &SealedPack) {
+        let Table { pack, domain, .. } = *sealed.table;
+        assert!(self.open_pack(pack).is_none(), "a sealed pack takes no more");
+        assert!(sealed.bytes > sealed.table.end(), "a sealed pack has a footer");
+        self.tables.put(pack, Arc::clone(&sealed.table));
+        self.set_bytes(pool, pack, sealed.bytes);
         let node = self.nodes.remove(&pack);
         self.news
-            .push(PackNews { pack, domain, node, bytes: found.bytes, sealed: true });
+            .push(PackNews { pack, domain, node, bytes: sealed.bytes, sealed: true });
     }
 
-    pub(crate) fn synced(&mut self, synced: &open::Synced) {
-        let open::Synced { pack, domain, bytes, .. } = *synced;
+    /// Takes note that an open pack is durable up to a point.
+    pub(crate) fn note_synced(&mut self, point: &SyncPoint) {
+        let SyncPoint { pack, domain, bytes, .. } = *point;
         if let Some(open) = self.open.values_mut().find(|open| open.number() == pack) {
-            open.note_synced(synced);
+            open.note_synced(point);
         }
         let node = self.nodes.get(&pack).copied();
         self.news.push(PackNews { pack, domain, node, bytes, sealed: false });
     }
+
+    /// The first of the packs that the catalogue does not know as a whole.
+    pub(crate) fn first_untold(&self) -> Option<PackNumber> {
+        let open = self.open.values().chain(&self.sealing).map(OpenPack::number);
+        let sealing = self.being_sealed.keys().copied();
+        open.chain(sealing).chain(self.news.iter().map(|news| news.pack)).min()
+    }
+}
+
+fn place_of(member: Option<&Member>) -> PathBuf {
+    member.map(|member| member.spec.place()).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! The server's certificate authority: one CA a server, which certifies the server itself and its
-//! nodes. Clients know the CA by the fingerprint in their enrolment token.
+//! The server's certificate authority (CA). It certifies the server itself and its nodes. A client
+//! knows the CA by the fingerprint in its enrolment token.
 
 use std::path::Path;
 
@@ -9,17 +9,15 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SerialNumber,
 };
 use rustls_pki_types::{CertificateDer, CertificateSigningRequestDer};
+use store::folder::Credentials;
+use store::folder::config::{CA_CERTIFICATE, CA_KEY};
 
-/// How long the CA itself lives, in days.
+/// Lifetime of the CA in days.
 const CA_DAYS: i64 = 30 * 365;
-/// Clocks may disagree by so many days.
+/// Maximum difference of two clocks in days.
 const SKEW_DAYS: i64 = 1;
 
-/// The files of the authority in the server's folder.
-pub(crate) const CA_CERTIFICATE: &str = "ca.pem";
-pub(crate) const CA_KEY: &str = "ca.key";
-
-/// Why a certificate could not be made or read.
+/// An error of making or reading a certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
     #[error("cannot read {0}")]
@@ -30,6 +28,7 @@ pub enum AuthorityError {
     Damaged,
 }
 
+/// The CA with its key.
 pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     ca_pem: String,
@@ -37,7 +36,7 @@ pub(crate) struct Authority {
     node_days: i64,
 }
 
-/// A certificate for a node, as the catalogue and the node want it.
+/// A new certificate of a node.
 pub(crate) struct Issued {
     pub(crate) serial: Vec<u8>,
     pub(crate) expires: ServerTime,
@@ -45,20 +44,21 @@ pub(crate) struct Issued {
     pub(crate) chain_pem: String,
 }
 
-/// What the server presents itself with.
+/// The certificate of the server itself, with its key.
 pub(crate) struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     /// PKCS#8.
     pub(crate) key: Vec<u8>,
 }
 
-/// Makes a CA: certificate and key, in PEM.
-pub(crate) fn make_ca(now: ServerTime) -> Result<(String, String), AuthorityError> {
+/// Makes a CA.
+pub(crate) fn make_ca(now: ServerTime) -> Result<Credentials, AuthorityError> {
     let key = KeyPair::generate()?;
     let mut params = named("Holdfast CA", now, CA_DAYS)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+    let ca_certificate = params.self_signed(&key)?.pem();
+    Ok(Credentials { ca_certificate, ca_key: key.serialize_pem() })
 }
 
 fn named(name: &str, now: ServerTime, days: i64) -> Result<CertificateParams, AuthorityError> {
@@ -71,7 +71,8 @@ fn named(name: &str, now: ServerTime, days: i64) -> Result<CertificateParams, Au
     Ok(params)
 }
 
-/// 128 random bits; the top one clear, because serial numbers are positive and of one length.
+/// A random serial number of 128 bits. The top bits are fixed: serial numbers are positive, and all
+/// have the same length.
 fn serial() -> [u8; 16] {
     let mut serial = sys::entropy::bytes::<16>();
     serial[0] = serial[0] & 0x7f | 0x40;
@@ -83,8 +84,7 @@ fn moment(secs: i64) -> time::OffsetDateTime {
 }
 
 impl Authority {
-    /// Loads the authority of the server in `folder`.
-    /// Certificates of nodes will live `node_days`.
+    /// Loads the authority of the server in `folder`. Certificates of nodes live `node_days`.
     pub(crate) fn load(folder: &Path, node_days: u16) -> Result<Self, AuthorityError> {
         let read = |name| {
             std::fs::read_to_string(folder.join(name))
@@ -105,8 +105,8 @@ impl Authority {
         wire::fingerprint(&self.ca_der)
     }
 
-    /// A fresh key and certificate for the server itself. It lives as long as the process does, at
-    /// most: nobody pins it.
+    /// Makes a key and a certificate for the server itself. Both end with the process; no client
+    /// remembers them.
     pub(crate) fn identity(&self, now: ServerTime) -> Result<Identity, AuthorityError> {
         let key = KeyPair::generate()?;
         let mut params = named("Holdfast server", now, CA_DAYS)?;
@@ -119,7 +119,7 @@ impl Authority {
         Ok(Identity { chain, key: key.serialize_der() })
     }
 
-    /// Certifies the key in `signing_request` as `node`'s. Whatever else the request says is
+    /// Certifies the key in `signing_request` as the node's. Everything else in the request is
     /// ignored.
     pub(crate) fn issue(
         &self,

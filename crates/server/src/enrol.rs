@@ -1,20 +1,22 @@
-//! Enrolment: a token against a certificate.
+//! Enrolment: a node gives its token and gets a certificate.
 
 use std::sync::Arc;
 
+use catalog::TokenError;
+use store::StoreError;
 use tonic::{Request, Response, Status};
 use wire::proto;
 use wire::proto::enrolment_server::Enrolment;
 
-use crate::core::Core;
+use crate::edge::Edge;
 use crate::refusal;
 
-/// Serves clients that have no certificate yet.
+/// The service for clients without a certificate.
 pub(crate) struct EnrolmentApi {
-    pub(crate) core: Arc<Core>,
+    pub(crate) edge: Arc<Edge>,
 }
 
-/// What the catalogue keeps of a token's secret.
+/// The hash of a token's secret, which the catalogue keeps in place of the secret.
 pub(crate) fn token_hash(secret: &[u8]) -> [u8; 32] {
     *blake3::hash(secret).as_bytes()
 }
@@ -25,27 +27,34 @@ impl Enrolment for EnrolmentApi {
         &self,
         request: Request<proto::EnrolRequest>,
     ) -> Result<Response<proto::Certificate>, Status> {
-        let core = Arc::clone(&self.core);
+        let edge = Arc::clone(&self.edge);
         let request = request.into_inner();
-        let enrolled = tokio::task::spawn_blocking(move || enrol(&core, &request)).await;
+        let enrolled = tokio::task::spawn_blocking(move || enrol(&edge, &request)).await;
         enrolled.map_err(|_| refusal::panicked())?.map(Response::new)
     }
 }
 
-fn enrol(core: &Core, request: &proto::EnrolRequest) -> Result<proto::Certificate, Status> {
+fn enrol(edge: &Edge, request: &proto::EnrolRequest) -> Result<proto::Certificate, Status> {
     let now = sys::clock::now();
     let hash = token_hash(&request.secret);
-    let failed = |error| refusal::catalog(&error);
-    // The certificate is made before the token is used up: a bad request costs no token.
-    let node = core.catalog.token_node(&hash, now).map_err(failed)?;
-    let issued = core
+    let catalog = &edge.store.catalog;
+    // The certificate is made before the token is used up. So a bad request costs no token.
+    let node = catalog.token_node(&hash, now).map_err(refused)?;
+    let issued = edge
         .authority
         .issue(&node.name, &request.signing_request, sys::clock::system())
-        .map_err(|error| refusal::malformed(&model::chain(&error)))?;
-    let node = core
-        .catalog
+        .map_err(|error| refusal::status(StoreError::malformed(model::chain(&error))))?;
+    let node = catalog
         .redeem_token(&hash, &issued.serial, issued.expires, now)
-        .map_err(failed)?;
+        .map_err(refused)?;
     tracing::info!(node = %node.name, "enrolled");
     Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
+}
+
+/// Maps an error: an invalid token is a refusal of access, every other error is the store's.
+fn refused(error: TokenError) -> Status {
+    match error {
+        TokenError::Invalid(reason) => Status::permission_denied(reason.to_string()),
+        TokenError::Catalog(error) => refusal::status(error.into()),
+    }
 }

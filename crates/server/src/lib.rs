@@ -1,55 +1,43 @@
-//! The server: sessions of nodes, administration, and the composition of catalogue, pools and
-//! index.
+//! The server's network edge: TLS, enrolment, sessions of nodes, administration, and tasks that are
+//! due from time to time. It serves the [`store`].
 //!
-//! [`init`] makes a server in a folder, [`run`] serves from it. One process serves a folder; what
-//! it needs to start again after any end is in there: configuration, keys, catalogue, packs. Nodes
-//! come in over TLS with the certificate that the server gave them; administrators over a socket in
-//! the folder, guarded by its permissions.
+//! [`init`] makes a server in a folder, and [`run`] serves from it. One process serves a folder.
+//! The folder has everything that the server needs to start again: configuration, keys, catalogue,
+//! packs. Nodes connect by TLS with the certificate that the server gave them. Administrators
+//! connect to a socket in the folder, which its permissions guard.
+//!
+//! | room | work |
+//! |---|---|
+//! | `sessions` | requests of nodes: backup, restore, lists, archives, recalls |
+//! | `admin` | requests of administrators |
+//! | `messages` | conversions between messages of the wire and types of the store |
+//! | `enrol`, `authority`, `tls` | certificates and connections |
+//! | `upkeep` | tasks that are due from time to time |
+//! | `refusal` | errors of the store as a client gets them |
 
 mod admin;
-mod archive;
-mod audit;
 mod authority;
-mod backup;
-mod buckets;
-mod catalog_copy;
-mod config;
-mod core;
-mod database;
-mod domains;
+mod bugs;
+mod edge;
 mod enrol;
-mod expire;
-mod fleet;
-mod index_share;
-mod node;
-mod object_lock;
-mod pools;
-mod reclaim;
-mod records;
-mod recovery;
-mod refusal;
-mod resolve;
-mod restore;
-mod run;
+mod init;
 #[cfg(test)]
-mod samples;
-mod secrets;
-mod select;
-mod store;
-mod tasks;
+mod lists;
+mod messages;
+mod refusal;
+mod run;
+mod sessions;
+mod stop;
 mod tls;
-mod victims;
-mod volumes;
+mod unknown;
+mod upkeep;
 
 pub use authority::AuthorityError;
-pub use config::{Config, ConfigError, InitError, init};
-pub use database::move_catalog;
-pub use pool::use_variables;
-pub use recovery::{Rebuilt, RecoveryError, export, join, rebuild, recover};
+pub use init::{InitError, init};
 pub use run::{Ready, RunError, run};
-pub use victims::{Victim, Victims};
+pub use tls::TlsError;
 
-/// Threads that may block, at most: a session holds one or two for as long as it lasts.
+/// Maximum number of threads that may block: a session holds one or two for as long as it lasts.
 pub const BLOCKING_THREADS_MAX: usize = 4096;
 
 /// The administration socket's name in the server's folder.

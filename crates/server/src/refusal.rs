@@ -1,4 +1,4 @@
-//! What a session is told when something does not go: eight kinds, as gRPC codes.
+//! Errors as a client gets them: eight kinds, as gRPC codes.
 //!
 //! | kind | code | the client |
 //! |---|---|---|
@@ -11,57 +11,25 @@
 //! | usage | `INVALID_ARGUMENT`, `ALREADY_EXISTS`, `FAILED_PRECONDITION` | gives up |
 //! | bug | `INTERNAL` | reports it |
 
-use catalog::CatalogError;
-use std::io::ErrorKind;
-
-use pool::{AppendError, PutError};
 use tonic::Status;
 
-pub(crate) fn catalog(error: &CatalogError) -> Status {
-    let text = model::chain(error);
+use store::StoreError;
+
+/// Maps an error of the store to a status. No other function does.
+pub(crate) fn status(error: StoreError) -> Status {
     match error {
-        CatalogError::NotFound { .. } => Status::not_found(text),
-        CatalogError::Exists { .. } => Status::already_exists(text),
-        CatalogError::Token(_) => Status::permission_denied(text),
-        CatalogError::NoSpace => Status::resource_exhausted(text),
-        CatalogError::Damaged(_) => Status::data_loss(text),
-        CatalogError::Away(_) | CatalogError::Fenced | CatalogError::Moving(_) => {
-            Status::unavailable(text)
-        }
-        CatalogError::Stale => Status::aborted(text),
-        CatalogError::Url(_) | CatalogError::Database(_) => Status::internal(text),
+        StoreError::Usage(text) => Status::invalid_argument(text),
+        StoreError::Conflict(text) => Status::failed_precondition(text),
+        StoreError::NotFound(text) => Status::not_found(text),
+        StoreError::Busy(text) => Status::aborted(text),
+        StoreError::NoSpace(text) => Status::resource_exhausted(text),
+        StoreError::Damaged(text) => Status::data_loss(text),
+        StoreError::Away(text) => Status::unavailable(text),
+        StoreError::Cancelled(text) => Status::cancelled(text),
     }
 }
 
-pub(crate) fn append(error: &AppendError) -> Status {
-    let text = model::chain(error);
-    match error {
-        // The administrator acts: nothing is wrong with the connection.
-        AppendError::Full { .. } | AppendError::Away { .. } => Status::resource_exhausted(text),
-        AppendError::Failed { source, .. } | AppendError::File { source, .. }
-            if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
-        {
-            Status::failed_precondition(format!("the server's pool takes nothing: {text}"))
-        }
-        AppendError::Failed { .. } | AppendError::File { .. } | AppendError::Numbers { .. } => {
-            Status::unavailable(text)
-        }
-    }
-}
-
-pub(crate) fn put(error: &PutError) -> Status {
-    match error {
-        PutError::Read(error) => Status::data_loss(model::chain(error)),
-        PutError::Write(error) => append(error),
-    }
-}
-
-/// A message that no correct client sends.
-pub(crate) fn malformed(what: &str) -> Status {
-    Status::invalid_argument(format!("malformed message: {what}"))
-}
-
-/// A thread of the server panicked; its message is in the log.
+/// The status for a panic of a thread, whose message is in the log.
 pub(crate) fn panicked() -> Status {
     Status::internal("the server failed at this request; see its log")
 }

@@ -1,4 +1,4 @@
-//! TLS: version 1.3 only, a certificate asked of every client, and who the client turned out to be.
+//! TLS, version 1.3 only. The server asks every client for its certificate.
 
 use std::io;
 use std::pin::Pin;
@@ -16,17 +16,17 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use crate::authority::Authority;
+use crate::authority::{Authority, AuthorityError};
 
-/// A client that has not finished its handshake by then is dropped.
+/// Maximum duration of a handshake.
 const HANDSHAKE_SECS: u64 = 15;
-/// Connections that wait to be served at most.
+/// Maximum number of connections that wait to be served.
 const WAITING_MAX: usize = 64;
 
-/// Who is at the other end.
+/// The client at the other end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    /// The serial number of its certificate; `None` for a client that has none yet.
+    /// The serial number of the client's certificate; `None` for a client without one.
     pub(crate) serial: Option<Vec<u8>>,
 }
 
@@ -76,8 +76,19 @@ impl AsyncWrite for Connection {
     }
 }
 
+/// Reason why the server cannot speak TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("cannot set up TLS")]
+    Settings(#[from] rustls::Error),
+    #[error("cannot set up client certificates")]
+    Verifier(#[from] rustls::server::VerifierBuilderError),
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
+}
+
 /// The server's side of TLS.
-pub(crate) fn acceptor(authority: &Authority) -> Result<TlsAcceptor, crate::RunError> {
+pub(crate) fn acceptor(authority: &Authority) -> Result<TlsAcceptor, TlsError> {
     let mut roots = RootCertStore::empty();
     roots.add(authority.ca().clone())?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -94,7 +105,7 @@ pub(crate) fn acceptor(authority: &Authority) -> Result<TlsAcceptor, crate::RunE
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Accepts connections for ever; those that finish their handshake come out of the channel.
+/// Accepts connections for ever. The channel gets each connection after its handshake.
 pub(crate) fn accept(
     listener: TcpListener,
     acceptor: TlsAcceptor,
@@ -106,7 +117,7 @@ pub(crate) fn accept(
                 Ok((stream, _)) => {
                     tokio::spawn(handshake(stream, acceptor.clone(), sender.clone()));
                 }
-                // Out of file descriptors, or a connection that died in the queue.
+                // No file descriptor is free, or a connection ended in the queue.
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -127,7 +138,7 @@ async fn handshake(
     }
     let limit = Duration::from_secs(HANDSHAKE_SECS);
     match tokio::time::timeout(limit, acceptor.accept(stream)).await {
-        // A server that is stopping has nobody to hand the connection to.
+        // No task receives connections while the server stops.
         Ok(Ok(stream)) => drop(sender.send(Ok(Connection(stream))).await),
         Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
         Err(_) => tracing::debug!("a handshake took too long"),

@@ -1,29 +1,29 @@
-//! A cartridge and what is on its tape.
+//! A cartridge and the contents of its tape.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clockwork::Spot;
 
-/// The distance of two wraps' ends, for READ END OF WRAP POSITION.
+/// Number of wraps on a full tape, for READ END OF WRAP POSITION.
 const WRAPS: u64 = 208;
 
-/// What a run of equal things on the tape is.
+/// Content of a run of equal items on the tape.
 #[derive(Clone, Debug)]
 enum Content {
     Filemark,
-    /// One block, the end of which repeats a word.
+    /// One block, whose end consists of a repeated word.
     Block {
         head: Vec<u8>,
         word: [u8; 8],
         bytes: usize,
     },
-    /// Blocks that hold numbers made from their place.
+    /// Blocks of numbers that are computed from their place.
     Pattern {
         bytes: usize,
     },
 }
 
-/// Equal things behind each other.
+/// Equal items, one after the other.
 #[derive(Clone, Debug)]
 struct Run {
     first: Spot,
@@ -47,9 +47,9 @@ impl Run {
     }
 }
 
-/// What lies at a place.
+/// A block or a filemark.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Thing {
+pub(crate) enum Recording {
     Filemark,
     Block(Vec<u8>),
 }
@@ -59,7 +59,7 @@ pub(crate) enum Thing {
 pub struct Cartridge {
     pub barcode: String,
     pub capacity_bytes: u64,
-    /// How far in front of the end the early warning comes.
+    /// Distance of the early warning from the end.
     pub warning_bytes: u64,
     pub is_write_protected: bool,
     pub is_cleaning: bool,
@@ -70,7 +70,7 @@ pub struct Cartridge {
 }
 
 impl Cartridge {
-    /// A blank one.
+    /// A blank cartridge.
     pub fn blank(barcode: &str, capacity_bytes: u64, warning_bytes: u64) -> Self {
         Self {
             barcode: barcode.to_owned(),
@@ -92,7 +92,7 @@ impl Cartridge {
         self
     }
 
-    /// Behind the last thing on the tape.
+    /// The place after the last item on the tape.
     pub(crate) fn end(&self) -> Spot {
         self.runs.last().map_or(Spot::default(), |run| run.spot(run.count))
     }
@@ -110,17 +110,17 @@ impl Cartridge {
         }
     }
 
-    pub(crate) fn thing(&self, block: u64) -> Option<Thing> {
+    pub(crate) fn recording(&self, block: u64) -> Option<Recording> {
         let run = self.run_at(block)?;
         Some(match &run.content {
-            Content::Filemark => Thing::Filemark,
+            Content::Filemark => Recording::Filemark,
             Content::Block { head, word, bytes } => {
                 let rest = word.iter().copied().cycle().take(bytes - head.len());
-                Thing::Block(head.iter().copied().chain(rest).collect())
+                Recording::Block(head.iter().copied().chain(rest).collect())
             }
             Content::Pattern { bytes } => {
                 let words = (0..).map(|index: u64| block.wrapping_mul(0x9e37_79b9) ^ index);
-                Thing::Block(words.flat_map(u64::to_le_bytes).take(*bytes).collect())
+                Recording::Block(words.flat_map(u64::to_le_bytes).take(*bytes).collect())
             }
         })
     }
@@ -129,7 +129,7 @@ impl Cartridge {
         Some(matches!(self.run_at(block)?.content, Content::Filemark))
     }
 
-    /// Cuts everything off that lies at `block` or behind it.
+    /// Cuts off everything from `block` on.
     pub(crate) fn cut(&mut self, block: u64) {
         self.runs.retain(|run| run.first.block < block);
         if let Some(last) = self.runs.last_mut() {
@@ -150,7 +150,7 @@ impl Cartridge {
         self.runs.push(Run { first, count: 1, content });
     }
 
-    /// The ends of the wraps that hold something, the last one being where data end.
+    /// The ends of the wraps that hold data. The last one is the end of data.
     pub(crate) fn wrap_ends(&self) -> Vec<u64> {
         let wrap_bytes = (self.capacity_bytes / WRAPS).max(1);
         let end = self.end();
@@ -170,7 +170,7 @@ impl Cartridge {
     }
 }
 
-/// The part of `block` in front of a word that repeats to the end, and that word.
+/// The part of `block` before a word that repeats to the end, and that word.
 fn without_repetition(block: &[u8]) -> (&[u8], [u8; 8]) {
     let Some(&word) = block.last_chunk::<8>() else { return (block, [0; 8]) };
     let alike = block.rchunks_exact(8).take_while(|chunk| **chunk == word).count();
@@ -190,11 +190,11 @@ mod tests {
             cartridge.append(block);
         }
         cartridge.append_filemark();
-        assert_eq!(cartridge.thing(0), Some(Thing::Block(mixed)));
-        assert_eq!(cartridge.thing(1), Some(Thing::Block(zeros)));
-        assert_eq!(cartridge.thing(3), Some(Thing::Block(b"12345678".to_vec())));
-        assert_eq!(cartridge.thing(4), Some(Thing::Filemark));
-        assert_eq!(cartridge.thing(5), None);
+        assert_eq!(cartridge.recording(0), Some(Recording::Block(mixed)));
+        assert_eq!(cartridge.recording(1), Some(Recording::Block(zeros)));
+        assert_eq!(cartridge.recording(3), Some(Recording::Block(b"12345678".to_vec())));
+        assert_eq!(cartridge.recording(4), Some(Recording::Filemark));
+        assert_eq!(cartridge.recording(5), None);
         let Content::Block { head, .. } = &cartridge.runs[1].content else { panic!("a block") };
         assert!(head.len() < 16);
         cartridge.cut(2);
@@ -207,11 +207,13 @@ mod tests {
         let cartridge = Cartridge::blank("A00001L8", 12_000_000_000_000, 1 << 30)
             .with_pattern(blocks, 512 << 10);
         assert_eq!(cartridge.end().block, blocks);
-        let Some(Thing::Block(block)) = cartridge.thing(blocks / 2) else { panic!("a block") };
+        let Some(Recording::Block(block)) = cartridge.recording(blocks / 2) else {
+            panic!("a block")
+        };
         assert_eq!(block.len(), 512 << 10);
         let ends = cartridge.wrap_ends();
         assert_eq!(ends.last(), Some(&blocks));
         assert!((207..=209).contains(&ends.len()) && ends.is_sorted());
-        assert_eq!(cartridge.thing(blocks), None);
+        assert_eq!(cartridge.recording(blocks), None);
     }
 }

@@ -1,24 +1,24 @@
-//! How long things take.
+//! The time that commands and motions take.
 
 use std::time::Duration;
 
 /// A place on a tape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spot {
-    /// Blocks and filemarks in front of it.
+    /// Number of blocks and filemarks before the place.
     pub block: u64,
-    /// Bytes in front of it.
+    /// Number of bytes before the place.
     pub bytes: u64,
 }
 
-/// Something that takes time.
+/// A command or motion that takes time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Motion {
-    /// Any command, apart from what it moves.
+    /// Any command, without the time of its motions.
     Command,
-    /// From the drive having the cartridge to the tape being ready.
+    /// Threading of the tape, until it is ready.
     Load,
-    /// The rewind included.
+    /// Unthreading of the tape, the rewind included.
     Unload {
         from: Spot,
     },
@@ -35,7 +35,7 @@ pub enum Motion {
         at: Spot,
         bytes: u64,
     },
-    /// Emptying the buffer included.
+    /// Writing of a filemark, after the buffer is empty.
     Filemark {
         at: Spot,
     },
@@ -52,8 +52,8 @@ pub trait Clockwork: Send {
     fn cost(&mut self, motion: Motion) -> Duration;
 }
 
-/// A constant for each motion, as of a full-height LTO-8 drive; positioning costs a constant and
-/// the distance in bytes.
+/// The constants of a full-height LTO-8 drive. Positioning costs a constant and time for the
+/// distance in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Constants;
 

@@ -6,27 +6,27 @@ use std::collections::BTreeSet;
 
 use tape::scsi::opcode;
 
-use crate::cartridge::{Cartridge, Thing};
+use crate::attention::{report_first, report_not_ready};
+use crate::cartridge::{Cartridge, Recording};
 use crate::clockwork::{Motion, Spot};
-use crate::library::{not_yet, tell_first};
-use crate::reply::{Answered, Check, Reply, field};
+use crate::reply::{Answer, Check, Reply, field};
 
-/// What a drive is and can.
+/// A drive's identity and abilities.
 #[derive(Clone, Debug)]
 pub struct DriveModel {
     pub serial: String,
     pub block_bytes_max: u32,
-    /// Operation codes that it does not know, though the emulator does.
+    /// Operation codes that this drive does not know, though the simulator does.
     pub refused: BTreeSet<u8>,
 }
 
 impl DriveModel {
-    /// One that knows everything and takes blocks of 8 MiB.
+    /// A drive that knows all commands and takes blocks of 8 MiB.
     pub fn new(serial: &str) -> Self {
         Self { serial: serial.to_owned(), block_bytes_max: 8 << 20, refused: BTreeSet::new() }
     }
 
-    /// One that does not know `refused`.
+    /// The same drive without the commands `refused`.
     #[must_use]
     pub fn without(mut self, refused: &[u8]) -> Self {
         self.refused.extend(refused);
@@ -38,10 +38,11 @@ impl DriveModel {
 enum Mechanism {
     Unloaded,
     Loaded,
-    /// A cleaning cartridge that has done its work.
+    /// A cleaning cartridge that has cleaned the drive.
     Cleaned,
 }
 
+/// A drive with its cartridge.
 pub(crate) struct DriveUnit {
     pub(crate) model: DriveModel,
     pub(crate) cartridge: Option<Cartridge>,
@@ -51,23 +52,26 @@ pub(crate) struct DriveUnit {
     pub(crate) is_dead: bool,
     pub(crate) is_silent: bool,
     pub(crate) is_unplugged: bool,
+    /// Number of commands that still find the drive loading.
     pub(crate) loading: u32,
+    /// Number of blocks by which the next LOCATE goes too far.
     pub(crate) locate_off: u64,
-    /// What READ POSITION leaves out, after a LOCATE that went wrong unnoticed.
+    /// Number of blocks that READ POSITION leaves out, after a LOCATE that went wrong unnoticed.
     unnoticed: u64,
     settings: Settings,
     alerts: BTreeSet<u16>,
-    /// The list of segments, in order.
+    /// Segments in the recommended order.
     recommended: Vec<u8>,
-    to_tell: Vec<Check>,
+    /// Conditions to report, oldest first.
+    conditions: Vec<Check>,
     motions: Vec<Motion>,
 }
 
-/// What hosts set and a reset undoes.
+/// Settings that hosts make and a reset undoes.
 #[derive(Clone, Copy, Default)]
 struct Settings {
     keeps_medium: bool,
-    compresses_not: bool,
+    is_uncompressed: bool,
 }
 
 impl DriveUnit {
@@ -87,7 +91,7 @@ impl DriveUnit {
             settings: Settings::default(),
             alerts: BTreeSet::new(),
             recommended: Vec::new(),
-            to_tell: vec![Check::RESET],
+            conditions: vec![Check::RESET],
             motions: Vec::new(),
         }
     }
@@ -118,7 +122,7 @@ impl DriveUnit {
         self.mechanism = Mechanism::Loaded;
         self.block = 0;
         self.unnoticed = 0;
-        self.to_tell.push(Check::MEDIUM_CHANGED);
+        self.conditions.push(Check::MEDIUM_CHANGED);
         self.motions.push(Motion::Load);
     }
 
@@ -126,7 +130,7 @@ impl DriveUnit {
         self.block = 0;
         self.unnoticed = 0;
         self.settings = Settings::default();
-        self.to_tell.push(Check::RESET);
+        self.conditions.push(Check::RESET);
     }
 
     pub(crate) fn alert(&mut self, number: u16) {
@@ -137,8 +141,8 @@ impl DriveUnit {
         std::mem::take(&mut self.motions)
     }
 
-    pub(crate) fn execute(&mut self, cdb: &[u8], parameters: &[u8]) -> Answered {
-        tell_first(&mut self.to_tell, cdb[0])?;
+    pub(crate) fn execute(&mut self, cdb: &[u8], parameters: &[u8]) -> Answer {
+        report_first(&mut self.conditions, cdb[0])?;
         if self.model.refused.contains(&cdb[0]) {
             return Err(Check::UNKNOWN_COMMAND);
         }
@@ -169,9 +173,9 @@ impl DriveUnit {
         }
     }
 
-    fn with_medium(&mut self, cdb: &[u8], parameters: &[u8]) -> Answered {
+    fn with_medium(&mut self, cdb: &[u8], parameters: &[u8]) -> Answer {
         self.ready()?;
-        not_yet(&mut self.loading)?;
+        report_not_ready(&mut self.loading)?;
         if cdb[0] == opcode::TEST_UNIT_READY {
             return Ok(Reply::good());
         }
@@ -197,11 +201,11 @@ impl DriveUnit {
     }
 
     fn tape(&self) -> &Cartridge {
-        self.cartridge.as_ref().expect("ready")
+        self.cartridge.as_ref().expect("a drive that is ready has a cartridge")
     }
 
     fn tape_mut(&mut self) -> &mut Cartridge {
-        self.cartridge.as_mut().expect("ready")
+        self.cartridge.as_mut().expect("a drive that is ready has a cartridge")
     }
 
     fn spot(&self) -> Spot {
@@ -216,7 +220,7 @@ impl DriveUnit {
         Reply::good()
     }
 
-    fn load_or_unload(&mut self, cdb: &[u8]) -> Answered {
+    fn load_or_unload(&mut self, cdb: &[u8]) -> Answer {
         let cartridge = self.cartridge.as_ref().ok_or(Check::NO_MEDIUM)?;
         let wants_load = cdb[4] & 1 != 0;
         if wants_load && self.mechanism == Mechanism::Unloaded {
@@ -232,28 +236,30 @@ impl DriveUnit {
         Ok(Reply::good())
     }
 
-    fn read(&mut self, cdb: &[u8]) -> Answered {
+    fn read(&mut self, cdb: &[u8]) -> Answer {
         const FIXED: u8 = 1;
         if cdb[1] & FIXED != 0 {
             return Err(Check::WRONG_FIELD);
         }
         let asked = field(cdb, 2, 3).cast_signed();
         let at = self.spot();
-        let thing = self.tape().thing(self.block).ok_or(Check::END_OF_DATA.about(asked))?;
+        let recording = self.tape().recording(self.block).ok_or(Check::END_OF_DATA.about(asked))?;
         let is_bad = self.tape().bad_blocks.contains(&self.block);
         self.block += 1;
         if is_bad {
             self.alerts.insert(4);
             return Err(Check::UNREADABLE.about(asked));
         }
-        let Thing::Block(bytes) = thing else { return Err(Check::AT_FILEMARK.about(asked)) };
+        let Recording::Block(bytes) = recording else {
+            return Err(Check::AT_FILEMARK.about(asked));
+        };
         self.motions.push(Motion::Read { at, bytes: bytes.len() as u64 });
         let length = i64::try_from(bytes.len()).expect("blocks are short");
         let check = (length != asked).then(|| Check::OTHER_LENGTH.about(asked - length));
         Ok(Reply { bytes, check })
     }
 
-    /// Whether `bytes` more fit, and whether they come behind the early warning.
+    /// Makes room for `bytes` more. Returns true if these bytes lie after the early warning.
     fn room(&mut self, bytes: u64) -> Result<bool, Check> {
         let block = self.block;
         let tape = self.tape_mut();
@@ -263,14 +269,14 @@ impl DriveUnit {
         tape.cut(block);
         let used = tape.end().bytes + bytes;
         if used > tape.capacity_bytes {
-            // Where the tape has ended, it stays ended for shorter blocks too.
+            // A tape that has ended has no room for shorter blocks either.
             tape.capacity_bytes = tape.end().bytes;
             return Err(Check::OVERFLOW.about(bytes.cast_signed()));
         }
         Ok(used > tape.capacity_bytes.saturating_sub(tape.warning_bytes))
     }
 
-    fn write(&mut self, block: &[u8]) -> Answered {
+    fn write(&mut self, block: &[u8]) -> Answer {
         let at = self.spot();
         let bytes = block.len() as u64;
         let is_near = self.room(bytes)?;
@@ -280,7 +286,7 @@ impl DriveUnit {
         if is_near { Err(Check::NEAR_END) } else { Ok(Reply::good()) }
     }
 
-    fn write_filemarks(&mut self, cdb: &[u8]) -> Answered {
+    fn write_filemarks(&mut self, cdb: &[u8]) -> Answer {
         let at = self.spot();
         self.motions.push(Motion::Filemark { at });
         let count = field(cdb, 2, 3);
@@ -292,7 +298,7 @@ impl DriveUnit {
         if is_near { Err(Check::NEAR_END) } else { Ok(Reply::good()) }
     }
 
-    fn locate(&mut self, block: u64) -> Answered {
+    fn locate(&mut self, block: u64) -> Answer {
         let end = self.tape().end().block;
         let off = std::mem::take(&mut self.locate_off);
         self.go((block + off).min(end));
@@ -300,9 +306,9 @@ impl DriveUnit {
         if block > end { Err(Check::END_OF_DATA) } else { Ok(Reply::good()) }
     }
 
-    fn space(&mut self, by: u8, count: i64) -> Answered {
+    fn space(&mut self, by: u8, count: i64) -> Answer {
         let from = self.block;
-        let answered = match by {
+        let answer = match by {
             0 => self.space_blocks(count),
             1 => self.space_filemarks(count),
             3 => {
@@ -313,11 +319,11 @@ impl DriveUnit {
         };
         let (from, to) = (self.tape().spot(from), self.spot());
         self.motions.push(Motion::Position { from, to });
-        answered
+        answer
     }
 
-    /// What is in front of the head in the direction of `count`; the end of the tape there as an
-    /// error.
+    /// Looks at the next item in the direction of `count`. Returns true for a filemark. At an end
+    /// of the tape it fails.
     fn next(&self, count: i64, left: i64) -> Result<bool, Check> {
         let next = if count > 0 { Some(self.block) } else { self.block.checked_sub(1) };
         let next = next.ok_or(Check::AT_BEGINNING.about(left))?;
@@ -328,7 +334,7 @@ impl DriveUnit {
         self.block = self.block.saturating_add_signed(count.signum());
     }
 
-    fn space_blocks(&mut self, count: i64) -> Answered {
+    fn space_blocks(&mut self, count: i64) -> Answer {
         for done in 0..count.abs() {
             let left = count.abs() - done;
             let is_filemark = self.next(count, left)?;
@@ -340,7 +346,7 @@ impl DriveUnit {
         Ok(Reply::good())
     }
 
-    fn space_filemarks(&mut self, count: i64) -> Answered {
+    fn space_filemarks(&mut self, count: i64) -> Answer {
         let mut left = count.abs();
         while left > 0 {
             left -= i64::from(self.next(count, left)?);

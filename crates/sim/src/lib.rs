@@ -1,21 +1,27 @@
-//! A tape library that is not there: a changer and drives that answer SCSI commands in memory, on
-//! a clock of their own.
+//! A simulated tape library: a changer and drives that answer SCSI commands in memory, on a virtual
+//! clock.
 //!
 //! [`Library`] is the library; each of its logical units is a [`Unit`], which takes commands
-//! through `tape::transport::ScsiTransport`. Blocks are kept in memory, those of a repeated word as
-//! that word, and cartridges can be made that hold any number of blocks in no memory at all. Every
-//! command advances the clock by what a [`Clockwork`] says; nothing ever waits.
+//! through `tape::transport::ScsiTransport`. Blocks are kept in memory; a repeated word at the end
+//! of a block is kept once. Cartridges with a pattern hold any number of blocks, which are computed
+//! and not kept. Every command advances the clock by the time that a [`Clockwork`] gives. Nothing
+//! ever waits.
 //!
 //! Deliberately absent: partitions, fixed-length blocks, encryption.
 
+mod attention;
 mod cartridge;
 mod changer;
 mod clockwork;
 mod drive;
+mod layout;
 mod library;
 mod reply;
+mod robot;
+mod world;
 
 pub use cartridge::Cartridge;
 pub use clockwork::{Clockwork, Constants, Motion, Spot};
 pub use drive::DriveModel;
-pub use library::{Layout, Library, Trouble, Unit};
+pub use layout::Layout;
+pub use library::{Library, Trouble, Unit};

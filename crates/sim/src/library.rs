@@ -1,26 +1,21 @@
 //! The library as a whole, and its logical units.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
+use sys::lock::{Mutex, MutexGuard};
 use tape::transport::{Completion, ScsiTransport, Transfer, TransportError};
 
 use crate::cartridge::Cartridge;
 use crate::changer::Changer;
 use crate::clockwork::{Clockwork, Motion};
-use crate::drive::{DriveModel, DriveUnit};
-use crate::reply::{Answered, Check, Reply};
+use crate::drive::DriveUnit;
+use crate::layout::Layout;
+use crate::reply::{Answer, Reply};
+use crate::world::World;
 
-/// How many elements there are.
-#[derive(Clone, Debug)]
-pub struct Layout {
-    pub slot_count: u16,
-    pub import_export_count: u16,
-    pub drives: Vec<DriveModel>,
-}
-
-/// Something that goes wrong, from now on or once.
+/// A fault. Some last, others happen once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Trouble {
     /// A block of a cartridge cannot be read any more.
@@ -29,42 +24,20 @@ pub enum Trouble {
     DriveDies { drive: usize },
     /// The next move fails.
     RobotJams,
-    /// The changer looks into its slots; it is ready after so many looks.
+    /// The changer inspects its slots. It is ready after `looks` commands that find it busy.
     ChangerStarts { looks: u32 },
-    /// The drive takes its time to load; it is ready after so many looks.
+    /// The drive loads slowly. It is ready after `looks` commands that find it busy.
     SlowLoad { drive: usize, looks: u32 },
-    /// The drive loses its settings and position, and says so.
+    /// The drive loses its settings and its position, and reports that.
     Reset { drive: usize },
-    /// The next LOCATE goes this much too far, and the drive does not notice.
+    /// The next LOCATE goes too far by this number of blocks, and the drive does not notice.
     LocateOff { drive: usize, by: u64 },
     /// The next command is not answered in time.
     Silence { drive: usize },
-    /// The way to the drive is broken for good.
+    /// The connection to the drive is broken for good.
     Unplugged { drive: usize },
     /// The drive asks to be cleaned.
     Dirty { drive: usize },
-}
-
-/// All there is, behind one lock: the robot reaches into the drives.
-pub(crate) struct World {
-    clockwork: Box<dyn Clockwork>,
-    pub(crate) clock: Duration,
-    /// That all devices have got.
-    pub(crate) commands: u64,
-    pub(crate) changer: Changer,
-    pub(crate) drives: Vec<DriveUnit>,
-}
-
-impl World {
-    pub(crate) fn spend(&mut self, motion: Motion) {
-        self.clock += self.clockwork.cost(motion);
-    }
-
-    fn cartridge(&mut self, barcode: &str) -> Option<&mut Cartridge> {
-        let in_drives = self.drives.iter_mut().filter_map(|drive| drive.cartridge.as_mut());
-        let in_cells = self.changer.cells.iter_mut().filter_map(|cell| cell.cartridge.as_mut());
-        in_drives.chain(in_cells).find(|cartridge| cartridge.barcode == barcode)
-    }
 }
 
 /// A library. Clones are the same library.
@@ -87,7 +60,7 @@ impl Library {
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().expect("nobody panics while holding it")
+        self.world.lock()
     }
 
     pub fn changer(&self) -> Unit {
@@ -98,17 +71,17 @@ impl Library {
         Unit { world: Arc::clone(&self.world), drive: Some(index) }
     }
 
-    /// Time that everything together has taken.
+    /// Time that all commands and motions together have taken.
     pub fn clock(&self) -> Duration {
         self.world().clock
     }
 
-    /// Commands that all devices together have got.
+    /// Number of commands to all devices together.
     pub fn commands(&self) -> u64 {
         self.world().commands
     }
 
-    /// Puts a cartridge into a free import/export element, as a person does; returns whether one
+    /// Puts a cartridge into a free import/export element, as a person does. Returns false if none
     /// was free.
     pub fn import(&self, cartridge: Cartridge) -> bool {
         self.world().changer.import(cartridge)
@@ -119,9 +92,9 @@ impl Library {
         self.world().changer.export()
     }
 
-    /// Changes a cartridge, wherever it is: its write protection, its capacity.
+    /// Changes a cartridge in any place: its write protection, its capacity.
     pub fn alter(&self, barcode: &str, change: impl FnOnce(&mut Cartridge)) {
-        change(self.world().cartridge(barcode).expect("the library has the cartridge"));
+        change(self.world().cartridge_mut(barcode).expect("the library has the cartridge"));
     }
 
     /// Puts a cartridge into a drive without the robot.
@@ -129,12 +102,13 @@ impl Library {
         self.world().drives[drive].insert(cartridge, None);
     }
 
-    /// Lets something go wrong.
+    /// Causes a fault.
     pub fn trouble(&self, trouble: Trouble) {
         let mut world = self.world();
         match trouble {
             Trouble::BadBlock { barcode, block } => {
-                let cartridge = world.cartridge(&barcode).expect("the library has the cartridge");
+                let cartridge =
+                    world.cartridge_mut(&barcode).expect("the library has the cartridge");
                 cartridge.bad_blocks.insert(block);
             }
             Trouble::RobotJams => world.changer.is_jammed = true,
@@ -154,17 +128,17 @@ impl Library {
 #[derive(Clone)]
 pub struct Unit {
     world: Arc<Mutex<World>>,
-    /// `None`: the changer.
+    /// Index of the drive; `None` for the changer.
     drive: Option<usize>,
 }
 
 impl Unit {
-    fn answer(&self, cdb: &[u8], parameters: &[u8]) -> Result<Answered, TransportError> {
-        let mut world = self.world.lock().expect("nobody panics while holding it");
+    fn answer(&self, cdb: &[u8], parameters: &[u8]) -> Result<Answer, TransportError> {
+        let mut world = self.world.lock();
         world.commands += 1;
         world.spend(Motion::Command);
         let Some(index) = self.drive else {
-            return Ok(Changer::execute(&mut world, cdb));
+            return Ok(world.execute_changer(cdb));
         };
         let world = &mut *world;
         let drive = &mut world.drives[index];
@@ -174,11 +148,11 @@ impl Unit {
         if std::mem::take(&mut drive.is_silent) {
             return Err(TransportError::Timeout);
         }
-        let answered = drive.execute(cdb, parameters);
+        let answer = drive.execute(cdb, parameters);
         for motion in drive.take_motions() {
             world.clock += world.clockwork.cost(motion);
         }
-        Ok(answered)
+        Ok(answer)
     }
 }
 
@@ -198,26 +172,6 @@ impl ScsiTransport for Unit {
     }
 
     fn wait(&mut self, duration: Duration) {
-        self.world.lock().expect("nobody panics while holding it").clock += duration;
-    }
-}
-
-/// Takes the oldest thing that a unit has to tell before it does anything else.
-pub(crate) fn tell_first(queue: &mut Vec<Check>, opcode: u8) -> Result<(), Check> {
-    use tape::scsi::opcode::{INQUIRY, REQUEST_SENSE};
-    if queue.is_empty() || [INQUIRY, REQUEST_SENSE].contains(&opcode) {
-        return Ok(());
-    }
-    Err(queue.remove(0))
-}
-
-/// Answers 'not yet' as often as `looks` says.
-pub(crate) fn not_yet(looks: &mut u32) -> Result<(), Check> {
-    match looks.checked_sub(1) {
-        Some(left) => {
-            *looks = left;
-            Err(Check::BECOMING_READY)
-        }
-        None => Ok(()),
+        self.world.lock().clock += duration;
     }
 }

@@ -1,8 +1,8 @@
-//! What a unit answers.
+//! Answers of a unit.
 
 use tape::transport::{Completion, Transfer, status};
 
-/// Sense bytes to be.
+/// A reason for CHECK CONDITION, to become sense bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Check {
     key: u8,
@@ -48,12 +48,12 @@ impl Check {
         Self { marks, ..self }
     }
 
-    /// With an INFORMATION field, which has 32 bits.
+    /// Returns the same check with an INFORMATION field, which has 32 bits.
     pub(crate) fn about(self, information: i64) -> Self {
         Self { information: i32::try_from(information).ok(), ..self }
     }
 
-    /// Fixed format, current error.
+    /// Encodes a current error in fixed format.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let valid = if self.information.is_some() { 0x80 } else { 0 };
         let mut bytes = vec![0x70 | valid, 0, self.key | self.marks];
@@ -65,15 +65,15 @@ impl Check {
     }
 }
 
-/// Data in, and how it ended.
+/// Data for the host, and the end of the command.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) bytes: Vec<u8>,
     pub(crate) check: Option<Check>,
 }
 
-/// A reply, or a refusal that has no data.
-pub(crate) type Answered = Result<Reply, Check>;
+/// A reply, or a refusal without data.
+pub(crate) type Answer = Result<Reply, Check>;
 
 impl Reply {
     pub(crate) fn good() -> Self {
@@ -84,7 +84,7 @@ impl Reply {
         Self { bytes, check: None }
     }
 
-    /// Puts the data where the command wanted it, as far as there is room.
+    /// Copies the data into the host's buffer, as many bytes as it has room for.
     pub(crate) fn deliver(self, transfer: Transfer<'_>) -> Completion {
         let mut residual = 0;
         if let Transfer::In(buffer) = transfer {

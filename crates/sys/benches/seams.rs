@@ -1,4 +1,4 @@
-//! What the seams cost beside the bare system calls: walking a tree, and the ways to make a file.
+//! Costs of the seams besides the bare system calls: walking a tree, and making files.
 //!
 //! `cargo bench -p sys -- TREE FOLDER` walks `TREE` and makes 20,000 files in `FOLDER`. Wall times:
 //! trust them only on a quiet machine.
@@ -32,8 +32,7 @@ fn main() -> io::Result<()> {
         measure("walk, Dir::list", || walk(tree.as_bytes()))?;
     }
     for _ in 0..ROUNDS {
-        measure("make, O_TMPFILE and link", || make(folder.as_ref(), NewFile::create))?;
-        measure("make, O_EXCL", || make(folder.as_ref(), NewFile::create_named))?;
+        measure("make, O_TMPFILE and link", || make(folder.as_ref()))?;
     }
     Ok(())
 }
@@ -89,7 +88,7 @@ fn walk(tree: &[u8]) -> io::Result<u32> {
 }
 
 /// Makes the files and leaves them: removing would blur the figures.
-fn make(folder: &Path, create: fn(&Arc<Dir>, &[u8]) -> io::Result<NewFile>) -> io::Result<u32> {
+fn make(folder: &Path) -> io::Result<u32> {
     let folder = tempfile::tempdir_in(folder)?;
     let base = Dir::open(folder.path().as_os_str().as_bytes())?;
     let (uid, gid) = process::effective_ids();
@@ -109,7 +108,7 @@ fn make(folder: &Path, create: fn(&Arc<Dir>, &[u8]) -> io::Result<NewFile>) -> i
     for dir_index in 0..FILE_COUNT / FILES_PER_DIR {
         let dir = Arc::new(base.make_dir(format!("dir{dir_index}").as_bytes())?);
         for index in 0..FILES_PER_DIR {
-            let mut file = create(&dir, format!("some file {index}.rs").as_bytes())?;
+            let mut file = NewFile::create(&dir, format!("some file {index}.rs").as_bytes())?;
             file.write_at(CONTENT, 0)?;
             let applied = file.apply(&stat, &Attributes::default(), true);
             assert!(applied.refused.is_empty(), "{:?}", applied.refused);

@@ -1,11 +1,12 @@
-//! Giving an object its owner, mode, attributes, times and flags, in the one order that keeps all.
+//! Setting the owner, mode, attributes, times and flags of an object, in the only order that keeps
+//! all of them.
 //!
 //! The order: owner first, because `chown` clears setuid, setgid and capabilities; then extended
-//! attributes but ACLs; then the modification time, because nothing after it writes content; then
-//! mode; then ACLs, which agree with the mode's group bits; inode flags last, because an immutable
-//! object takes nothing more. Each part is tried whatever became of the others.
+//! attributes except ACLs; then the modification time, because nothing after it writes content;
+//! then mode; then ACLs, which agree with the mode's group bits; inode flags last, because an
+//! immutable object cannot be changed any more. Each part is tried even if others have failed.
 //!
-//! A directory is unfinished ([`Dir::is_unfinished`]) until it has all but its flags.
+//! A directory is unfinished ([`Dir::is_unfinished`]) until it has all parts but its flags.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,8 +16,9 @@ use rustix::fs::{CWD, Gid, IFlags, Mode, Timespec, Timestamps, UTIME_OMIT, Uid};
 use rustix::io::Errno;
 
 use crate::attributes::{FLAGS_RESTORED, Inode};
-use crate::dir::{Dir, stat_open};
-use crate::target::{MODE_UNFINISHED, UNFINISHED};
+use crate::dir::Dir;
+use crate::newborn::{Newborn, Owner};
+use crate::status::stat_open;
 
 /// Setuid and setgid.
 const SET_ID_BITS: u16 = 0o6000;
@@ -27,12 +29,19 @@ pub(crate) const FLAGS_SEALING: u32 = IFlags::IMMUTABLE.union(IFlags::APPEND).bi
 /// Flags that a file takes only while it is empty.
 pub(crate) const FLAGS_OF_EMPTY: u32 = IFlags::NOCOW.union(IFlags::COMPRESSED).bits();
 
-/// A part of what `apply` gives an object.
+/// The attribute of a directory that is being made.
+pub(crate) const UNFINISHED: &str = "user.holdfast.unfinished";
+
+/// Mode of a directory that is being made, from its first moment on. Other programs hardly ever
+/// make a sticky directory that only its owner may use.
+pub(crate) const MODE_UNFINISHED: Mode = Mode::RWXU.union(Mode::SVTX);
+
+/// One of the parts of an object that `apply` sets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Part {
     Owner,
     Mode,
-    /// The extended attribute of this name; also one that should not be there.
+    /// The extended attribute of this name, also an attribute that the object should not have.
     Xattr(Vec<u8>),
     Times,
     Flags,
@@ -45,8 +54,8 @@ pub struct Refusal {
     pub error: io::Error,
 }
 
-/// What came of applying: complete if nothing was refused. Without privileges owners, `trusted.`
-/// attributes and some flags usually are.
+/// Result of setting the parts: complete if no part was refused. Without privileges, the kernel
+/// usually refuses owners, `trusted.` attributes and some flags.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Applied {
@@ -61,35 +70,10 @@ impl Applied {
     }
 }
 
-/// What a file has that was made in a directory, before it is given anything: the same for all
-/// files that the same process makes there, so that it is asked once.
-#[derive(Debug)]
-pub(crate) struct Newborn {
-    owner: (u32, u32),
-    /// A parent's default ACL gives some, and what labels objects.
-    xattr_names: Vec<Vec<u8>>,
-    /// Those within [`FLAGS_RESTORED`].
-    flags: u32,
-}
-
-impl Newborn {
-    /// Looks at a file that has been given nothing but content.
-    pub(crate) fn of(inode: &Inode<'_>) -> io::Result<Self> {
-        Ok(Self {
-            owner: owner(inode)?,
-            xattr_names: inode.xattr_names()?,
-            flags: inode.flags()?.bits() & FLAGS_RESTORED,
-        })
-    }
-
-    fn has_owner_of(&self, stat: &Stat) -> bool {
-        self.owner == (stat.uid, stat.gid)
-    }
-}
-
 impl Dir {
-    /// Gives this directory what `stat` and `attributes` say, the owner only if `owner` is set.
-    /// Comes after all objects in it, since making those would change its times again.
+    /// Gives this directory the parts that `stat` and `attributes` describe, the owner only if
+    /// `owner` is set. The caller does this after all objects in the directory are made, because
+    /// making them changes its times.
     pub fn apply(&self, stat: &Stat, attributes: &Attributes, owner: bool) -> Applied {
         let inode = Inode::of_open(self.as_fd());
         let mut applied = apply(&inode, stat, attributes, owner, None);
@@ -97,8 +81,8 @@ impl Dir {
         applied
     }
 
-    /// The same for the symbolic link, FIFO or device `name`, which has no flags. Fails only if
-    /// `name` is not there or is not of `stat.kind`.
+    /// Does the same for the symbolic link, FIFO or device `name`, which has no flags. Fails only
+    /// if `name` is not there or is not of `stat.kind`.
     pub fn apply_to_name(
         &self,
         name: &[u8],
@@ -115,7 +99,8 @@ impl Dir {
     }
 }
 
-/// Applies all but the flags; what the inode has by being new need not be asked.
+/// Applies all but the flags. `newborn` has the state of a new inode, so that the kernel need not
+/// be asked for it.
 pub(crate) fn apply(
     inode: &Inode<'_>,
     stat: &Stat,
@@ -129,31 +114,33 @@ pub(crate) fn apply(
     }
     let owned = owner && applied.refused.is_empty();
     if !owner && stat.kind != Kind::Symlink {
-        // User attributes want the right to write, which the final mode may take away. If this is
-        // refused, so is what follows, and that is told.
+        // User attributes need the right to write, which the final mode may take away. If the
+        // kernel refuses this change, it refuses the attributes too, and that is reported.
         let is_directory = stat.kind == Kind::Directory;
         let mode = if is_directory { MODE_UNFINISHED } else { Mode::RWXU };
         let _refused = change_mode(inode, mode);
     }
-    // What was given by making it: what is set from here on is meant.
+    // The attributes that the object has since it was made. They are removed unless they are among
+    // those to be set.
     let mut present = match newborn {
         Some(newborn) => newborn.xattr_names.clone(),
         None => inode.xattr_names().unwrap_or_default(),
     };
     let is_marked = present.iter().any(|name| name == UNFINISHED.as_bytes());
     present.retain(|name| name != UNFINISHED.as_bytes());
-    // What cannot be taken off stays, and has the next run set all again.
+    // A mark that cannot be taken off stays, and makes the next run set everything again.
     let unmark = || drop(inode.remove_xattr(UNFINISHED.as_bytes()));
     set_xattrs(inode, &present, &attributes.xattrs, |name| !is_acl(name), &mut applied);
     applied.note(Part::Times, set_times(inode, stat));
     if is_marked && !owner {
-        // The mode says it too until it is changed, and may take away the right to.
+        // The unfinished mode marks the directory as well. The final mode may forbid removing the
+        // mark, so it goes first.
         unmark();
     }
     if stat.kind != Kind::Symlink {
         applied.note(Part::Mode, set_mode(inode, stat, owned));
     }
-    // A change of mode changes an ACL: hence the ACLs last.
+    // A change of mode changes an ACL, therefore the ACLs come last.
     set_xattrs(inode, &present, &attributes.xattrs, is_acl, &mut applied);
     if is_marked && owner {
         unmark();
@@ -162,7 +149,7 @@ pub(crate) fn apply(
 }
 
 fn set_owner(inode: &Inode<'_>, stat: &Stat) -> io::Result<()> {
-    // The kernel takes the largest number for 'leave as it is'; no inode can be owned by it.
+    // For the kernel the largest number means 'leave as it is': no inode can have that owner.
     let invalid = || io::Error::from(Errno::INVAL);
     let id = |id: u32| (id != u32::MAX).then_some(id).ok_or_else(invalid);
     let (user, group) = (Uid::from_raw(id(stat.uid)?), Gid::from_raw(id(stat.gid)?));
@@ -173,11 +160,11 @@ fn set_owner(inode: &Inode<'_>, stat: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Setuid and setgid are given only to an object that has the owner they were meant for: else they
-/// would lend out the rights of whoever restores.
+/// Sets the mode. Setuid and setgid are set only if the object has the owner that it had when it
+/// was backed up: otherwise programs would get the rights of the user who restores.
 fn set_mode(inode: &Inode<'_>, stat: &Stat, owned: bool) -> io::Result<()> {
     let mut mode = stat.mode;
-    if mode & SET_ID_BITS != 0 && !owned && !has_owner(inode, stat)? {
+    if mode & SET_ID_BITS != 0 && !owned && Owner::of(inode)? != Owner::named_by(stat) {
         mode &= !SET_ID_BITS;
     }
     change_mode(inode, Mode::from_raw_mode(mode.into()))?;
@@ -198,25 +185,13 @@ fn change_mode(inode: &Inode<'_>, bits: Mode) -> io::Result<()> {
     Ok(())
 }
 
-fn has_owner(inode: &Inode<'_>, stat: &Stat) -> io::Result<bool> {
-    Ok(owner(inode)? == (stat.uid, stat.gid))
-}
-
-fn owner(inode: &Inode<'_>) -> io::Result<(u32, u32)> {
-    let found = match inode {
-        Inode::Open(fd) => rustix::fs::fstat(fd)?,
-        Inode::Handle(path) => rustix::fs::stat(path)?,
-    };
-    Ok((found.st_uid, found.st_gid))
-}
-
 fn is_acl(name: &[u8]) -> bool {
     name.starts_with(b"system.posix_acl_")
 }
 
-/// Makes the attributes that are `meant`, of which some are `present`, exactly `xattrs`: what a
-/// parent's default ACL or an earlier object left is removed. Labels that the system gave by itself
-/// (`security.`) stay, capabilities do not.
+/// Sets the extended attributes that `meant` selects to those in `xattrs`. Removes others of them
+/// that are `present`: a parent's default ACL or an earlier object has left them. Labels that the
+/// system has set by itself (`security.`) stay, but not capabilities.
 fn set_xattrs(
     inode: &Inode<'_>,
     present: &[Vec<u8>],
@@ -266,8 +241,8 @@ impl Dir {
     }
 }
 
-/// Makes the flags of an open inode within `mask` those of `flags`. Where privileges lack for the
-/// sealing ones, the others are set all the same.
+/// Makes the flags of an open inode within `mask` those of `flags`. Without the privileges for the
+/// sealing flags, the other flags are set nevertheless.
 pub(crate) fn set_flags(
     inode: &Inode<'_>,
     flags: u32,
@@ -287,7 +262,7 @@ pub(crate) fn set_flags(
     let set = |bits: u32| rustix::fs::ioctl_setflags(fd, IFlags::from_bits_retain(bits));
     match set(wanted) {
         Err(Errno::PERM) => {
-            // The first refusal is what the caller must hear of, whatever the rest gives.
+            // The first refusal is returned, whatever the result for the other flags is.
             let _others = set(wanted & !FLAGS_SEALING | current & FLAGS_SEALING);
             Err(Errno::PERM.into())
         }

@@ -1,4 +1,4 @@
-//! Extended attributes and inode flags of one inode, however it is held.
+//! Extended attributes and inode flags of one inode, in either form of reference.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -9,9 +9,9 @@ use rustix::io::Errno;
 
 /// The inode flags that are backed up and restored: those that a user sets by `chattr`.
 ///
-/// Left out are flags that describe how the file system stores the inode (extents, inline data,
-/// index, huge file, verity, encryption, case folding), which restoring elsewhere would falsify or
-/// the kernel refuses to set on an inode in use.
+/// Flags that describe how the file system stores the inode (extents, inline data, index, huge
+/// file, verity, encryption, case folding) are left out: restoring them elsewhere would be wrong,
+/// or the kernel refuses to set them on an inode in use.
 pub const FLAGS_RESTORED: u32 = IFlags::APPEND
     .union(IFlags::COMPRESSED)
     .union(IFlags::DIRSYNC)
@@ -28,18 +28,18 @@ pub const FLAGS_RESTORED: u32 = IFlags::APPEND
     .union(IFlags::UNRM)
     .bits();
 
-/// `XATTR_LIST_MAX` and `XATTR_SIZE_MAX`: no list and no value is longer.
+/// Maximum of both `XATTR_LIST_MAX` and `XATTR_SIZE_MAX`: no list and no value is longer.
 const XATTR_BYTES_MAX: usize = 64 << 10;
 
-/// Long enough for most lists and values, ACLs and labels among them.
+/// Room for most lists and values, ACLs and labels among them.
 const XATTR_BYTES_USUAL: usize = 512;
 
-/// An inode to be asked and changed.
+/// Reference to an inode whose attributes are read or changed.
 pub(crate) enum Inode<'fd> {
     /// A file or directory open for reading or writing.
     Open(BorrowedFd<'fd>),
-    /// An `O_PATH` descriptor as `/proc/self/fd/N`: calls that follow this link end at the very
-    /// inode, even if it is a symbolic link, and whatever its name leads to meanwhile.
+    /// An `O_PATH` descriptor as `/proc/self/fd/N`: calls that follow this link reach the inode
+    /// itself, even if it is a symbolic link and its name leads to another object by now.
     Handle(String),
 }
 
@@ -57,7 +57,7 @@ impl<'fd> Inode<'fd> {
         Ok(Attributes { xattrs: self.xattrs()?, flags: self.flags()?.bits() & FLAGS_RESTORED })
     }
 
-    /// The inode flags; none where the file system has no such thing.
+    /// The inode flags; none if the file system has no flags.
     pub(crate) fn flags(&self) -> io::Result<IFlags> {
         let Self::Open(fd) = self else { return Ok(IFlags::empty()) };
         match rustix::fs::ioctl_getflags(fd) {
@@ -127,7 +127,8 @@ impl<'fd> Inode<'fd> {
     }
 }
 
-/// Calls `read` once if the answer is short, else once more with room for the longest there is.
+/// Calls `read` once if the answer is short, otherwise once more with room for the longest possible
+/// answer.
 fn read_whole(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
     let mut usual = [0; XATTR_BYTES_USUAL];
     match read(&mut usual) {
@@ -143,7 +144,8 @@ fn read_whole(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8
     }
 }
 
-/// Holdfast's own: the record of a file whose content was migrated, which is no part of the file.
+/// Holdfast's own attribute: the record of a file whose content was migrated, which does not belong
+/// to the file's content.
 const OWN: &[u8] = b"trusted.hf";
 
 fn is_covered(name: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! Time. All other crates take it from here, so that one place decides what the clock is.
+//! Time. All other crates take the time from this module, so that one place decides on the clock.
 #![expect(clippy::disallowed_methods, reason = "this module is where the clock is read")]
 
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use model::ServerTime;
 
-/// What [`now`] is ahead of the system's clock, in microseconds.
+/// Lead of [`now`] over the system's clock, in microseconds.
 static AHEAD_MICROS: AtomicI64 = AtomicI64::new(0);
 
 /// The wall clock, in microseconds. It can jump in both directions.
@@ -14,8 +14,8 @@ pub fn now() -> ServerTime {
     ServerTime(system().0.saturating_add(AHEAD_MICROS.load(Ordering::Relaxed)))
 }
 
-/// The system's clock, whatever this process's was put ahead by: for what others judge by theirs,
-/// such as certificates.
+/// Reads the system's clock, without the lead that this process may have: for data that other
+/// machines compare with their clocks, such as certificates.
 pub fn system() -> ServerTime {
     let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
     ServerTime(match SystemTime::now().duration_since(UNIX_EPOCH) {
@@ -24,7 +24,7 @@ pub fn system() -> ServerTime {
     })
 }
 
-/// Puts this process's wall clock ahead of the system's, to find out what time will do.
+/// Puts this process's wall clock ahead of the system's, to try out the effects of time.
 pub fn put_ahead(by: Duration) {
     let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
     AHEAD_MICROS.store(micros, Ordering::Relaxed);

@@ -1,23 +1,25 @@
-//! An open directory, and what can be asked about the names in it.
+//! An open directory, and the questions about the names in it.
 //!
-//! All that a backup touches is reached from a [`Dir`] by one name (invariants 1 and 3 of the
-//! crate). A `Dir` holds one file descriptor; users share it by `Arc` and let go of it early, since
-//! the limit of open files bounds how many live at once.
+//! A backup reaches everything from a [`Dir`] by one name (invariants 1 and 3 of the crate). A
+//! `Dir` holds one file descriptor; users share it by `Arc` and release it early, since the limit
+//! of open files bounds how many live at once.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
-use model::{Attributes, Kind, Stat, Timestamp};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, SeekFrom, Statx, StatxFlags, StatxTimestamp};
+use model::{Attributes, Kind};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 
-use crate::apply::Newborn;
 use crate::attributes::{FLAGS_RESTORED, Inode};
 use crate::listing::Listing;
+use crate::lock::Mutex;
+use crate::newborn::Newborn;
 use crate::source::SourceFile;
+use crate::status::{ObjectStatus, stat_open};
 
-/// The longest path the kernel takes at once, with room for the terminating NUL.
+/// Longest path that the kernel takes, with room for the terminating NUL.
 const PIECE_BYTES_MAX: usize = 4000;
 
 /// Room for most targets of symbolic links; longer ones are read again.
@@ -27,26 +29,16 @@ const LINK_BYTES: usize = 512;
 #[derive(Debug)]
 pub struct Dir {
     fd: OwnedFd,
-    /// Whether the descriptor's position has left the start; locked while it moves.
-    listed: Mutex<bool>,
-    /// What a file has that is made here, once one has been: nobody is expected to change what the
-    /// directory gives its files while they are being made.
+    /// True once the position of the descriptor is not the start any more; locked while it moves.
+    is_listed: Mutex<bool>,
+    /// State of a new file in this directory, after the first one was made. It is assumed that
+    /// nothing changes the default attributes of the directory while files are being made.
     pub(crate) newborn: OnceLock<Newborn>,
 }
 
-/// What one `statx` says of an object.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found {
-    pub stat: Stat,
-    /// `st_dev`: differs from the parent directory's where another file system is mounted.
-    pub device_id: u64,
-    /// Space taken on disk. Below `stat.size` the file may have holes.
-    pub allocated_bytes: u64,
-}
-
 impl Dir {
-    /// Opens the directory that `path` names, as the kernel would resolve it, symbolic links
-    /// included, but of any length. A relative path starts at the working directory.
+    /// Opens the directory that `path` names, as the kernel resolves it, symbolic links included.
+    /// `path` may have any length. A relative path starts at the working directory.
     pub fn open(path: &[u8]) -> io::Result<Self> {
         let mut base: Option<OwnedFd> = None;
         let mut rest = path;
@@ -58,12 +50,12 @@ impl Dir {
         Ok(Self::from_fd(open_quietly(at(base.as_ref()), rest, OFlags::DIRECTORY)?))
     }
 
-    /// The directory that `handle` is a handle on.
+    /// Opens the directory that `handle` refers to.
     pub(crate) fn at(handle: &impl AsFd) -> io::Result<Self> {
         Ok(Self::from_fd(open_quietly(handle.as_fd(), b".", OFlags::DIRECTORY)?))
     }
 
-    /// Whether there is a `name`, whatever it is.
+    /// Returns true if an object has the name `name`.
     pub fn has(&self, name: &[u8]) -> io::Result<bool> {
         match self.open_handle(name) {
             Ok(_) => Ok(true),
@@ -83,38 +75,33 @@ impl Dir {
     }
 
     pub(crate) fn from_fd(fd: OwnedFd) -> Self {
-        Self { fd, listed: Mutex::new(false), newborn: OnceLock::new() }
+        Self { fd, is_listed: Mutex::new(false), newborn: OnceLock::new() }
     }
 
-    /// Replaces what `listing` holds by all names of this directory, sorted, and what `statx` says
-    /// of each. Names that vanish meanwhile are left out. Fails only if the directory cannot be
-    /// read; an object that cannot be asked is among [`Listing::failures`].
+    /// Fills `listing` with all names of this directory, sorted, and the status of each object.
+    /// Names that vanish meanwhile are left out. Fails only if the directory cannot be read; an
+    /// object without an answer is among [`Listing::failures`].
     ///
-    /// Costs two `getdents64` for up to some 2000 names and one `statx` for each name. Calls on one
-    /// `Dir` from several threads take turns.
+    /// Costs two `getdents64` for up to some 2000 names and one `statx` for each name. Calls for
+    /// one `Dir` from several threads wait for each other.
     pub fn list(&self, listing: &mut Listing) -> io::Result<()> {
-        let mut listed = self.lock();
-        if *listed {
+        let mut is_listed = self.is_listed.lock();
+        if *is_listed {
             rustix::fs::seek(self.as_fd(), SeekFrom::Start(0))?;
         }
-        *listed = true;
+        *is_listed = true;
         listing.read(self.as_fd())
     }
 
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        // A panic while listing leaves the position anywhere, which `true` already says.
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What `statx` says of `name`; `None` for a socket, which is no object.
-    pub fn stat(&self, name: &[u8]) -> io::Result<Option<Found>> {
+    /// Asks for the status of `name`; `None` for a socket, which is no object.
+    pub fn stat(&self, name: &[u8]) -> io::Result<Option<ObjectStatus>> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         let statx = rustix::fs::statx(self, single(name)?, flags, StatxFlags::BASIC_STATS)?;
-        Ok(Found::new(&statx))
+        Ok(ObjectStatus::new(&statx))
     }
 
-    /// What `statx` says of this directory itself.
-    pub fn stat_self(&self) -> io::Result<Found> {
+    /// Asks for the status of this directory itself.
+    pub fn stat_self(&self) -> io::Result<ObjectStatus> {
         stat_open(self.as_fd())
     }
 
@@ -128,14 +115,14 @@ impl Dir {
         SourceFile::new(open_quietly(self.as_fd(), single(name)?, flags)?)
     }
 
-    /// As [`Self::open_file`], but does not ask what it has opened: for callers who saw a regular
-    /// file there and compare that with [`SourceFile::stat`] once they have read it.
+    /// Opens `name` as [`Self::open_file`] does, but does not ask for its kind: for callers who saw
+    /// a regular file there and compare it with [`SourceFile::stat`] after they have read it.
     pub fn open_seen_file(&self, name: &[u8]) -> io::Result<SourceFile> {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         Ok(SourceFile::unchecked(open_quietly(self.as_fd(), single(name)?, flags)?))
     }
 
-    /// Whether files of this directory can be had as they are at one moment; see
+    /// Succeeds if files of this directory can be read as they are at one moment; see
     /// [`SourceFile::reflinked`].
     pub fn can_reflink(&self) -> io::Result<()> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -143,7 +130,7 @@ impl Dir {
         SourceFile::unchecked(file).reflinked(self).map(drop)
     }
 
-    /// Where the symbolic link `name` points, whatever its length.
+    /// Reads the target of the symbolic link `name`, whatever its length.
     pub fn read_link(&self, name: &[u8]) -> io::Result<Vec<u8>> {
         let target = rustix::fs::readlinkat(self, single(name)?, Vec::with_capacity(LINK_BYTES))?;
         Ok(target.into_bytes())
@@ -152,7 +139,7 @@ impl Dir {
     /// The extended attributes and inode flags of the object `name`, which is of `kind`.
     ///
     /// Attributes that the caller may not read, or that vanish meanwhile, are left out; a file
-    /// system without them has none. Needs `/proc` but for files and directories.
+    /// system without them has none. Needs `/proc`, except for files and directories.
     pub fn attributes(&self, name: &[u8], kind: Kind) -> io::Result<Attributes> {
         match kind {
             Kind::File => self.open_file(name)?.attributes(),
@@ -164,12 +151,12 @@ impl Dir {
         }
     }
 
-    /// As [`Self::attributes`], but nothing is opened for it: of the inode flags there are only
-    /// those that `statx` tells (compressed, immutable, append only, not to be dumped).
+    /// Returns the same as [`Self::attributes`] without opening the object. The inode flags are
+    /// only those that `statx` reports (compressed, immutable, append only, not to be dumped).
     pub fn attributes_unopened(&self, name: &[u8]) -> io::Result<Attributes> {
         let fd = self.open_handle(name)?;
         let told = rustix::fs::statx(&fd, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
-        // What statx tells of an inode has the numbers of its flags.
+        // statx numbers its attributes as the inode flags are numbered.
         let flags = u32::try_from(told.stx_attributes.bits() & u64::from(FLAGS_RESTORED));
         Ok(Attributes { xattrs: Inode::of_handle(&fd).xattrs()?, flags: flags.unwrap_or(0) })
     }
@@ -179,16 +166,16 @@ impl Dir {
         Inode::of_open(self.as_fd()).attributes()
     }
 
-    /// A handle on whatever `name` is, symbolic links themselves included, that opens nothing.
+    /// Returns a handle on `name`, also on a symbolic link itself, without opening the object.
     pub(crate) fn open_handle(&self, name: &[u8]) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(self, single(name)?, flags, Mode::empty())?)
     }
 
-    /// Whether this directory lies on a file system that shows the kernel's state, not data.
-    /// `devtmpfs` cannot be told from `tmpfs` and is not among them.
+    /// Returns true if this directory lies on a file system that shows the kernel's state, not
+    /// data. `devtmpfs` cannot be told from `tmpfs` and is not among them.
     pub fn is_pseudo(&self) -> io::Result<bool> {
-        // Sign extended or not, by architecture and kernel.
+        // The number is sign extended or not, by architecture and kernel.
         let magic = rustix::fs::fstatfs(self)?.f_type & 0xffff_ffff;
         Ok(PSEUDO_FILE_SYSTEMS.iter().any(|&(_, pseudo)| i64::from(pseudo) == magic))
     }
@@ -200,51 +187,7 @@ impl AsFd for Dir {
     }
 }
 
-impl Found {
-    /// `None` for a socket and for types that Linux does not have yet.
-    pub(crate) fn new(statx: &Statx) -> Option<Self> {
-        let kind = match u32::from(statx.stx_mode) & libc::S_IFMT {
-            libc::S_IFREG => Kind::File,
-            libc::S_IFDIR => Kind::Directory,
-            libc::S_IFLNK => Kind::Symlink,
-            libc::S_IFIFO => Kind::Fifo,
-            libc::S_IFCHR => Kind::CharDevice,
-            libc::S_IFBLK => Kind::BlockDevice,
-            _ => return None,
-        };
-        let device = match kind {
-            Kind::CharDevice | Kind::BlockDevice => {
-                rustix::fs::makedev(statx.stx_rdev_major, statx.stx_rdev_minor)
-            }
-            _ => 0,
-        };
-        let stat = Stat {
-            kind,
-            mode: statx.stx_mode & 0o7777,
-            uid: statx.stx_uid,
-            gid: statx.stx_gid,
-            size: statx.stx_size,
-            mtime: timestamp(&statx.stx_mtime),
-            ctime: timestamp(&statx.stx_ctime),
-            inode: statx.stx_ino,
-            linked: statx.stx_nlink > 1 && kind != Kind::Directory,
-            device,
-        };
-        let device_id = rustix::fs::makedev(statx.stx_dev_major, statx.stx_dev_minor);
-        Some(Self { stat, device_id, allocated_bytes: statx.stx_blocks.saturating_mul(512) })
-    }
-}
-
-fn timestamp(time: &StatxTimestamp) -> Timestamp {
-    Timestamp { secs: time.tv_sec, nanos: time.tv_nsec }
-}
-
-pub(crate) fn stat_open(fd: BorrowedFd<'_>) -> io::Result<Found> {
-    let statx = rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
-    Found::new(&statx).ok_or_else(|| Errno::OPNOTSUPP.into())
-}
-
-/// Refuses what is not one component: a name with a slash would escape from its directory.
+/// Refuses anything but one component: a name with a slash would escape from its directory.
 pub(crate) fn single(name: &[u8]) -> io::Result<&[u8]> {
     if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a name is one path component"));
@@ -275,7 +218,7 @@ fn split_piece(path: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = path[..PIECE_BYTES_MAX].iter().rposition(|&byte| byte == b'/')?;
     let rest = &path[end..];
     let skip = rest.iter().position(|&byte| byte != b'/')?;
-    // The slash stays with the piece, which is not empty then even at the root.
+    // The slash stays with the piece, so that the piece is not empty even at the root.
     Some((&path[..=end], &rest[skip..]))
 }
 

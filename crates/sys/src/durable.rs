@@ -1,13 +1,16 @@
 //! Files that survive a power cut, and locks that do not survive their process.
 //!
-//! The order everywhere: content, fsync of the file, the name (rename), fsync of the folder. What
-//! returned without an error is on the medium; a crash before leaves the old state, and at most a
-//! file `.holdfast-*` beside it that nobody reads.
+//! The order everywhere: content, fsync of the file, the name (rename), fsync of the folder. After
+//! a success the change is on the medium. A crash before leaves the old state, and at most a file
+//! `.holdfast-*` beside it that nobody reads.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -20,7 +23,7 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let temporary = folder.join(entropy::name(".holdfast-"));
     let written = write_new(&temporary, bytes, mode).and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = written {
-        // The first error is the one that matters; the rest is unread.
+        // The error of the write is reported, not one of this removal.
         drop(fs::remove_file(&temporary));
         return Err(error);
     }
@@ -39,7 +42,8 @@ pub fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Makes the directory `path` with exactly `mode`, durably. Its parent must exist; it must not.
+/// Makes the directory `path` with exactly `mode`, durably. Its parent must exist, and `path` must
+/// not.
 pub fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().mode(mode & 0o700).create(path)?;
     fs::set_permissions(path, Permissions::from_mode(mode))?;
@@ -63,8 +67,8 @@ pub fn free_bytes(folder: &Path) -> io::Result<u64> {
 
 /// Sets aside `bytes` of disk space for `file` from `offset` on, without changing its length.
 ///
-/// Fails with `StorageFull` where there is none. Where the file system cannot promise space, this
-/// does nothing: a full disk then shows when it is written or synced.
+/// Fails with `StorageFull` if the disk has no room. If the file system cannot promise space, this
+/// does nothing: a full disk then shows when the file is written or synced.
 pub fn claim(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};
     match fallocate(file, FallocateFlags::KEEP_SIZE, offset, bytes) {
@@ -73,12 +77,21 @@ pub fn claim(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Identity of a file in its file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileIdentity {
+    /// A file system may give the inode of a removed file to a new one.
+    pub inode: u64,
+    /// Time of its making in nanoseconds since 1970; 0 if the file system does not know it.
+    pub born_nanos: u64,
+}
+
 /// An exclusive lock on a file, held until it is dropped or the process dies, however it dies.
 #[derive(Debug)]
 pub struct Lock(File);
 
 impl Lock {
-    /// Locks the file at `path`, making it if need be; `None` while another holder lives.
+    /// Locks the file at `path`, creating it if necessary; `None` while another holder lives.
     pub fn try_exclusive(path: &Path) -> io::Result<Option<Self>> {
         let file = OpenOptions::new()
             .read(true)
@@ -94,16 +107,45 @@ impl Lock {
         }
     }
 
+    /// Returns the identity of the locked file. No copy of the file has it, and no file that
+    /// replaces it.
+    pub fn identity(&self) -> io::Result<FileIdentity> {
+        let found = self.0.metadata()?;
+        let born = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let born_nanos = born.and_then(|born| u64::try_from(born.as_nanos()).ok()).unwrap_or(0);
+        Ok(FileIdentity { inode: found.ino(), born_nanos })
+    }
+
+    /// True while the locked file is the one at `path`: nobody has replaced it.
+    pub fn is_at(&self, path: &Path) -> io::Result<bool> {
+        is_at(&self.0, path)
+    }
+
+    /// Lets others take the lock already now.
+    pub fn release(&self) -> io::Result<()> {
+        Ok(rustix::fs::flock(&self.0, FlockOperation::Unlock)?)
+    }
+
     pub(crate) fn file(&self) -> &File {
         &self.0
     }
 }
 
+/// True while the open file is the one at `path`: nobody has replaced it.
+pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let place = |found: &fs::Metadata| (found.dev(), found.ino());
+    match fs::metadata(path) {
+        Ok(found) => Ok(place(&found) == place(&file.metadata()?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Unlocking, not only closing: a child between fork and exec still holds a copy of the
-        // descriptor, and would keep the lock. Failure leaves the lock to the close.
-        let _unlocked = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+        // The lock is released, not only closed: a child between fork and exec still holds a copy
+        // of the descriptor, and would keep the lock. After a failure the close releases it.
+        drop(self.release());
     }
 }
 
@@ -113,6 +155,36 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn no_copy_of_a_file_has_its_identity() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, copy, moved] = ["lock", "copy", "moved"].map(|name| folder.path().join(name));
+        let identity = |path: &Path| {
+            let lock = Lock::try_exclusive(path).unwrap().expect("nobody has it");
+            lock.identity().unwrap()
+        };
+        let first = identity(&path);
+        fs::copy(&path, &copy).unwrap();
+        assert_ne!(identity(&copy), first);
+        fs::rename(&path, &moved).unwrap();
+        assert_eq!(identity(&moved), first);
+        fs::remove_file(&moved).unwrap();
+        // The new file may get the inode of the old one.
+        assert_ne!(identity(&path), first);
+    }
+
+    #[test]
+    fn a_replaced_file_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let lock = Lock::try_exclusive(&path).unwrap().expect("nobody has it");
+        assert!(lock.is_at(&path).unwrap());
+        write(&path, b"another", 0o600).unwrap();
+        assert!(!lock.is_at(&path).unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(!lock.is_at(&path).unwrap());
+    }
 
     #[test]
     fn writing_replaces_content_and_mode_and_leaves_nothing_beside() {

@@ -21,7 +21,7 @@ pub fn bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// A name that nobody else chose: `prefix` and 16 hexadecimal digits.
+/// A name that no other call returns: `prefix` and 16 hexadecimal digits.
 pub(crate) fn name(prefix: &str) -> String {
     format!("{prefix}{:016x}", u64::from_le_bytes(bytes()))
 }

@@ -1,8 +1,8 @@
-//! Permission events: the kernel asks before a file is opened or its content is used, and waits for
-//! the answer.
+//! Permission events: before a file is opened or its content is used, the kernel asks, and the
+//! program waits for the answer.
 //!
-//! From Linux 6.14 on a group is asked with the range that is about to be read or written; older
-//! kernels ask at opening only. What is asked here raises no further question: the descriptor that
+//! From Linux 6.14 on, the kernel tells the range that is about to be read or written; older
+//! kernels ask at opening only. Work on a question raises no further question: the descriptor that
 //! comes with an event may be read and written freely.
 //!
 //! Sources: fanotify_init(2), fanotify_mark(2), fanotify(7), `include/uapi/linux/fanotify.h`.
@@ -21,10 +21,10 @@ const FAN_EVENT_INFO_TYPE_RANGE: u8 = 6;
 const METADATA_VERSION: u8 = 3;
 const METADATA_BYTES: usize = 24;
 const RANGE_BYTES: usize = 24;
-/// Room for so many events: what one read takes at most.
+/// Maximum number of bytes that one read takes: 64 events.
 const BUFFER_BYTES: usize = 64 * (METADATA_BYTES + RANGE_BYTES);
 
-/// What the kernel can ask about.
+/// Kinds of questions that the kernel asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asks {
     /// Opening, and each use of content with its range.
@@ -33,37 +33,39 @@ pub enum Asks {
     Opening,
 }
 
-/// What somebody is about to do.
+/// Access that a process is about to have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Access {
     Open,
-    /// Use these bytes, possibly beyond the end of the file.
+    /// The program uses these bytes, which may lie beyond the end of the file.
     Content(Range<u64>),
 }
 
-/// Somebody waits for an answer.
+/// A process that waits for an answer.
 #[derive(Debug)]
 pub struct Question {
     /// The file, open for reading and writing.
     pub file: OwnedFd,
-    /// What the answer is to name: the number that `file` had when it was read.
+    /// Number by which the answer names the question: the descriptor number of `file` when the
+    /// question was read.
     pub number: RawFd,
     /// The process that waits.
     pub pid: u32,
     pub access: Access,
 }
 
-/// What becomes of who waits.
+/// Answer to a waiting process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     Go,
-    /// It fails with this error. The kernel takes `EPERM`, `EIO`, `EBUSY`, `ETXTBSY`, `EAGAIN`,
-    /// `ENOSPC` and `EDQUOT`.
+    /// The call of the program fails with this error. The kernel takes `EPERM`, `EIO`, `EBUSY`,
+    /// `ETXTBSY`, `EAGAIN`, `ENOSPC` and `EDQUOT`.
     Fail(Errno),
 }
 
-/// A group of marks, and the questions about what is marked. While it is open anywhere, in any
-/// process, the questions wait for an answer; with its last descriptor all are let through.
+/// A group of marks, and the questions about marked files. While the group is open anywhere, in any
+/// process, the questions wait for an answer; when its last descriptor is closed, all waiting
+/// programs go on.
 #[derive(Debug)]
 pub struct Group {
     file: File,
@@ -71,12 +73,13 @@ pub struct Group {
 }
 
 impl Group {
-    /// Opens a group that asks as much as this kernel can, or `at_most` that. Needs root.
+    /// Opens a group that asks as much as this kernel can, and at most as much as `at_most` says.
+    /// Needs root.
     pub fn open(at_most: Asks) -> io::Result<Self> {
         if at_most == Asks::Ranges {
             match Self::init(libc::FAN_CLASS_PRE_CONTENT | FAN_REPORT_FD_ERROR, at_most) {
                 Ok(group) if group.knows_ranges()? => return Ok(group),
-                // A kernel before 6.13, and with it before ranges.
+                // EINVAL: the kernel is older than 6.13, and so older than ranges.
                 Err(error) if error.raw_os_error() != Some(libc::EINVAL) => return Err(error),
                 _ => {}
             }
@@ -86,7 +89,8 @@ impl Group {
 
     fn init(class: libc::c_uint, asks: Asks) -> io::Result<Self> {
         let flags = class | libc::FAN_CLOEXEC | libc::FAN_UNLIMITED_QUEUE | libc::FAN_NONBLOCK;
-        // Whoever holds a lease on the file is not waited for: the question comes without a file.
+        // Opening the descriptor does not wait for the holder of a lease: a question about such a
+        // file comes without one.
         let of_events = libc::O_RDWR | libc::O_LARGEFILE | libc::O_CLOEXEC | libc::O_NONBLOCK;
         // SAFETY: the call takes numbers only.
         let fd = unsafe { libc::fanotify_init(flags, of_events.cast_unsigned()) };
@@ -98,14 +102,15 @@ impl Group {
         Ok(Self { file: fd.into(), asks })
     }
 
-    /// Tries on the root directory, which is marked for nothing else.
+    /// Returns true if the kernel reports ranges. Sets a mark on the root directory to find out,
+    /// and removes it; that directory has no other mark.
     fn knows_ranges(&self) -> io::Result<bool> {
         let root = File::open("/")?;
         let tried = self.change(libc::FAN_MARK_ADD, FAN_PRE_ACCESS, &root);
         match tried {
             Ok(()) => self.change(libc::FAN_MARK_REMOVE, FAN_PRE_ACCESS, &root).map(|()| true),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(false),
-            // What the root's file system cannot do another one may.
+            // Another file system may support ranges although that of the root directory does not.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(true),
             Err(error) => Err(error),
         }
@@ -127,19 +132,19 @@ impl Group {
         }
     }
 
-    /// Asks about every file of the file system that `root` lies in, whatever mount it is used by.
+    /// Asks about every file of the file system that `root` lies in, through all its mounts.
     pub fn mark_filesystem(&self, root: &impl AsFd) -> io::Result<()> {
         self.change(libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, self.mask(), root)
     }
 
-    /// Asks about no file system any more; what has been asked waits for its answer still.
+    /// Asks about no file system any more. Questions that were asked still wait for their answers.
     pub fn forget_filesystems(&self) -> io::Result<()> {
         let root = File::open("/")?;
         self.change(libc::FAN_MARK_FLUSH | libc::FAN_MARK_FILESYSTEM, 0, &root)
     }
 
-    /// Whether a file system is still there that is marked: it is as long as anybody uses it, also
-    /// where its last mount is gone from every folder.
+    /// Returns true if a marked file system still exists. It exists while it is in use, even after
+    /// its last mount has been detached from every folder.
     ///
     /// Source: proc(5), `/proc/pid/fdinfo/`, "Since Linux 3.8".
     pub fn watches(&self) -> io::Result<bool> {
@@ -160,7 +165,7 @@ impl Group {
             libc::FAN_MARK_ADD | libc::FAN_MARK_IGNORE | libc::FAN_MARK_IGNORED_SURV_MODIFY | kind;
         match self.change(flags, self.mask(), file) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.ignore_as_before(file),
-            // A mark that may be forgotten takes the place of one that may not by removal only.
+            // A lasting mark has to be removed before the kernel takes an evictable one.
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
                 self.watch_again(file)?;
                 self.change(flags, self.mask(), file)
@@ -169,13 +174,13 @@ impl Group {
         }
     }
 
-    /// The same on a kernel before 6.0.
+    /// Does the same as [`Self::ignore`] on a kernel before 6.0.
     fn ignore_as_before(&self, file: &impl AsFd) -> io::Result<()> {
         let flags = libc::FAN_MARK_IGNORED_MASK | libc::FAN_MARK_IGNORED_SURV_MODIFY;
         self.change(libc::FAN_MARK_ADD | flags, self.mask(), file)
     }
 
-    /// Undoes [`Self::ignore`], whether it was called or not.
+    /// Undoes [`Self::ignore`]; does nothing for a file that is not ignored.
     pub fn watch_again(&self, file: &impl AsFd) -> io::Result<()> {
         let remove = |kind| self.change(libc::FAN_MARK_REMOVE | kind, self.mask(), file);
         let removed = match remove(libc::FAN_MARK_IGNORE) {
@@ -207,9 +212,9 @@ impl Group {
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// The questions that wait, some at once; none if none do.
+    /// Reads the questions that wait, several at once; none if no process waits.
     ///
-    /// Who asked about a file that could not be opened for us has been refused by the kernel.
+    /// If a file could not be opened for the question, the kernel itself has refused its process.
     pub fn read(&self) -> io::Result<Vec<Question>> {
         let mut buffer = [0; BUFFER_BYTES];
         match rustix::io::read(&self.file, &mut buffer) {
@@ -234,8 +239,8 @@ impl Group {
         questions
     }
 
-    /// Answers the question `number`. `NotFound` if nobody waits for it: who did was killed, or has
-    /// been answered.
+    /// Answers the question `number`. `NotFound` means that nobody waits for it: the process was
+    /// killed, or has been answered.
     pub fn answer(&self, number: RawFd, answer: Answer) -> io::Result<()> {
         let response = match answer {
             Answer::Go => libc::FAN_ALLOW,
@@ -245,7 +250,7 @@ impl Group {
         };
         let sent = self.respond(number, response);
         match (sent, answer) {
-            // Kernels before 6.14 know one error only.
+            // Kernels before 6.14 know only one error.
             (Err(error), Answer::Fail(_)) if error.raw_os_error() == Some(libc::EINVAL) => {
                 self.respond(number, libc::FAN_DENY)
             }
@@ -266,7 +271,7 @@ impl AsFd for Group {
     }
 }
 
-/// One event as the kernel writes it: the fixed part, and what it says of the range.
+/// One event as the kernel writes it: the fixed part, and the range, if it has one.
 struct Event {
     bytes: usize,
     mask: u64,
@@ -296,13 +301,13 @@ impl Event {
             return Access::Open;
         }
         let (offset, count) = self.range.unwrap_or((0, 0));
-        // No count means to the end of the file, wherever that is.
+        // A count of 0 means up to the end of the file.
         let end = if count == 0 { u64::MAX } else { offset.saturating_add(count) };
         Access::Content(offset..end)
     }
 }
 
-/// The range among the records behind an event.
+/// Finds the range among the records after an event.
 fn range(mut records: &[u8]) -> Option<(u64, u64)> {
     while records.len() >= 4 {
         let length = usize::from(u16::from_ne_bytes([records[2], records[3]]));

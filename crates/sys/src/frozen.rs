@@ -1,8 +1,8 @@
-//! A file system as it was at one moment, to be read while its files go on changing.
+//! A file system as it was at one moment, to be read while its files change.
 //!
-//! The tools of the system make it: `btrfs` for a btrfs subvolume, `lvcreate` and `mount` for a
-//! logical volume. Both keep inode numbers and times, so that a backup of what they make compares
-//! with a backup of what they were made of. What a killed process has left, the next one removes.
+//! The system's own tools make it: `btrfs` for a btrfs subvolume, `lvcreate` and `mount` for a
+//! logical volume. Both keep inode numbers and times, so a backup of the copy compares with a
+//! backup of the original. The next process removes what a killed one has left.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,16 +13,17 @@ use std::time::SystemTime;
 
 use crate::mount::{self, Mounted};
 
-/// What is made is called this and the number of the process.
+/// Prefix of the names of all snapshots; the number of the process follows.
 const PREFIX: &str = "holdfast-snapshot-";
-/// Where logical volumes are mounted for as long as they are read.
+/// Folder in which snapshots of logical volumes are mounted while they are read.
 const MOUNTS: &str = "/run";
 /// Source: Linux, `include/uapi/linux/magic.h`.
 const BTRFS_MAGIC: i64 = 0x9123_683e;
-/// Room for what changes meanwhile, in per cent of the volume; a thin one needs none set aside.
+/// Room for changes while the snapshot exists, in per cent of the volume; a thin volume needs no
+/// such room.
 const VOLUME_ROOM: &str = "20%ORIGIN";
 
-/// How a file system can be held still.
+/// Means of holding a file system still.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Means {
     /// A read-only snapshot of the subvolume.
@@ -35,7 +36,7 @@ pub enum Means {
 #[derive(Debug)]
 pub struct Frozen {
     root: PathBuf,
-    /// What takes it away again, in order.
+    /// Steps that remove the frozen file system, in order.
     undo: Vec<Undo>,
 }
 
@@ -43,8 +44,8 @@ pub struct Frozen {
 enum Undo {
     Run(Vec<OsString>),
     RemoveDir(PathBuf),
-    /// Deletes a snapshot from the directory that it was made in. The directory gets its time back,
-    /// unless it has another now than making the snapshot gave it.
+    /// Deletes a snapshot from the directory that it was made in. The directory gets its old time
+    /// back, unless something else has changed the directory since.
     Subvolume {
         path: PathBuf,
         root: PathBuf,
@@ -53,11 +54,11 @@ enum Undo {
     },
 }
 
-/// How the file system with the root directory `root` can be held still, if it can.
+/// Finds a means of holding the file system with the root directory `root` still.
 pub fn means_for(root: &[u8]) -> io::Result<Option<Means>> {
     let path = Path::new(OsStr::from_bytes(root));
     let directory = std::fs::File::open(path)?;
-    // Sign extended or not, by architecture and kernel.
+    // The number is sign extended or not, by architecture and kernel.
     if rustix::fs::fstatfs(&directory)?.f_type & 0xffff_ffff == BTRFS_MAGIC {
         return Ok(Some(Means::Btrfs));
     }
@@ -76,12 +77,12 @@ pub fn freeze(root: &[u8], means: Means) -> io::Result<Frozen> {
 }
 
 impl Frozen {
-    /// Where its root directory is now.
+    /// Returns the path of the root directory of the frozen file system.
     pub fn root(&self) -> &[u8] {
         self.root.as_os_str().as_bytes()
     }
 
-    /// Lets go of it; what was made for it is gone then.
+    /// Removes the frozen file system and everything that was made for it.
     pub fn thaw(mut self) -> io::Result<()> {
         self.undo()
     }
@@ -104,7 +105,7 @@ impl Frozen {
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        // Nobody is left to tell; the next one tries again.
+        // A failure cannot be reported any more; the next process tries again.
         drop(self.undo());
     }
 }
@@ -113,7 +114,7 @@ fn words(words: &[&OsStr]) -> Vec<OsString> {
     words.iter().map(OsString::from).collect()
 }
 
-/// Runs a tool to its end and returns what it wrote; its error is what it said.
+/// Runs a tool to its end and returns its output; the error has the tool's own message.
 fn run(words: &[OsString]) -> io::Result<Vec<u8>> {
     let [program, arguments @ ..] = words else { return Ok(Vec::new()) };
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
@@ -128,7 +129,7 @@ fn run(words: &[OsString]) -> io::Result<Vec<u8>> {
     Err(io::Error::other(format!("{shown}: {}", said.collect::<Vec<_>>().join("; "))))
 }
 
-/// The process that made `name`, if it was one of ours.
+/// Returns the process that made `name`, if `name` has the form of a name of ours.
 fn maker(name: &[u8]) -> Option<u32> {
     let number = name.strip_prefix(PREFIX.as_bytes())?;
     str::from_utf8(number).ok()?.parse().ok()
@@ -178,16 +179,23 @@ fn delete_subvolume(path: &Path) -> Vec<OsString> {
     words(&[&btrfs[..], &[path.as_os_str()]].concat())
 }
 
-/// The volume group and logical volume that is mounted, and whether it is a thin one.
-fn volume(mounted: &Mounted) -> io::Result<(String, String, bool)> {
+/// A logical volume that is mounted.
+struct LogicalVolume {
+    group: String,
+    name: String,
+    is_thin: bool,
+}
+
+fn volume(mounted: &Mounted) -> io::Result<LogicalVolume> {
     let lvs = ["lvs", "--noheadings", "--separator", "/", "-o", "vg_name,lv_name,pool_lv"];
     let source = OsStr::from_bytes(&mounted.source);
     let listed = run(&words(&[&lvs.map(OsStr::new)[..], &[source]].concat()))?;
     let listed = String::from_utf8_lossy(&listed).into_owned();
     let mut fields = listed.trim().splitn(3, '/').map(str::to_owned);
     match (fields.next(), fields.next(), fields.next()) {
-        (Some(group), Some(volume), pool) if !volume.is_empty() => {
-            Ok((group, volume, pool.is_some_and(|pool| !pool.is_empty())))
+        (Some(group), Some(name), pool) if !name.is_empty() => {
+            let is_thin = pool.is_some_and(|pool| !pool.is_empty());
+            Ok(LogicalVolume { group, name, is_thin })
         }
         _ => Err(io::Error::other("it is no logical volume")),
     }
@@ -196,7 +204,7 @@ fn volume(mounted: &Mounted) -> io::Result<(String, String, bool)> {
 fn freeze_volume(root: &[u8], name: &str) -> io::Result<Frozen> {
     let unmounted = || io::Error::other("nothing is mounted there");
     let mounted = mount::mounted(root)?.ok_or_else(unmounted)?;
-    let (group, origin, is_thin) = volume(&mounted)?;
+    let LogicalVolume { group, name: origin, is_thin } = volume(&mounted)?;
     remove_dead_volumes(&group)?;
     let mut create = words(&["lvcreate", "--snapshot", "--name", name].map(OsStr::new));
     if is_thin {
@@ -218,7 +226,7 @@ fn freeze_volume(root: &[u8], name: &str) -> io::Result<Frozen> {
     frozen
         .undo
         .insert(0, Undo::Run(words(&[OsStr::new("umount"), folder.as_os_str()])));
-    // Where a part of the file system is mounted, that part is meant.
+    // If only a part of the file system is mounted, that part is meant.
     let part = mounted.root.strip_prefix(b"/").unwrap_or(&mounted.root).to_vec();
     frozen.root = folder.join(OsString::from_vec(part));
     Ok(frozen)
@@ -236,7 +244,7 @@ fn remove_dead_volumes(group: &str) -> io::Result<()> {
             && is_dead(process)?
         {
             let folder = Path::new(MOUNTS).join(name);
-            // It may have died before it mounted it, or after it unmounted it.
+            // The process may have died before it mounted the volume, or after it unmounted it.
             drop(run(&words(&[OsStr::new("umount"), folder.as_os_str()])));
             drop(std::fs::remove_dir(&folder));
             run(&remove(group, name))?;

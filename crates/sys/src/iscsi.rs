@@ -1,8 +1,8 @@
-//! SCSI commands over iSCSI, by libiscsi, which is looked for when it is needed first: programs
-//! run without it until somebody names an iSCSI address.
+//! SCSI commands over iSCSI, by libiscsi, which is loaded at its first use: a program runs without
+//! it until a user names an iSCSI address.
 //!
-//! One session has one logical unit. A session that breaks is not opened again behind the caller's
-//! back: a tape's position would be lost, and a block written twice.
+//! One session has one logical unit. A session that breaks is not opened again without the caller's
+//! knowledge: a tape's position would be lost, and a block written twice.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::io;
@@ -23,7 +23,7 @@ const STATUS_CHECK_CONDITION: c_int = 2;
 const STATUS_TIMEOUT: c_int = 0x0f00_0002;
 const STATUS_MAX: c_int = 0xff;
 const RESIDUAL_UNDERFLOW: c_uint = 1;
-/// Until connected and logged in.
+/// Time limit for the connection and the login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// `struct scsi_sense`; three bit fields share the byte `flags`.
@@ -59,7 +59,7 @@ struct Outgoing {
     data: *mut c_uchar,
 }
 
-/// `struct iscsi_context`, of which nobody knows the inside.
+/// `struct iscsi_context`, which is opaque.
 #[repr(C)]
 struct Context {
     _private: [u8; 0],
@@ -68,7 +68,7 @@ struct Context {
 type SetNumber = unsafe extern "C" fn(*mut Context, c_int) -> c_int;
 type OfContext = unsafe extern "C" fn(*mut Context) -> c_int;
 
-/// The functions that are used.
+/// The functions of the library that are used.
 struct Functions {
     create_context: unsafe extern "C" fn(*const c_char) -> *mut Context,
     destroy_context: OfContext,
@@ -96,8 +96,8 @@ impl Functions {
     }
 
     fn load() -> Option<Self> {
-        // SAFETY: the name is a C string; what the library does when it is loaded is to set up
-        // its own data. It is never unloaded, so that its functions stay where they are.
+        // SAFETY: the name is a C string; loading the library only sets up the library's own data.
+        // The library is never unloaded, so that its functions stay where they are.
         let handle = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         let handle = NonNull::new(handle)?;
         // SAFETY: each function has the type that the header of this version declares for it.
@@ -130,11 +130,11 @@ unsafe fn symbol<F: Copy>(library: NonNull<c_void>, name: &CStr) -> Option<F> {
     assert_eq!(size_of::<F>(), size_of::<*mut c_void>(), "a function pointer");
     // SAFETY: the handle is of a loaded library, the name is a C string.
     let address = unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) };
-    // SAFETY: not null, as large as a pointer, and of this type by the caller's word.
+    // SAFETY: not null, as large as a pointer, and of this type by the caller's promise.
     NonNull::new(address).map(|address| unsafe { std::mem::transmute_copy(&address) })
 }
 
-/// Whether iSCSI addresses can be used on this machine.
+/// Returns true if iSCSI addresses can be used on this machine.
 pub fn is_available() -> bool {
     Functions::get().is_ok()
 }
@@ -144,7 +144,8 @@ pub fn is_available() -> bool {
 pub struct Session {
     context: NonNull<Context>,
     lun: c_int,
-    /// The library may still write to memory of a call that has returned: it is left alone.
+    /// True after a failure that leaves memory to the library: the library may still write to
+    /// memory of a call that has returned, so the context is not used again.
     is_broken: bool,
 }
 
@@ -196,7 +197,7 @@ impl Session {
     }
 
     /// Executes a command and waits for its answer. `TimedOut` means that there is none; after any
-    /// other error the session is of no more use.
+    /// other error the session is unusable.
     pub fn execute(
         &mut self,
         command: &[u8],
@@ -217,7 +218,7 @@ impl Session {
         if direction == DIRECTION_IN {
             let length = c_int::try_from(bytes).expect("checked for the task");
             // SAFETY: the task is valid, the buffer has that length and outlives it: it is freed
-            // below, or else the session is given up and nothing is received any more.
+            // below, or the session is given up and nothing is received any more.
             let added = unsafe { (functions.add_buffer)(task.as_ptr(), length, data) };
             if added != 0 {
                 // SAFETY: nobody else has the task.
@@ -247,7 +248,7 @@ impl Session {
         };
         // SAFETY: a task that came back is complete, and nobody else has it.
         let answer = answer(unsafe { done.as_ref() });
-        // SAFETY: as above; what was taken from it has been copied.
+        // SAFETY: as above; everything that was taken from it has been copied.
         unsafe { (functions.free_task)(done.as_ptr()) };
         answer
     }
@@ -270,7 +271,8 @@ fn create_task(
     NonNull::new(task).ok_or(io::ErrorKind::OutOfMemory.into())
 }
 
-/// Of a CHECK CONDITION the library has the sense bytes as data, behind their length.
+/// Translates the task. After a CHECK CONDITION the library has the sense bytes as data, after
+/// their length.
 fn answer(task: &Task) -> io::Result<Answer> {
     const LENGTH_BYTES: usize = 2;
     match task.status {
@@ -300,11 +302,11 @@ impl Drop for Session {
     fn drop(&mut self) {
         let Ok(functions) = Functions::get() else { return };
         if self.is_broken {
-            // Destroying the context would tell a call that has returned of its end.
+            // Destroying the context would call back into a call that has returned.
             return;
         }
-        // SAFETY: the context is valid and not used again. Logging out fails where the session is
-        // gone already, which is what was wanted.
+        // SAFETY: the context is valid and not used again. Logging out fails if the session is gone
+        // already, which does no harm.
         unsafe {
             (functions.logout)(self.context.as_ptr());
             (functions.destroy_context)(self.context.as_ptr());

@@ -6,7 +6,7 @@
 //!    paths may be longer than `PATH_MAX`, and no component can be swapped for a symbolic link
 //!    while a backup or a restore is at work.
 //! 2. Nothing but [`dir::Dir::open`] and [`mount::filespace_root`], which take a path from a
-//!    person, follows a symbolic link.
+//!    person, follows a symbolic link or depends on the working directory.
 //! 3. A name is one component: anything with `/` in it, empty, `.` or `..` is refused.
 //! 4. Reading a source does not change it, access times included where the kernel allows that.
 //!
@@ -25,14 +25,17 @@ pub mod entropy;
     reason = "fanotify has no safe binding, and the kernel writes numbers as this machine does"
 )]
 pub mod fanotify;
+pub mod fault;
 pub mod frozen;
 #[expect(unsafe_code, reason = "libiscsi is a C library")]
 pub mod iscsi;
 mod listing;
+pub mod lock;
 #[expect(unsafe_code, reason = "memory shared with a file can only be named by raw pointers")]
 pub mod map;
 pub mod mount;
 pub mod net;
+mod newborn;
 pub mod pipe;
 #[expect(unsafe_code, reason = "getrusage has no safe binding")]
 pub mod process;
@@ -41,11 +44,13 @@ pub mod scsi;
 mod source;
 #[expect(unsafe_code, reason = "leases have no safe binding")]
 pub mod space;
+mod status;
 pub mod target;
 
 pub use apply::{Applied, Part, Refusal};
 pub use attributes::FLAGS_RESTORED;
-pub use dir::{Dir, Found};
+pub use dir::Dir;
 pub use listing::{Entry, Failure, Listing};
 pub use source::{Segment, SourceFile};
+pub use status::ObjectStatus;
 pub use target::NewFile;

@@ -1,5 +1,5 @@
-//! All names of one directory with what `statx` says of each, in memory that is used again for the
-//! next directory.
+//! All names of one directory with the status of each, in memory that the next directory uses
+//! again.
 //!
 //! The order of work: read the names, sort them, then ask for the inodes in the order in which the
 //! file system keeps them, which spares a cold disk most of its seeks.
@@ -14,9 +14,9 @@ use model::{Kind, Stat, Timestamp};
 use rustix::fs::{AtFlags, RawDir, StatxFlags};
 use rustix::io::Errno;
 
-use crate::dir::Found;
+use crate::status::ObjectStatus;
 
-/// What one `getdents64` returns at most.
+/// Maximum number of bytes that one `getdents64` returns.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Directories up to this many names share few inode table blocks: their order does not matter.
@@ -29,7 +29,7 @@ pub struct Listing {
     /// Every name, each followed by a NUL.
     arena: Vec<u8>,
     pending: Vec<Pending>,
-    /// Inode number and index in `pending`, in the order of asking.
+    /// The names in the order of asking: inode number and index in `pending`.
     order: Vec<(u64, u32)>,
     entries: Vec<Entry>,
     sockets: Vec<Vec<u8>>,
@@ -40,10 +40,10 @@ pub struct Listing {
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     name: Span,
-    pub found: Found,
+    pub found: ObjectStatus,
 }
 
-/// A name whose object could not be asked.
+/// A name whose object gave no status.
 #[derive(Debug)]
 pub struct Failure {
     pub name: Vec<u8>,
@@ -60,7 +60,7 @@ struct Span {
 /// A name that `getdents64` gave.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    /// The first eight bytes of the name, so that most comparisons stay here.
+    /// The first eight bytes of the name, so that most comparisons need no look into the arena.
     prefix: u64,
     name: Span,
     inode: u64,
@@ -77,12 +77,12 @@ impl Listing {
         entry.name.of(&self.arena)
     }
 
-    /// The names of sockets, sorted: they are no objects.
+    /// The names of sockets, sorted. Sockets are not backed up.
     pub fn sockets(&self) -> &[Vec<u8>] {
         &self.sockets
     }
 
-    /// What could not be asked, sorted by name.
+    /// The names that could not be asked, sorted.
     pub fn failures(&self) -> &[Failure] {
         &self.failures
     }
@@ -172,8 +172,8 @@ impl Span {
     }
 }
 
-/// What an entry holds until its object has been asked; none leaves this file.
-const UNASKED: Found = Found {
+/// Placeholder in an entry until the status of its object is known; no caller sees it.
+const UNASKED: ObjectStatus = ObjectStatus {
     stat: Stat {
         kind: Kind::File,
         mode: 0,
@@ -190,9 +190,9 @@ const UNASKED: Found = Found {
     allocated_bytes: 0,
 };
 
-fn stat(dir: BorrowedFd<'_>, name: &CStr) -> Result<Option<Found>, Errno> {
+fn stat(dir: BorrowedFd<'_>, name: &CStr) -> Result<Option<ObjectStatus>, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    Ok(Found::new(&rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS)?))
+    Ok(ObjectStatus::new(&rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS)?))
 }
 
 fn prefix(name: &[u8]) -> u64 {

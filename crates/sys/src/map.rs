@@ -1,8 +1,8 @@
 //! A file seen as words of memory, shared by all threads: the client's cache of grants.
 //!
-//! Nothing is durable by itself and nothing is atomic beyond one word, so that content must prove
-//! itself to its reader. The file is sparse: writing to a page of it on a full file system ends the
-//! process by `SIGBUS`, as for any mapping.
+//! Nothing is durable by itself and nothing is atomic beyond one word, so a reader has to check the
+//! content. The file is sparse: writing to a page of it on a full file system ends the process by
+//! `SIGBUS`, as for any mapping.
 
 use std::io;
 use std::path::Path;
@@ -24,8 +24,8 @@ pub struct MappedWords {
 }
 
 impl MappedWords {
-    /// Maps the file at `path`, made if need be. A file of another size is emptied first: then all
-    /// words are zero. `WouldBlock` means that another process has it mapped.
+    /// Maps the file at `path`, which is created if necessary. A file of another size is emptied
+    /// first: then all words are zero. `WouldBlock` means that another process has it mapped.
     pub fn open(path: &Path, word_count: usize) -> io::Result<Self> {
         assert!(word_count > 0, "an empty file cannot be mapped");
         let bytes = word_count.checked_mul(size_of::<u64>()).ok_or(io::ErrorKind::InvalidInput)?;

@@ -1,4 +1,8 @@
-//! Which file system holds a path.
+//! Mounted file systems: the one that holds a path, and the mounts at and below a path.
+//!
+//! `/proc/self/mountinfo` is parsed here because mount points are bytes: the procfs crate reads the
+//! file as UTF-8 text, refuses the whole file if one name is not UTF-8, and leaves escapes as they
+//! are.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,18 +17,19 @@ use rustix::mount::{
 
 use crate::dir::Dir;
 
-/// Symbolic links followed in one path at most, as in the kernel.
+/// Maximum number of symbolic links followed in one path, as in the kernel.
 const LINKS_MAX: usize = 40;
 
 const HANDLE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Splits `path` into the root of the file system that holds it and the rest; both start with `/`.
 ///
-/// The symbolic links in `path` are resolved, but for the last component: a backup of a link is a
-/// backup of the link, unless a slash follows it. The root is the highest directory that is reached
-/// from the object's directory (from the object, if it is one) without a change of `st_dev`: a bind
+/// The symbolic links in `path` are resolved, except the last component: a backup of a link backs
+/// up the link itself, unless a slash follows it. The root is the highest directory above the
+/// object's directory (or the object itself, if it is a directory) with the same `st_dev`: a bind
 /// mount of the same file system is not seen, a btrfs subvolume is a root. `path` may have any
-/// length; a relative one starts at the working directory.
+/// length. A relative one starts at the process's working directory, as in any system call: only
+/// this crate asks for that directory.
 pub fn filespace_root(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut walk = Walk::new()?;
     if path.is_empty() {
@@ -38,14 +43,14 @@ pub fn filespace_root(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
     Ok(walk.split())
 }
 
-/// What is mounted somewhere.
+/// A mounted file system, or a part of one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mounted {
-    /// What of the file system is mounted there: `/` for all of it.
+    /// The part of the file system that is mounted: `/` for all of it.
     pub root: Vec<u8>,
     /// The type of the file system, as the kernel calls it.
     pub kind: String,
-    /// Mostly a device.
+    /// The source of the mount, mostly a device.
     pub source: Vec<u8>,
 }
 
@@ -55,14 +60,15 @@ pub fn filesystem_type(path: &[u8]) -> io::Result<Option<String>> {
     Ok(mounted(path)?.map(|mounted| mounted.kind))
 }
 
-/// What is mounted at `path`; `None` where nothing is.
+/// Finds the mount that is seen at `path`; `None` where nothing is mounted.
 pub fn mounted(path: &[u8]) -> io::Result<Option<Mounted>> {
     let mounts = std::fs::read("/proc/self/mountinfo")?;
     Ok(mounted_at(&mounts, path))
 }
 
-/// Source: proc(5), `/proc/pid/mountinfo`. Of several mounts at a path the one is seen that no
-/// other of them lies on.
+/// Finds the uppermost mount at `path`: if there are several, the one that no other mount covers.
+///
+/// Source: proc(5), `/proc/pid/mountinfo`.
 fn mounted_at(mountinfo: &[u8], path: &[u8]) -> Option<Mounted> {
     let of_line = |line: &[u8]| {
         let mut fields = line.split(|&byte| byte == b' ');
@@ -86,54 +92,58 @@ fn mounted_at(mountinfo: &[u8], path: &[u8]) -> Option<Mounted> {
 fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
-    while let Some((&first, behind)) = rest.split_first() {
-        let octal = behind.get(..3).and_then(|digits| str::from_utf8(digits).ok());
+    while let Some((&first, after)) = rest.split_first() {
+        let octal = after.get(..3).and_then(|digits| str::from_utf8(digits).ok());
         let code = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
         match code.filter(|_| first == b'\\') {
             Some(code) => {
                 bytes.push(code);
-                rest = &behind[3..];
+                rest = &after[3..];
             }
             None => {
                 bytes.push(first);
-                rest = behind;
+                rest = after;
             }
         }
     }
     bytes
 }
 
-/// Whether anything is mounted below `path`, and where.
+/// Finds a mount point below `path`.
 pub fn mounted_below(path: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let mounts = std::fs::read("/proc/self/mountinfo")?;
-    let points = mounts.split(|&byte| byte == b'\n').filter_map(mount_point);
+    Ok(point_below(&mounts, path))
+}
+
+fn point_below(mountinfo: &[u8], path: &[u8]) -> Option<Vec<u8>> {
+    let mut points = mountinfo.split(|&byte| byte == b'\n').filter_map(mount_point);
     let is_below = |point: &Vec<u8>| {
         point
             .strip_prefix(path)
             .is_some_and(|rest| rest.starts_with(b"/") && rest.len() > 1)
     };
-    Ok(points.into_iter().find(is_below))
+    points.find(is_below)
 }
 
 fn mount_point(line: &[u8]) -> Option<Vec<u8>> {
     line.split(|&byte| byte == b' ').nth(4).map(unescaped)
 }
 
-/// A part of a file system that nobody can reach by a path yet.
+/// A part of a file system that no path leads to yet.
 #[derive(Debug)]
 pub struct Detached(OwnedFd);
 
 impl Detached {
-    /// What `directory` is with all below it, with the options of the mount that it was reached by.
-    /// What is mounted below it is left out.
+    /// Clones the mount of `directory` from that directory downwards, with its options. Mounts
+    /// below it are left out.
     pub fn of(directory: &Dir) -> io::Result<Self> {
         let empty_path = OpenTreeFlags::from_bits_retain(AtFlags::EMPTY_PATH.bits());
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | empty_path;
         Ok(Self(open_tree(directory, c"", flags)?))
     }
 
-    /// The file system of which a part is mounted at `path`, with the options of that mount: all of
-    /// it, or of btrfs the subvolume `root`.
+    /// Makes a new mount of the file system that has a part mounted at `path`, with the options of
+    /// that mount. It shows the whole file system, or of btrfs the subvolume `root`.
     pub fn whole(path: &[u8], root: &[u8]) -> io::Result<Self> {
         let Some(Mounted { kind, source, .. }) = mounted(path)? else {
             return Err(io::Error::other("nothing is mounted there"));
@@ -141,7 +151,7 @@ impl Detached {
         let context = fsopen(&kind[..], FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_set_string(&context, c"source", &source[..])?;
         if kind == "btrfs" {
-            // Where nobody says which, another one may be mounted.
+            // Without a name, btrfs mounts its default subvolume.
             let root = if root.is_empty() { b"/" } else { root };
             fsconfig_set_string(&context, c"subvol", root)?;
         }
@@ -150,13 +160,14 @@ impl Detached {
         Ok(Self(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, options)?))
     }
 
-    /// Its topmost directory.
+    /// Opens the topmost directory.
     pub fn root(&self) -> io::Result<Dir> {
         Dir::at(&self.0)
     }
 
-    /// Puts it in the place of what is mounted at `path`; who has something open there keeps that.
-    /// There is no moment without a mount. Before Linux 6.5 it lies on what was mounted.
+    /// Replaces the mount at `path` by this one. Files that are open in the old mount stay open. At
+    /// every moment one of the two mounts is there. Before Linux 6.5 the old mount stays, covered
+    /// by this one.
     pub fn replace(self, path: &[u8]) -> io::Result<()> {
         let whole = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         let beneath = whole | MoveMountFlags::MOVE_MOUNT_BENEATH;
@@ -168,7 +179,7 @@ impl Detached {
     }
 }
 
-/// What `statvfs` says of a mount, as it is said of a new one.
+/// Translates the options of a mount, as `statvfs` reports them, into those of a new mount.
 fn attributes(flags: StatVfsMountFlags) -> MountAttrFlags {
     let pairs = [
         (StatVfsMountFlags::RDONLY, MountAttrFlags::MOUNT_ATTR_RDONLY),
@@ -178,8 +189,8 @@ fn attributes(flags: StatVfsMountFlags) -> MountAttrFlags {
         (StatVfsMountFlags::NOATIME, MountAttrFlags::MOUNT_ATTR_NOATIME),
         (StatVfsMountFlags::NODIRATIME, MountAttrFlags::MOUNT_ATTR_NODIRATIME),
     ];
-    let said = pairs.into_iter().filter(|(told, _)| flags.contains(*told));
-    said.fold(MountAttrFlags::empty(), |all, (_, one)| all | one)
+    let set = pairs.into_iter().filter(|(flag, _)| flags.contains(*flag));
+    set.fold(MountAttrFlags::empty(), |all, (_, one)| all | one)
 }
 
 /// A walk from `/` to the object, one component at a time.
@@ -207,7 +218,7 @@ impl Walk {
     }
 
     fn go(&mut self, path: &[u8]) -> io::Result<()> {
-        // What is still to go, the next component last; links push their targets.
+        // The remaining components, the next one last; the targets of links are added.
         let mut ahead = Vec::new();
         self.push(&mut ahead, path)?;
         while let Some(name) = ahead.pop() {
@@ -245,12 +256,12 @@ impl Walk {
         Ok(())
     }
 
-    /// Enters the directory `name`; returns the target if it is a link to be followed.
+    /// Enters the directory `name`; if `name` is a link that is followed, returns its target.
     fn descend(&mut self, name: Vec<u8>, last: bool) -> io::Result<Option<Vec<u8>>> {
         let stat = self.stat(&name)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
-                // O_DIRECTORY makes an automount point mount what belongs there.
+                // O_DIRECTORY makes an automount point mount its file system.
                 let flags = HANDLE | OFlags::DIRECTORY;
                 self.here = rustix::fs::openat(&self.here, &name[..], flags, Mode::empty())?;
                 let device = rustix::fs::fstat(&self.here)?.st_dev;

@@ -21,14 +21,14 @@ fn short(folder: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
 }
 
-/// What this machine is called.
+/// Returns the name of this machine.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Gives a connection buffers of `bytes` for each direction, in place of those that the kernel
-/// fits to what the path can hold. The kernel takes twice as much, for its own books, and never
-/// more than its administrator allows.
+/// Gives a connection buffers of `bytes` for each direction, instead of those that the kernel fits
+/// to the capacity of the path. The kernel takes twice that size, for data of its own, and never
+/// more than the administrator's limit.
 pub fn set_buffers(connection: &impl AsFd, bytes: u32) -> io::Result<()> {
     let socket = SockRef::from(connection);
     socket.set_send_buffer_size(bytes as usize)?;
@@ -36,13 +36,13 @@ pub fn set_buffers(connection: &impl AsFd, bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets no more than `bytes` wait in the kernel behind what is under way: a writer is told to wait
-/// instead, and knows that the network is the slower part.
+/// Lets no more than `bytes` wait in the kernel after the bytes that are under way: a writer has to
+/// wait instead, and so notices that the network is the slower part.
 pub fn limit_unsent(connection: &impl AsFd, bytes: u32) -> io::Result<()> {
     SockRef::from(connection).set_tcp_notsent_lowat(bytes)
 }
 
-/// Listens on the socket `name` in `folder`. Non-blocking, as an asynchronous runtime wants it.
+/// Listens on the socket `name` in `folder`. Non-blocking, as an asynchronous runtime needs it.
 pub fn bind_unix(folder: &Path, name: &str) -> io::Result<UnixListener> {
     let folder = File::open(folder)?;
     let listener = UnixListener::bind(short(&folder, name))?;
@@ -50,7 +50,7 @@ pub fn bind_unix(folder: &Path, name: &str) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Connects to the socket `name` in `folder`. Non-blocking, as an asynchronous runtime wants it.
+/// Connects to the socket `name` in `folder`. Non-blocking, as an asynchronous runtime needs it.
 pub fn connect_unix(folder: &Path, name: &str) -> io::Result<UnixStream> {
     let folder = File::open(folder)?;
     let stream = UnixStream::connect(short(&folder, name))?;
@@ -58,13 +58,14 @@ pub fn connect_unix(folder: &Path, name: &str) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// The process and the user at the other end of a connection within this machine.
+/// Returns the process and the user at the other end of a connection within this machine.
 pub fn peer(connection: &impl AsFd) -> io::Result<(u32, u32)> {
     let told = rustix::net::sockopt::socket_peercred(connection)?;
     Ok((told.pid.as_raw_pid().unsigned_abs(), told.uid.as_raw()))
 }
 
-/// Whether the other end of a connection that has nothing more to say is gone.
+/// Returns true if the other end of a connection is closed and everything that it sent has been
+/// read.
 pub fn is_closed(connection: &impl AsFd) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     match rustix::net::recv(connection, &mut [0_u8; 1][..], flags) {
@@ -73,15 +74,15 @@ pub fn is_closed(connection: &impl AsFd) -> bool {
     }
 }
 
-/// Two ends of a connection within this machine that keeps messages apart; other processes get
-/// theirs by inheriting it.
+/// Makes the two ends of a connection within this machine that keeps messages apart; other
+/// processes get their end by inheriting it.
 pub fn packet_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     Ok(rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends a message, and with it a descriptor, if any. Unless it `waits`, it fails with `WouldBlock`
-/// while the other end has too many to read.
+/// Sends a message, and with it a descriptor, if any. Unless `waits` is set, it fails with
+/// `WouldBlock` while the other end has too many messages to read.
 pub fn send_packet(
     socket: &impl AsFd,
     message: &[u8],
@@ -108,8 +109,8 @@ pub fn send_packet(
 }
 
 /// Receives a message into `buffer`, and the descriptor that came with it; `None` once the other
-/// end is closed. A message that is longer than the buffer is cut. Unless it `waits`, it fails with
-/// `WouldBlock` while there is none.
+/// end is closed. A message that is longer than the buffer is cut. Unless `waits` is set, it fails
+/// with `WouldBlock` while there is no message.
 pub fn receive_packet(
     socket: &impl AsFd,
     buffer: &mut [u8],

@@ -1,4 +1,4 @@
-//! Waiting for what another process writes.
+//! Waiting for the output of another process.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Waits for at most `within` until reading from `source` gives something, its end included.
+/// Waits for at most `within` until `source` can be read or has ended.
 pub fn is_readable(source: &impl AsFd, within: Duration) -> io::Result<bool> {
     let mut fds = [PollFd::new(source, PollFlags::IN)];
     let within = Timespec::try_from(within).map_err(io::Error::other)?;

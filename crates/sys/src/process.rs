@@ -1,4 +1,4 @@
-//! What this process is, may and has used.
+//! This process: its limits, its rights and its use of the machine; and other processes by number.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit};
 
-/// Raises the limit of open files as far as the process may and returns what it is then.
+/// Raises the limit of open files as far as the process may and returns the new limit.
 pub fn raise_open_files() -> u64 {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -17,10 +17,10 @@ pub fn raise_open_files() -> u64 {
     }
 }
 
-/// Has the kernel give this process memory by small pages only. Huge ones make memory resident
-/// that is not used: several MiB for each thread that allocates at all.
+/// Makes the kernel give this process memory in small pages only. Huge pages make unused memory
+/// resident: several MiB for each thread that allocates at all.
 pub fn use_small_pages() {
-    // A kernel without huge pages refuses, and needs nothing.
+    // A kernel without huge pages refuses the call, which does no harm.
     let _refused = rustix::thread::disable_transparent_huge_pages(true);
 }
 
@@ -30,14 +30,14 @@ pub fn cpu_time() -> Duration {
     duration(usage.ru_utime) + duration(usage.ru_stime)
 }
 
-/// How often the calling thread has waited since it began: for a disk, a lock or a queue. Being
-/// interrupted while it has work is no waiting.
+/// Returns the number of times that the calling thread has waited since it began: for a disk, a
+/// lock or a queue. An interruption of a thread that has work does not count.
 pub fn waits_of_thread() -> u64 {
     u64::try_from(usage(libc::RUSAGE_THREAD).ru_nvcsw).unwrap_or(0)
 }
 
-/// Time that the machine's processors have spent idle since it started, all together, waiting for
-/// disks included; `None` where the kernel does not tell.
+/// Returns the time that all processors of the machine have spent idle since it started, waiting
+/// for disks included; `None` if the kernel does not tell.
 pub fn idle_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let mut fields = stat.lines().next()?.split_ascii_whitespace().skip(4);
@@ -46,7 +46,7 @@ pub fn idle_time() -> Option<Duration> {
     Some(Duration::from_millis(idle * 1000 / rustix::param::clock_ticks_per_second()))
 }
 
-/// How many processors this process may use; 2 where that cannot be told.
+/// Returns the number of processors that this process may use; 2 if the number is unknown.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from)
 }
@@ -56,28 +56,35 @@ pub fn peak_memory_bytes() -> u64 {
     u64::try_from(usage(libc::RUSAGE_SELF).ru_maxrss).unwrap_or(0) * 1024
 }
 
-/// Kills the processes of the group `leader` leads.
+/// Ends the process at once: no destructor runs, no buffer is written, no other thread goes on.
+pub fn exit_now(status: i32) -> ! {
+    // SAFETY: _exit takes any number and does not return.
+    unsafe { libc::_exit(status) }
+}
+
+/// Kills the processes of the group that `leader` leads.
 pub fn kill_group(leader: u32) -> io::Result<()> {
     let leader = i32::try_from(leader).ok().and_then(rustix::process::Pid::from_raw);
     let leader = leader.ok_or(io::ErrorKind::NotFound)?;
     Ok(rustix::process::kill_process_group(leader, rustix::process::Signal::KILL)?)
 }
 
-/// A number that is another one each time the machine has been started. 0 where that cannot be
-/// told.
+/// Returns a number that differs after each start of the machine; 0 if the kernel does not report
+/// one.
 pub fn boot_tag() -> u64 {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = id.chars().filter(char::is_ascii_hexdigit).take(16).collect();
     u64::from_str_radix(&digits, 16).unwrap_or(0)
 }
 
-/// When a process began, in clock ticks since the machine was started; with its number that tells
-/// it from those that have had the number before. `None` where there is none of that number.
+/// Returns the start of a process, in clock ticks since the machine was started. Together with the
+/// number of the process it identifies the process, because numbers are used again. `None` if there
+/// is no such process.
 ///
 /// Source: field 22 of `proc_pid_stat(5)`.
 pub fn began(pid: u32) -> Option<u64> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name, the second field, may hold anything.
+    // The program's name, the second field, may contain any bytes.
     let name_end = stat.iter().rposition(|&byte| byte == b')')?;
     let fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
     fields.split_ascii_whitespace().nth(19)?.parse().ok()
@@ -90,21 +97,21 @@ pub fn terminate(pid: u32) -> io::Result<()> {
     Ok(rustix::process::kill_process(pid, rustix::process::Signal::TERM)?)
 }
 
-/// Takes over a descriptor that another program has left open for this one, by its number. Call it
-/// once for each.
+/// Takes over a descriptor that another program has left open for this one, by its number. May be
+/// called once for each descriptor.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: it is only asked whether it is open.
+    // SAFETY: the call only asks for the flags of the descriptor.
     let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
     if flags < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, and the caller says that nobody else here has it.
+    // SAFETY: the descriptor is open, and the caller promises that nothing else here owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
     Ok(fd)
 }
 
-/// Has the programs that this process starts from now on inherit the descriptor, or not.
+/// Lets the programs that this process starts from now on inherit the descriptor, or not.
 pub fn set_inheritable(number: RawFd, inheritable: bool) -> io::Result<()> {
     let flags = if inheritable { 0 } else { libc::FD_CLOEXEC };
     // SAFETY: the call takes numbers only.
@@ -112,7 +119,7 @@ pub fn set_inheritable(number: RawFd, inheritable: bool) -> io::Result<()> {
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Whether the effective user is root.
+/// Returns true if the effective user is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -17,7 +17,7 @@ pub enum Exchange<'a> {
     Out(&'a [u8]),
 }
 
-/// What a device has answered.
+/// Answer of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     pub status: u8,
@@ -69,7 +69,7 @@ const DIRECTION_IN: c_int = -3;
 const HOST_TIMED_OUT: c_ushort = 0x03;
 /// `DRIVER_TIMEOUT`, in the lower four bits of the driver's status.
 const DRIVER_TIMED_OUT: c_ushort = 0x06;
-/// Version 3 of the driver brought the request that is used.
+/// First version of the driver with the request that is used here.
 const VERSION_MIN: c_int = 30_000;
 
 /// A device of the generic driver.
@@ -79,7 +79,7 @@ pub struct SgDevice {
 }
 
 impl SgDevice {
-    /// Opens `/dev/sgN`. Fails with `InvalidInput` for what is no such device.
+    /// Opens `/dev/sgN`. Fails with `InvalidInput` for any other file.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let device = Self { file };
@@ -92,7 +92,7 @@ impl SgDevice {
         }
     }
 
-    /// The most bytes that a command can move, where the kernel says.
+    /// Returns the maximum number of bytes that a command can move, if the kernel tells.
     pub fn transfer_bytes_max(&self) -> Option<u32> {
         let bytes = self.number(BLKSECTGET).ok()?;
         u32::try_from(bytes).ok().filter(|&bytes| bytes > 0)
@@ -100,8 +100,8 @@ impl SgDevice {
 
     fn number(&self, request: c_ulong) -> io::Result<c_int> {
         let mut number: c_int = 0;
-        // SAFETY: both requests write one int, to memory that lives until the call returns; on
-        // what is no such device the call fails and writes nothing.
+        // SAFETY: both requests write one int, to memory that lives until the call returns; on any
+        // other file the call fails and writes nothing.
         let status = unsafe { libc::ioctl(self.file.as_raw_fd(), request, &raw mut number) };
         if status < 0 { Err(io::Error::last_os_error()) } else { Ok(number) }
     }
@@ -115,7 +115,7 @@ impl SgDevice {
     ) -> io::Result<Answer> {
         let mut sense = [0; SENSE_BYTES as usize];
         let mut header = header(command, exchange, &mut sense, timeout)?;
-        // SAFETY: the header is laid out as the driver wants it; command, data and sense point to
+        // SAFETY: the header is laid out as the driver needs it; command, data and sense point to
         // memory of the lengths that it states, which lives until the call returns. The data of a
         // command to the device are only read, though the field is a pointer to mutable memory.
         let status = unsafe { libc::ioctl(self.file.as_raw_fd(), SG_IO, &raw mut header) };

@@ -10,13 +10,13 @@ use rustix::fs::{Advice, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::attributes::Inode;
-use crate::dir::{Dir, Found, stat_open};
+use crate::status::{ObjectStatus, stat_open};
 
 /// A regular file, open for reading.
 #[derive(Debug)]
 pub struct SourceFile {
     file: File,
-    /// Where [`Self::read`] goes on; the descriptor's own position is never used.
+    /// Offset at which [`Self::read`] continues; the descriptor's own position is not used.
     position: u64,
 }
 
@@ -35,7 +35,7 @@ pub enum Segment {
 }
 
 impl SourceFile {
-    /// What `fd` is has not been looked at.
+    /// Wraps `fd` without a check that it is a regular file.
     pub(crate) fn unchecked(fd: OwnedFd) -> Self {
         Self { file: fd.into(), position: 0 }
     }
@@ -49,8 +49,8 @@ impl SourceFile {
         }
     }
 
-    /// What `statx` says of the file.
-    pub fn stat(&self) -> io::Result<Found> {
+    /// Asks for the status of the file.
+    pub fn stat(&self) -> io::Result<ObjectStatus> {
         stat_open(self.file.as_fd())
     }
 
@@ -73,8 +73,9 @@ impl SourceFile {
 
     /// The parts of the first `size` bytes, without gaps and in order; none is empty.
     ///
-    /// A file that others change meanwhile gives some division of `size` all the same. Costs one
-    /// `lseek` a segment, so ask only where [`Found::allocated_bytes`] is below the size.
+    /// A file that other programs change meanwhile still gives a division of `size`. Costs one
+    /// `lseek` a segment, so ask only for a file whose [`ObjectStatus::allocated_bytes`] is below
+    /// the size.
     pub fn segments(&self, size: u64) -> io::Result<Vec<Segment>> {
         let mut segments = Vec::new();
         let mut offset = 0;
@@ -89,18 +90,19 @@ impl SourceFile {
                 break;
             }
             let hole = self.seek(SeekFrom::Hole(data), size)?.unwrap_or(size);
-            // A hole at `data` itself means that it was punched since: what is left is read.
+            // A hole at `data` itself was punched after the first call: the rest counts as data.
             offset = if hole > data { hole } else { size };
             segments.push(Segment::Data { offset: data, bytes: offset - data });
         }
         Ok(segments)
     }
 
-    /// Where the next data or hole starts, at most `size`; `None` if the file system cannot tell.
+    /// Finds the start of the next data or hole, at most `size`; `None` if the file system cannot
+    /// tell.
     fn seek(&self, from: SeekFrom, size: u64) -> io::Result<Option<u64>> {
         match rustix::fs::seek(&self.file, from) {
             Ok(offset) => Ok(Some(offset.min(size))),
-            // No data behind the offset.
+            // No data after the offset.
             Err(Errno::NXIO) => Ok(Some(size)),
             Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOTTY) => Ok(None),
             Err(error) => Err(error.into()),
@@ -112,10 +114,11 @@ impl SourceFile {
         let _advised = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
     }
 
-    /// A file without a name in `directory`, on the same file system, that has this one's content
-    /// as it is now and shares its space. Nobody changes it, and it is gone with what is returned.
-    /// Fails where the file system cannot share space or cannot be written to.
-    pub fn reflinked(&self, directory: &Dir) -> io::Result<Self> {
+    /// Makes a file without a name in `directory`, on the same file system, with the present
+    /// content of this file, whose space it shares. No other program can change it, and it is
+    /// removed when the result is dropped. Fails if the file system cannot share space or cannot be
+    /// written to.
+    pub fn reflinked(&self, directory: &impl AsFd) -> io::Result<Self> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let clone = rustix::fs::openat(directory, ".", flags, Mode::RUSR | Mode::WUSR)?;
         rustix::fs::ioctl_ficlone(&clone, &self.file)?;

@@ -1,4 +1,4 @@
-//! What makes and fills stubs: holes, leases, marks in extended attributes, times.
+//! The means to make and fill stubs: holes, leases, marks in extended attributes, times.
 
 use std::fs::File;
 use std::io;
@@ -12,16 +12,17 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::dir::{Dir, Found, stat_open};
+use crate::dir::Dir;
+use crate::status::{ObjectStatus, stat_open};
 
 const CAPABILITY_ATTRIBUTE: &str = "security.capability";
-/// `XATTR_CAPS_SZ_3` is 24.
+/// Maximum length of a record of capabilities: `XATTR_CAPS_SZ_3` is 24.
 const CAPABILITY_BYTES_MAX: usize = 64;
 
-/// No file system has larger blocks.
+/// Maximum length of a block of any file system.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
 
-/// A regular file whose content is taken away or brought back.
+/// A regular file whose content can be removed and written again.
 #[derive(Debug)]
 pub struct SpaceFile {
     file: File,
@@ -33,7 +34,7 @@ impl SpaceFile {
         let flags =
             OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOATIME;
         let fd = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
-            // Another's file is opened without the privilege to leave its access time alone.
+            // A file of another user is opened without `O_NOATIME`, which needs a privilege.
             Err(Errno::PERM) => {
                 rustix::fs::openat(directory, name, flags - OFlags::NOATIME, Mode::empty())?
             }
@@ -42,12 +43,12 @@ impl SpaceFile {
         Ok(Self { file: fd.into() })
     }
 
-    /// The file that a question of the kernel is about.
+    /// Wraps the file that a question of the kernel is about.
     pub fn asked(fd: OwnedFd) -> Self {
         Self { file: fd.into() }
     }
 
-    pub fn stat(&self) -> io::Result<Found> {
+    pub fn stat(&self) -> io::Result<ObjectStatus> {
         stat_open(self.file.as_fd())
     }
 
@@ -67,8 +68,8 @@ impl SpaceFile {
         }
     }
 
-    /// Runs `change`, which writes to the file or takes of it, and gives the file its capabilities
-    /// back, which the kernel takes off whatever is written to.
+    /// Runs `change`, which writes to the file or cuts it, and then sets the file's capabilities
+    /// again: the kernel removes them from a file that is written to.
     pub fn keeping_capabilities<T, E: From<io::Error>>(
         &self,
         change: impl FnOnce() -> Result<T, E>,
@@ -81,8 +82,8 @@ impl SpaceFile {
         changed
     }
 
-    /// Whether nobody else has the file open or mapped; then nobody can open it before
-    /// [`Self::unlock`].
+    /// Locks the file against opening until [`Self::unlock`]. Returns false if another process has
+    /// it open or mapped.
     pub fn lock_alone(&self) -> io::Result<bool> {
         match set_lease(&self.file, libc::F_WRLCK) {
             Ok(()) => Ok(true),
@@ -98,17 +99,17 @@ impl SpaceFile {
     /// Gives the space of the whole content back; the size stays.
     pub fn punch(&self, size: u64) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // A block that is not whole in the range would stay, and read as zeros.
+        // A block that is only in part in the range would stay, and read as zeros.
         Ok(rustix::fs::fallocate(&self.file, flags, 0, size.next_multiple_of(BLOCK_BYTES_MAX))?)
     }
 
-    /// Gives the space of a part of the content back, which reads as zeros then.
+    /// Gives the space of a part of the content back; that part reads as zeros afterwards.
     pub fn punch_part(&self, part: &Range<u64>) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         Ok(rustix::fs::fallocate(&self.file, flags, part.start, part.end - part.start)?)
     }
 
-    /// The parts of `range` that take no space, in order.
+    /// Finds the parts of `range` that take no space, in order.
     pub fn holes(&self, range: Range<u64>) -> io::Result<Vec<Range<u64>>> {
         let mut holes = Vec::new();
         let mut offset = range.start;
@@ -161,15 +162,15 @@ fn timespec(time: Timestamp) -> Timespec {
     Timespec { tv_sec: time.secs, tv_nsec: i64::from(time.nanos) }
 }
 
-/// The value of an extended attribute of at most `N` bytes; `None` if the file has none, or the
-/// file system none at all.
+/// Reads an extended attribute of at most `N` bytes; `None` if the file has none, or if the file
+/// system has no attributes.
 pub fn attribute<const N: usize>(file: &impl AsFd, name: &str) -> io::Result<Option<Vec<u8>>> {
     let mut value = [0; N];
     value_of(rustix::fs::fgetxattr(file, name, &mut value[..])).map(|bytes| take(&value, bytes))
 }
 
-/// As [`attribute`], of the object `name` of `directory`, which is not opened for it: no question
-/// is raised, and no access time moves.
+/// Reads an attribute as [`attribute`] does, of the object `name` of `directory`, without opening
+/// it: the kernel asks no question, and no access time changes.
 pub fn attribute_of<const N: usize>(
     directory: &Dir,
     name: &[u8],
@@ -177,13 +178,14 @@ pub fn attribute_of<const N: usize>(
 ) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = rustix::fs::openat(directory, name, flags, Mode::empty())?;
-    // A handle has no attributes of its own, its link in /proc has those of what it leads to.
+    // The attributes of a handle cannot be read; its link in /proc gives those of the object.
     let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
     let mut value = [0; N];
     value_of(rustix::fs::getxattr(path, attribute, &mut value[..])).map(|bytes| take(&value, bytes))
 }
 
-/// When the object `name` of `directory` was last used, as far as its file system notes it.
+/// Returns the time at which the object `name` of `directory` was last used, as far as its file
+/// system notes it.
 pub fn accessed(directory: &Dir, name: &[u8]) -> io::Result<Timestamp> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     let told = rustix::fs::statx(directory, name, flags, StatxFlags::ATIME)?;
@@ -208,24 +210,24 @@ fn set_lease(file: &File, kind: libc::c_int) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The signal by which the kernel tells that somebody waits for a lease is of no use here: leases
-/// are held for moments only.
+/// Ignores the signal by which the kernel tells that a process waits for a lease: leases are held
+/// for moments only.
 pub fn ignore_lease_signals() {
     // SAFETY: ignoring a signal runs no code of ours.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
 }
 
-/// Bytes of a file system, and files.
+/// Space of a file system, in bytes and in files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
     pub bytes: u64,
-    /// What others than root may still use.
+    /// Bytes that users other than root may still use.
     pub free_bytes: u64,
     pub files: u64,
     pub free_files: u64,
 }
 
-/// How full the file system is that `file` lies in.
+/// Returns the space of the file system that `file` lies in.
 pub fn room(file: &impl AsFd) -> io::Result<Room> {
     let told = rustix::fs::fstatvfs(file)?;
     Ok(Room {

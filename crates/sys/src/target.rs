@@ -8,8 +8,8 @@
 //!    \______________\________________\___ drop or kill     nothing is left
 //! ```
 //!
-//! Where the file system has no nameless files, the file has a name `.holdfast-*` until then, which
-//! a drop removes and a kill leaves behind. Content is not synced.
+//! On a file system without nameless files, the file has a name `.holdfast-*` until then. A drop
+//! removes that name, a kill leaves it. Content is not synced.
 
 use std::fs::File;
 use std::io;
@@ -21,31 +21,34 @@ use model::{Attributes, Kind, Stat};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
-use crate::apply::{self, Applied, FLAGS_OF_EMPTY, FLAGS_SEALING, Newborn, Part};
+use crate::apply::{
+    self, Applied, FLAGS_OF_EMPTY, FLAGS_SEALING, MODE_UNFINISHED, Part, UNFINISHED,
+};
 use crate::attributes::{FLAGS_RESTORED, Inode};
 use crate::dir::{Dir, single};
 use crate::entropy;
+use crate::newborn::Newborn;
 
-/// What an object may before it has its own mode: its maker alone may use it.
+/// Mode of an object until its own mode is set: only its owner may use it.
 const MODE_PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// How the name of a file that is not whole starts.
+/// Start of the name of a file that is not whole.
 const TEMPORARY_PREFIX: &str = ".holdfast-";
 
 /// A file being restored.
 ///
-/// Invariant: until [`NewFile::publish`] succeeds its name does not lead to it, unless it was made
-/// by [`NewFile::create_named`]; a dropped file leaves nothing.
+/// Invariant: until [`NewFile::publish`] succeeds its name does not lead to it; a dropped file
+/// leaves nothing.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
     dir: Arc<Dir>,
     name: Vec<u8>,
-    /// The name it has meanwhile, to be removed if it is given up.
+    /// Name of the file until it is published; it is removed if the file is given up.
     draft: Option<Vec<u8>>,
-    /// Flags that must wait until it is published.
+    /// Flags that must wait until the file is published.
     sealing: u32,
-    /// Whether it may have been given something already but content.
+    /// True if something besides content may have been set.
     is_prepared: bool,
 }
 
@@ -56,7 +59,7 @@ impl NewFile {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::openat(dir.as_fd(), c".", flags, MODE_PRIVATE) {
             Ok(fd) => Ok(Self::new(fd, dir, name, None)),
-            // ISDIR: a kernel or a file system that ignores the flag.
+            // ISDIR is the error of a kernel or a file system that ignores the flag.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {
                 let draft = entropy::name(TEMPORARY_PREFIX).into_bytes();
                 let fd = create_exclusive(dir, &draft)?;
@@ -66,24 +69,13 @@ impl NewFile {
         }
     }
 
-    /// Makes an empty file under its very `name`, which must be free: cheaper for small files.
-    ///
-    /// A kill leaves a part of it there, with mode 0600 and without its modification time: a rerun
-    /// that compares sizes and times restores it again.
-    pub fn create_named(dir: &Arc<Dir>, name: &[u8]) -> io::Result<Self> {
-        let name = single(name)?.to_vec();
-        let fd = create_exclusive(dir, &name)?;
-        let draft = Some(name.clone());
-        Ok(Self::new(fd, dir, name, draft))
-    }
-
     fn new(fd: OwnedFd, dir: &Arc<Dir>, name: Vec<u8>, draft: Option<Vec<u8>>) -> Self {
         let dir = Arc::clone(dir);
         Self { file: fd.into(), dir, name, draft, sealing: 0, is_prepared: false }
     }
 
-    /// Gives the file those of `attributes` that it takes only while it is empty: no copy on write,
-    /// compression. Comes before the first write, if at all.
+    /// Sets those of `attributes` that a file takes only while it is empty: no copy on write,
+    /// compression. The caller does this before the first write.
     pub fn prepare(&mut self, attributes: &Attributes) -> Applied {
         let mut applied = Applied::default();
         if attributes.flags & FLAGS_OF_EMPTY != 0 {
@@ -94,7 +86,7 @@ impl NewFile {
         applied
     }
 
-    /// Writes all of `bytes` at `offset`. What is never written is a hole.
+    /// Writes all of `bytes` at `offset`. A part that is never written is a hole.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
     }
@@ -105,16 +97,17 @@ impl NewFile {
         Ok(rustix::fs::fsetxattr(&self.file, name, value, XattrFlags::empty())?)
     }
 
-    /// Makes the file `bytes` long, by a hole at its end if need be.
+    /// Sets the file's length to `bytes`, with a hole at its end if necessary.
     pub fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.file.set_len(bytes)
     }
 
-    /// Gives the file what `stat` and `attributes` say, the owner only if `owner` is set. Comes
-    /// after the last write, which would change the time and drop capabilities.
+    /// Gives the file the parts that `stat` and `attributes` describe, the owner only if `owner` is
+    /// set. The caller does this after the last write, because a write changes the time and drops
+    /// capabilities.
     ///
-    /// The flags immutable and append-only wait until [`Self::publish`]: a file that has them takes
-    /// no name.
+    /// The flags immutable and append-only wait until [`Self::publish`]: a file with these flags
+    /// cannot get a name.
     pub fn apply(&mut self, stat: &Stat, attributes: &Attributes, owner: bool) -> Applied {
         let inode = self.inode();
         let newborn = self.newborn(&inode);
@@ -127,7 +120,7 @@ impl NewFile {
         applied
     }
 
-    /// What the file has by being new, if that can be told.
+    /// Returns the state of a new file in this directory, if it can be read from this file.
     fn newborn(&self, inode: &Inode<'_>) -> Option<&Newborn> {
         if self.is_prepared {
             return None;
@@ -142,12 +135,10 @@ impl NewFile {
     /// Makes the name lead to the file, then sets the flags that had to wait.
     ///
     /// An existing object of that name is replaced atomically if `replace` is set and it is not a
-    /// directory; else the error is `AlreadyExists` or `IsADirectory` and the file is given up. A
-    /// kill can leave the whole file under its name without those flags.
+    /// directory; otherwise the error is `AlreadyExists` or `IsADirectory` and the file is given
+    /// up. A kill can leave the whole file under its name without those flags.
     pub fn publish(mut self, replace: bool) -> io::Result<Applied> {
-        if self.draft.as_deref() != Some(&self.name[..]) {
-            self.take_name(replace)?;
-        }
+        self.take_name(replace)?;
         self.draft = None;
         let mut applied = Applied::default();
         if self.sealing != 0 {
@@ -177,7 +168,7 @@ impl NewFile {
         match rustix::fs::linkat(&self.file, c"", self.dir.as_fd(), name, flags) {
             Ok(()) => return Ok(()),
             Err(Errno::EXIST) => return Err(Errno::EXIST),
-            // The right to do so is root's before Linux 6.10.
+            // Before Linux 6.10 only root may do that.
             Err(_) => {}
         }
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
@@ -192,20 +183,22 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(draft) = &self.draft {
-            // Nobody is left to hear of a failure; the name says what the file is.
+            // A failure cannot be reported any more; the name shows that the file is a temporary
+            // one.
             let _removed = rustix::fs::unlinkat(self.dir.as_fd(), &draft[..], AtFlags::empty());
         }
     }
 }
 
 impl Dir {
-    /// Makes the directory `name` for its maker alone, or opens the one that is there. Anything
+    /// Makes the directory `name`, which only its owner may use, or opens an existing one. Anything
     /// else of that name, a symbolic link to a directory included, is `NotADirectory`.
     pub fn make_dir(&self, name: &[u8]) -> io::Result<Self> {
         self.make_dir_of_mode(name, Mode::RWXU)
     }
 
-    /// The same for a directory that gets its attributes later: until then [`Self::is_unfinished`].
+    /// Makes or opens a directory like [`Self::make_dir`]. It gets its attributes later: until then
+    /// [`Self::is_unfinished`] is true.
     pub fn make_unfinished_dir(&self, name: &[u8]) -> io::Result<Self> {
         self.make_dir_of_mode(name, MODE_UNFINISHED)
     }
@@ -222,8 +215,8 @@ impl Dir {
         Ok(rustix::fs::symlinkat(target, self, single(name)?)?)
     }
 
-    /// Makes the FIFO or device `name`, which must be free, for its maker alone. `device` is as in
-    /// [`model::Stat::device`]. Devices need privileges.
+    /// Makes the FIFO or device `name`, which must be free, which only its owner may use. `device`
+    /// is as in [`model::Stat::device`]. Devices need privileges.
     pub fn make_node(&self, name: &[u8], kind: Kind, device: u64) -> io::Result<()> {
         let file_type = match kind {
             Kind::Fifo => FileType::Fifo,
@@ -261,19 +254,19 @@ impl Dir {
         Ok(rustix::fs::accessat(self, ".", access, AtFlags::EACCESS)?)
     }
 
-    /// Marks a directory that is being made, so that a later run knows it for unfinished, also once
-    /// it has some of its attributes. Applying them takes the mark off as its last step. Without
-    /// effect where there are no user attributes.
+    /// Marks a directory that is being made, so that a later run recognises it as unfinished, even
+    /// if some attributes are set. Setting the attributes removes the mark in its last step. A file
+    /// system without user attributes takes no mark.
     pub fn mark_unfinished(&self) {
         let flags = XattrFlags::empty();
         // A file system without attributes is no reason to fail: the mark only helps a rerun.
         let _unmarked = rustix::fs::fsetxattr(self, UNFINISHED, &[], flags);
     }
 
-    /// Whether [`Self::make_unfinished_dir`] or [`Self::mark_unfinished`] was the last word on this
-    /// directory.
+    /// Returns true if the attributes have not been applied since [`Self::make_unfinished_dir`] or
+    /// [`Self::mark_unfinished`].
     pub fn is_unfinished(&self) -> bool {
-        // A parent may have given it its group.
+        // A parent directory may have given it the setgid bit.
         let is_new = |stat: rustix::fs::Stat| {
             Mode::from_raw_mode(stat.st_mode).difference(Mode::SGID) == MODE_UNFINISHED
         };
@@ -281,18 +274,13 @@ impl Dir {
             || rustix::fs::fstat(self).is_ok_and(is_new)
     }
 
-    /// Removes `name`: an empty directory if `is_dir` is set, else anything but a directory.
+    /// Removes the object `name`. It must be an empty directory if `is_dir` is set, and no
+    /// directory otherwise.
     pub fn remove(&self, name: &[u8], is_dir: bool) -> io::Result<()> {
         let flags = if is_dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         Ok(rustix::fs::unlinkat(self, single(name)?, flags)?)
     }
 }
-
-/// The attribute of a directory that is being made.
-pub(crate) const UNFINISHED: &str = "user.holdfast.unfinished";
-/// The mode of a directory that is being made, from its first moment on: hardly anybody else makes
-/// one for its owner alone that is sticky.
-pub(crate) const MODE_UNFINISHED: Mode = Mode::RWXU.union(Mode::SVTX);
 
 fn create_exclusive(dir: &Dir, name: &[u8]) -> io::Result<OwnedFd> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
@@ -304,7 +292,7 @@ fn rename(dir: &Dir, from: &[u8], to: &[u8], replace: bool) -> io::Result<()> {
         return Ok(rustix::fs::renameat(dir, from, dir, to)?);
     }
     match rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
-        // Not every file system knows the flag; a link refuses to replace as well.
+        // Not every file system knows the flag; making a link does not replace a file either.
         Err(Errno::INVAL | Errno::NOSYS) => {
             rustix::fs::linkat(dir, from, dir, to, AtFlags::empty())?;
             Ok(rustix::fs::unlinkat(dir, from, AtFlags::empty())?)

@@ -9,14 +9,16 @@ use crate::scsi::{
 };
 use crate::transport::ScsiTransport;
 
-/// Elements asked for at once: the answer stays below 128 KiB, which every bus adapter takes.
+/// Number of elements asked for at once: the answer stays below 128 KiB, which every bus
+/// adapter takes.
 const ELEMENTS_AT_ONCE: u16 = 512;
 
-/// How long a library may take to look into its slots after it was switched on: half an hour.
+/// Number of times that a starting library is asked whether it is ready: it inspects its slots for
+/// half an hour.
 const READY_LOOKS_MAX: u32 = 1800;
 const READY_WAIT: Duration = Duration::from_secs(1);
 
-/// Why a medium was not moved, or the elements are not known.
+/// Reason why a medium was not moved, or the elements are not known.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangerError {
     /// Take the inventory again.
@@ -29,9 +31,9 @@ pub enum ChangerError {
     #[error("the medium in element {from} is held")]
     Held { from: u16 },
     /// The library needs a person.
-    #[error("the robot fails")]
+    #[error("the robot failed")]
     Robot(#[source] CommandError),
-    #[error("the changer does not do what it should")]
+    #[error("the changer did not carry out a command")]
     Device(#[from] CommandError),
 }
 
@@ -40,12 +42,12 @@ pub struct Changer {
     device: Device,
     identity: Identity,
     addresses: ElementAddresses,
-    /// Whether it names its drives; found out by asking.
+    /// True until the changer has refused to name its drives.
     names_drives: bool,
 }
 
 impl Changer {
-    /// Takes over the changer behind `transport`; waits for one that is just starting.
+    /// Takes over the changer at the other end of `transport`; waits while it is starting.
     pub fn open(transport: Box<dyn ScsiTransport>) -> Result<Self, CommandError> {
         const ADDRESSES_PAGE: u8 = 0x1d;
         let mut device = Device::open(transport)?;
@@ -69,12 +71,12 @@ impl Changer {
         self.addresses
     }
 
-    /// Has the robot look into every element. Takes minutes in a large library.
+    /// Makes the robot inspect every element, which takes minutes in a large library.
     pub fn look_again(&mut self) -> Result<(), ChangerError> {
         Ok(self.device.order(&Cdb::initialize_element_status())?)
     }
 
-    /// All slots, import/export elements and drives, as the changer knows them.
+    /// Returns all slots, import/export elements and drives, as the changer knows them.
     pub fn elements(&mut self) -> Result<Vec<Element>, ChangerError> {
         let runs = [
             (ElementKind::Slot, self.addresses.slots),
@@ -102,6 +104,7 @@ impl Changer {
     }
 
     fn some_elements(&mut self, range: ElementRange) -> Result<Vec<Element>, CommandError> {
+        assert!((1..=ELEMENTS_AT_ONCE).contains(&range.count), "every bus adapter takes it");
         let bytes = elements_answer_bytes(range.count) as usize;
         let mut answer = vec![0; bytes];
         let named = self.names_drives && range.kind == ElementKind::Drive;
@@ -119,6 +122,7 @@ impl Changer {
 
     /// Moves a medium.
     pub fn move_medium(&mut self, from: u16, to: u16) -> Result<(), ChangerError> {
+        debug_assert_ne!(from, to, "a move changes something");
         let cdb = Cdb::move_medium(self.addresses.robots.first, from, to);
         let Err(error) = self.device.order(&cdb) else { return Ok(()) };
         Err(match error.condition() {
@@ -130,7 +134,7 @@ impl Changer {
         })
     }
 
-    /// Sends the robot to an element, to be there already when it is needed. Not all can.
+    /// Sends the robot to an element before it is needed there. Some changers cannot do that.
     pub fn position(&mut self, to: u16) -> Result<(), ChangerError> {
         let cdb = Cdb::position_to_element(self.addresses.robots.first, to);
         match self.device.order(&cdb) {

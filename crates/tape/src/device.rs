@@ -1,9 +1,10 @@
-//! One SCSI device: sends commands, waits as long as each may take, and makes typed errors of
-//! what comes back.
+//! One SCSI device: sends commands, waits as long as each may take, and turns answers into typed
+//! errors.
 //!
-//! Commands that say where the medium goes or what the device is are repeated when the device has
-//! something else to tell first (unit attention), is busy or gives up; commands that count from
-//! where the medium stands are not, because nobody knows whether they have moved it.
+//! Some commands name the place to which the medium goes, or ask about the device. They are
+//! repeated when the device reports a unit attention first, is busy or gives up. Commands that
+//! count from the medium's present position are not repeated, because nobody knows whether they
+//! have moved it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,17 +18,17 @@ use crate::scsi::{
 };
 use crate::transport::{Completion, ScsiTransport, Transfer, TransportError, status};
 
-/// How often a command is repeated that a unit attention stood before. A library that was switched
+/// Number of times that a command is repeated after a unit attention. A library that was switched
 /// on has several queued up.
 const ATTENTIONS_MAX: u32 = 12;
 const ABORTED_MAX: u32 = 3;
-/// How long a device may be busy, and how long to wait before each try.
+/// Number of tries while a device is busy.
 const BUSY_MAX: u32 = 300;
 const BUSY_WAIT: Duration = Duration::from_millis(200);
-/// No device is given less, whatever it says: a fixed 60 s has been too short for LTO-9.
+/// Shortest timeout, whatever the device says: a fixed 60 s has been too short for LTO-9.
 const TIMEOUT_MIN: Duration = Duration::from_secs(60);
 
-/// Why a command did not do what it should.
+/// Reason why a command did not do what it should.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// The device says why; see [`Sense::condition`].
@@ -48,12 +49,12 @@ pub enum CommandError {
     #[error("command {opcode:02x}h: the device cannot be reached")]
     Lost { opcode: u8, source: io::Error },
     /// The device answers with bytes that make no sense.
-    #[error("the device's answer is not understood")]
+    #[error("the device's answer cannot be read")]
     Answer(#[from] Damaged),
 }
 
 impl CommandError {
-    /// What the device says, when it says anything.
+    /// Returns the condition that the device reports; `None` if it reports none.
     pub fn condition(&self) -> Option<Condition> {
         match self {
             Self::Check { sense, .. } => Some(sense.condition()),
@@ -61,24 +62,25 @@ impl CommandError {
         }
     }
 
-    /// Whether the device does not know the command, or not in this form.
+    /// Returns true if the device does not know the command, or not in this form.
     pub fn is_refused(&self) -> bool {
         matches!(self.condition(), Some(Condition::Refused(_)))
     }
 }
 
-/// What a device is called.
+/// The names of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     pub inquiry: Inquiry,
-    /// Empty where the device has none.
+    /// Serial number; empty if the device has none.
     pub serial: String,
     /// Other names, such as the one that a changer gives for the drive.
     pub designators: Vec<Designator>,
 }
 
 impl Identity {
-    /// Whether `name`, as a changer gives it, means this device: it is or ends with the serial.
+    /// Returns true if `name`, as a changer gives it, means this device: the name ends with the
+    /// serial number, or is a designator of the device.
     pub fn is_named(&self, name: &str) -> bool {
         let by_serial = !self.serial.is_empty() && name.trim().ends_with(&self.serial);
         by_serial || self.designators.iter().any(|designator| designator.text() == name.trim())
@@ -97,7 +99,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Takes the device over; asks which commands it knows and for how long.
+    /// Takes the device over; asks for the commands that it knows, and for their timeouts.
     pub fn open(transport: Box<dyn ScsiTransport>) -> Result<Self, CommandError> {
         let mut device = Self {
             transport,
@@ -132,7 +134,8 @@ impl Device {
         Ok(())
     }
 
-    /// Whether the device may know a command: unless it lists its commands without this one.
+    /// Returns true if the device may know a command: false only if the device lists its commands
+    /// without this one.
     pub fn may_know(&self, opcode: u8, service_action: Option<u16>) -> bool {
         let Some(known) = &self.known else { return true };
         known.iter().any(|&(code, action)| {
@@ -140,7 +143,7 @@ impl Device {
         })
     }
 
-    /// Whether the device lists a command as one that it knows.
+    /// Returns true if the device lists the command.
     pub fn lists(&self, opcode: u8) -> bool {
         self.known.is_some() && self.may_know(opcode, None)
     }
@@ -160,7 +163,7 @@ impl Device {
         })
     }
 
-    /// A page of vital product data; `None` where the device has not got it.
+    /// A page of vital product data; `None` where the device does not have it.
     fn vital_page(&mut self, page: u8) -> Result<Option<Vec<u8>>, CommandError> {
         let mut answer = vec![0; 252];
         match self.query(&Cdb::vital_product(page, 252), &mut answer) {
@@ -170,7 +173,8 @@ impl Device {
         }
     }
 
-    /// Asks for what `answer` has room for; what the device does not send stays zero.
+    /// Asks for as many bytes as `answer` has room for; bytes that the device does not send are
+    /// zero.
     pub fn query(&mut self, cdb: &Cdb, answer: &mut [u8]) -> Result<(), CommandError> {
         self.repeat(cdb, |device| {
             answer.fill(0);
@@ -178,7 +182,8 @@ impl Device {
         })
     }
 
-    /// Sends a command without data whose effect does not depend on what was before.
+    /// Sends a command without data. Its effect does not depend on the state before, so it can be
+    /// repeated.
     pub fn order(&mut self, cdb: &Cdb) -> Result<(), CommandError> {
         self.repeat(cdb, |device| device.once(cdb, Transfer::None))
     }
@@ -208,7 +213,7 @@ impl Device {
         }
     }
 
-    /// Sends a command once, but for a device that is busy and has not begun it.
+    /// Sends a command once, and again only while the device is busy and has not begun it.
     pub fn once(&mut self, cdb: &Cdb, mut transfer: Transfer<'_>) -> Result<(), CommandError> {
         let timeout = self.timeout(cdb.opcode());
         for _ in 0..BUSY_MAX {
@@ -248,22 +253,25 @@ impl Device {
         Err(CommandError::Check { opcode, sense, residual: completion.residual })
     }
 
-    /// How long a command may take: as the device says, else by what kind of command it is.
+    /// Returns the timeout of a command: as the device says, otherwise by the kind of command.
     fn timeout(&self, opcode: u8) -> Duration {
-        self.timeouts.get(&opcode).copied().unwrap_or_else(|| default_timeout(opcode))
+        let timeout = self.timeouts.get(&opcode).copied();
+        let timeout = timeout.unwrap_or_else(|| default_timeout(opcode));
+        assert!(timeout >= TIMEOUT_MIN, "a shorter time has been too short");
+        timeout
     }
 
-    /// What has happened to the device behind our back: it was reset, or its medium changed.
+    /// Returns the last disturbance: the device was reset, or its medium changed.
     pub fn disturbed(&self) -> Option<Attention> {
         self.disturbed
     }
 
-    /// Takes notice of it.
+    /// Forgets the disturbance.
     pub fn settle(&mut self) {
         self.disturbed = None;
     }
 
-    /// Whether the device has asked to be cleaned since it was opened.
+    /// Returns true if the device has asked to be cleaned since it was opened.
     pub fn wants_cleaning(&self) -> bool {
         self.wants_cleaning
     }
@@ -288,7 +296,8 @@ fn unanswered(opcode: u8, error: TransportError) -> CommandError {
     }
 }
 
-/// For devices that do not say: what vendors' tables give for the slowest generation, LTO-9. The
+/// Timeouts for devices that report none, from vendors' tables for the slowest generation, LTO-9.
+/// The
 /// first load of an LTO-9 medium alone takes up to two hours.
 fn default_timeout(opcode: u8) -> Duration {
     const MINUTE: u64 = 60;

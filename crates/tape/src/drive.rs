@@ -1,71 +1,46 @@
-//! A tape drive: what it can, where its tape stands, and what its errors mean.
+//! A tape drive: its abilities, the position of its tape, and the meaning of its errors.
 //!
 //! Invariants:
 //! 1. `place` is where the next read or write takes place, or `None` when nobody knows. After every
-//!    error it is asked for again; what moved by an unknown amount is never counted on.
-//! 2. What a drive can is found out by asking it: it lists its commands, or refuses them, and then
-//!    the next simpler way is taken for good (LOCATE(16), LOCATE(10), SPACE from the beginning;
-//!    READ POSITION long, short, counting).
-//! 3. Residuals are never believed where bytes would be missing for it.
+//!    error the drive is asked for it again; a place after a move by an unknown amount is never
+//!    computed.
+//! 2. The abilities of a drive are found out by asking it: it lists its commands, or refuses one.
+//!    After a refusal the next simpler command is used from then on (LOCATE(16), LOCATE(10), SPACE
+//!    from the beginning; READ POSITION long, short, counting).
+//! 3. A residual is never believed if it says that bytes are missing.
 
 mod abilities;
 mod motion;
+mod probe;
 mod talk;
 
 use std::time::Duration;
 
 use crate::device::{CommandError, Device, Identity};
-use crate::medium::{Found, Medium, MediumError, Written};
+use crate::medium::{Medium, MediumError, ReadOutcome, WriteOutcome};
 use crate::scsi::{
     BlockLimits, Cdb, Condition, DeviceKind, ModeHeader, NotReady, TapeAlert, mode_select_variable,
     opcode, without_compression,
 };
 use crate::transport::{ScsiTransport, Transfer};
 
-pub use abilities::Abilities;
+pub use abilities::{Abilities, LocateMethod, PositionMethod};
 
-/// How long to wait between looks at a drive that is loading.
+/// Pause between looks at a drive that is loading.
 const READY_WAIT: Duration = Duration::from_millis(500);
-/// Two hours and a half: the first load of an LTO-9 medium (see `device`).
+/// Number of checks of a drive that is loading: together two hours and a half, for the first load
+/// of an LTO-9 medium (see `device`).
 const READY_LOOKS_MAX: u32 = 18_000;
-
-/// How the drive goes to a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Locate {
-    Sixteen,
-    Ten,
-    /// By SPACE from the beginning.
-    Space,
-}
-
-/// How the drive tells where it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Tell {
-    Long,
-    Short,
-    /// Not at all: this side counts.
-    Count,
-}
-
-impl Tell {
-    /// What to try when this way is not known.
-    fn simpler(self) -> Self {
-        match self {
-            Self::Long => Self::Short,
-            Self::Short | Self::Count => Self::Count,
-        }
-    }
-}
 
 /// A drive.
 pub struct Drive {
     device: Device,
     identity: Identity,
-    locate: Locate,
-    tell: Tell,
-    /// What the drive adds to block numbers; there is one that counts from 1.
+    locate: LocateMethod,
+    tell: PositionMethod,
+    /// Number that the drive adds to block numbers: one known kind of drive counts from 1.
     base: u64,
-    /// Whether UNLOAD wants the bit by which disks unload.
+    /// True if UNLOAD needs the bit by which disks unload.
     unloads_as_disk: bool,
     block_bytes_max: u32,
     place: Option<u64>,
@@ -73,7 +48,7 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// Takes over the drive behind `transport`. A tape may be in it or not.
+    /// Takes over the drive at the other end of `transport`, with or without a tape in it.
     pub fn open(transport: Box<dyn ScsiTransport>) -> Result<Self, CommandError> {
         let mut device = Device::open(transport)?;
         let identity = device.identity()?;
@@ -85,15 +60,15 @@ impl Drive {
         }
         let locate = match [opcode::LOCATE_16, opcode::LOCATE_10].map(|o| device.may_know(o, None))
         {
-            [true, _] => Locate::Sixteen,
-            [false, true] => Locate::Ten,
-            [false, false] => Locate::Space,
+            [true, _] => LocateMethod::Sixteen,
+            [false, true] => LocateMethod::Ten,
+            [false, false] => LocateMethod::Space,
         };
         Ok(Self {
             device,
             identity,
             locate,
-            tell: Tell::Long,
+            tell: PositionMethod::Long,
             base: 0,
             unloads_as_disk: false,
             block_bytes_max: 0,
@@ -106,12 +81,13 @@ impl Drive {
         &self.identity
     }
 
-    /// How it goes to a block and tells where it is, as far as that has been found out.
-    pub fn ways(&self) -> (Locate, Tell) {
+    /// Returns the methods by which the drive locates blocks and reports positions, as far as they
+    /// are known.
+    pub fn ways(&self) -> (LocateMethod, PositionMethod) {
         (self.locate, self.tell)
     }
 
-    /// Whether a medium is in the drive and can be used.
+    /// Returns true if a medium is in the drive and can be used.
     pub fn is_ready(&mut self) -> Result<bool, CommandError> {
         match self.device.order(&Cdb::test_unit_ready()) {
             Ok(()) => Ok(true),
@@ -162,7 +138,7 @@ impl Drive {
         self.block_bytes_max = by_drive.min(by_way);
         let header = self.mode_header()?;
         let select = mode_select_variable(header.density);
-        // What is so already is left so: not all targets know MODE SELECT.
+        // A setting that is right already is left alone: not all targets know MODE SELECT.
         if header.block_bytes != 0 {
             self.device.send(&Cdb::mode_select(12), &select)?;
         }
@@ -175,7 +151,7 @@ impl Drive {
         Ok(ModeHeader::parse(&sensed)?)
     }
 
-    /// Drives without such a page have no compression.
+    /// Switches compression off. Drives without such a page have none.
     fn compression_off(&mut self) -> Result<(), CommandError> {
         const PAGE: u8 = 0x0f;
         let mut sensed = [0; 64];
@@ -213,7 +189,7 @@ impl Drive {
         ordered.map_err(|error| self.judge(error))
     }
 
-    /// What an error means for the medium. Looks for alerts where the device has more to say.
+    /// Turns an error into its meaning for the medium. Asks for alerts where there may be some.
     fn judge(&mut self, error: CommandError) -> MediumError {
         let position = self.place.unwrap_or(0);
         match error.condition() {
@@ -233,10 +209,11 @@ impl Drive {
         }
     }
 
-    /// After an error: the position is what the drive says now, if it says anything.
+    /// Takes the position that the drive reports after an error, if it reports one.
     fn lost_track(&mut self, error: CommandError) -> MediumError {
         let judged = self.judge(error);
-        self.place = if self.tell == Tell::Count { None } else { self.ask_place().ok().flatten() };
+        self.place =
+            if self.tell == PositionMethod::Count { None } else { self.ask_place().ok().flatten() };
         judged
     }
 
@@ -249,6 +226,7 @@ impl Drive {
 
     /// Reads the block at `place`, which is exactly as long as `buffer`.
     fn read_again(&mut self, place: u64, buffer: &mut [u8]) -> Result<(), MediumError> {
+        assert!(!buffer.is_empty(), "a block that is read again has bytes");
         self.place = None;
         self.go_to_block(place)?;
         let bytes = u32::try_from(buffer.len()).expect("bounded by the field of READ");
@@ -265,23 +243,24 @@ impl Drive {
         place: u64,
         error: &CommandError,
         buffer: &mut [u8],
-    ) -> Result<Found, MediumError> {
+    ) -> Result<ReadOutcome, MediumError> {
         let CommandError::Check { sense, residual, .. } = error else {
-            return Ok(Found::Block { bytes: buffer.len() });
+            return Ok(ReadOutcome::Block { bytes: buffer.len() });
         };
         let asked = i64::try_from(buffer.len()).expect("bounded by the field of READ");
         let bytes = asked.saturating_sub(sense.information.unwrap_or(0));
         let bytes = usize::try_from(bytes).unwrap_or(0);
         if bytes > buffer.len() {
-            return Ok(Found::LongBlock { bytes });
+            return Ok(ReadOutcome::LongBlock { bytes });
         }
-        // There is a target that sends as many bytes as it should leave out. Where not all may
-        // have come, by whatever count, they are read again.
+        // One known target reports as residual the number of bytes that it sent. If bytes may be
+        // missing by either count, the block is read again.
         let moved = buffer.len().saturating_sub(usize::try_from(*residual).unwrap_or(0));
+        debug_assert!(bytes <= buffer.len() && moved <= buffer.len(), "within the buffer");
         if moved < bytes {
             self.read_again(place, &mut buffer[..bytes])?;
         }
-        Ok(Found::Block { bytes })
+        Ok(ReadOutcome::Block { bytes })
     }
 }
 
@@ -313,16 +292,16 @@ impl Medium for Drive {
         self.place = None;
     }
 
-    fn read(&mut self, buffer: &mut [u8]) -> Result<Found, MediumError> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<ReadOutcome, MediumError> {
         let place = self.here()?;
         let bytes = u32::try_from(buffer.len()).expect("bounded by the field of READ");
         let found = match self.device.once(&Cdb::read(bytes), Transfer::In(buffer)) {
-            Ok(()) => Found::Block { bytes: buffer.len() },
+            Ok(()) => ReadOutcome::Block { bytes: buffer.len() },
             Err(error) => match error.condition() {
-                Some(Condition::EarlyWarning) => Found::Block { bytes: buffer.len() },
+                Some(Condition::EarlyWarning) => ReadOutcome::Block { bytes: buffer.len() },
                 Some(Condition::IncorrectLength) => self.other_length(place, &error, buffer)?,
-                Some(Condition::Filemark) => Found::Filemark,
-                Some(Condition::EndOfData) => return Ok(Found::EndOfData),
+                Some(Condition::Filemark) => ReadOutcome::Filemark,
+                Some(Condition::EndOfData) => return Ok(ReadOutcome::EndOfData),
                 _ => return Err(self.lost_track(error)),
             },
         };
@@ -330,14 +309,14 @@ impl Medium for Drive {
         Ok(found)
     }
 
-    fn write(&mut self, block: &[u8]) -> Result<Written, MediumError> {
+    fn write(&mut self, block: &[u8]) -> Result<WriteOutcome, MediumError> {
         let place = self.here()?;
         let bytes = u32::try_from(block.len()).expect("bounded by the field of WRITE");
         let result = self.device.once(&Cdb::write(bytes), Transfer::Out(block));
         self.wrote(place, result)
     }
 
-    fn mark(&mut self) -> Result<Written, MediumError> {
+    fn mark(&mut self) -> Result<WriteOutcome, MediumError> {
         let place = self.here()?;
         let result = self.device.once(&Cdb::write_filemarks(1), Transfer::None);
         self.wrote(place, result)

@@ -3,10 +3,11 @@
 //! Invariants:
 //! 1. A file `NAME.volume` begins with a whole label: labels are written to another name, synced,
 //!    and renamed.
-//! 2. What was written before [`Medium::mark`] returned survives a power cut.
-//! 3. A torn end, left by a crash, is neither read nor appended to: the next write cuts it off.
-//! 4. A file that is not empty and does not begin with a record is somebody else's: it reads as one
-//!    block, so that it can be told what it is, and is never blank.
+//! 2. Blocks that were written before [`Medium::mark`] returned survive a power cut.
+//! 3. A torn record at the end, left by a crash, is neither read nor appended to: the next write
+//!    cuts it off.
+//! 4. A file that is not empty and does not begin with a record is not a volume: it reads as one
+//!    block, so that its content can be identified, and never counts as blank.
 //!
 //! The bytes are in `docs/format/volume.md`.
 
@@ -18,17 +19,17 @@ use std::path::{Path, PathBuf};
 use format::volume::{BLOCK_BYTES_MAX, Label, VolumeName};
 use sys::durable;
 
-use crate::medium::{Found, Medium, MediumError, Written};
+use crate::medium::{Medium, MediumError, ReadOutcome, WriteOutcome};
 use crate::volume::{self, Overwrite, VolumeError};
 
 const MAGIC: [u8; 4] = *b"HFR1";
 const HEAD_BYTES: usize = 16;
-/// What a record takes beside its block.
+/// Bytes of a record besides its block.
 const RECORD_BYTES: u64 = 2 * HEAD_BYTES as u64;
 const SUFFIX: &str = ".volume";
 const DRAFT_SUFFIX: &str = ".new";
 
-/// What stands in front of a record and behind it.
+/// Returns the mark that is before and after the block of a record.
 fn head(offset: u64, block_bytes: u32) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[..4].copy_from_slice(&MAGIC);
@@ -47,17 +48,17 @@ fn is_forbidden(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub struct FileMedium {
     file: File,
-    /// Whether the file could be opened for reading only.
+    /// True if the file could be opened for reading only.
     is_read_only: bool,
     capacity_bytes: u64,
     position: u64,
-    /// Behind the last whole record.
+    /// Offset after the last whole record.
     end: u64,
 }
 
 impl FileMedium {
-    /// Opens the file at `path`, which takes `capacity_bytes` at most. One that may only be read is
-    /// write-protected.
+    /// Opens the file at `path`, which holds at most `capacity_bytes`. A file that may only be read
+    /// is write-protected.
     pub fn open(path: &Path, capacity_bytes: u64) -> io::Result<Self> {
         let opened = OpenOptions::new().read(true).write(true).open(path);
         match opened {
@@ -84,10 +85,11 @@ impl FileMedium {
         while let Some(block_bytes) = self.whole_record(end, length)? {
             end += RECORD_BYTES + u64::from(block_bytes);
         }
+        debug_assert!(end <= length, "whole records lie within the file");
         Ok(end)
     }
 
-    /// The length of the block in the record at `offset`, if one is there.
+    /// Returns the length of the block in the record at `offset`; `None` if no record begins there.
     fn record_at(&self, offset: u64) -> io::Result<Option<u32>> {
         let mut found = [0; HEAD_BYTES];
         match self.file.read_exact_at(&mut found, offset) {
@@ -99,7 +101,7 @@ impl FileMedium {
         Ok((found == head(offset, block_bytes)).then_some(block_bytes))
     }
 
-    /// The same, if the record ends within `length` as it begins.
+    /// Returns the length of the block at `offset` if its record is whole and ends within `length`.
     fn whole_record(&self, offset: u64, length: u64) -> io::Result<Option<u32>> {
         let Some(block_bytes) = self.record_at(offset)? else { return Ok(None) };
         let end = offset + RECORD_BYTES + u64::from(block_bytes);
@@ -107,7 +109,7 @@ impl FileMedium {
         Ok(ends_well.then_some(block_bytes))
     }
 
-    /// Offset and block length of the record that ends at `end`, if one does.
+    /// Returns the offset and block length of the record that ends at `end`, if there is one.
     fn record_in_front(&self, end: u64) -> io::Result<Option<(u64, u32)>> {
         let Some(tail) = end.checked_sub(HEAD_BYTES as u64) else { return Ok(None) };
         let mut found = [0; HEAD_BYTES];
@@ -119,33 +121,35 @@ impl FileMedium {
             .map(|offset| (offset, block_bytes)))
     }
 
-    /// What the file begins with, when that is no record.
-    fn read_foreign(&self, buffer: &mut [u8]) -> Result<Found, MediumError> {
+    /// Reads the beginning of a file that does not begin with a record.
+    fn read_foreign(&self, buffer: &mut [u8]) -> Result<ReadOutcome, MediumError> {
         match self.file.read_at(buffer, 0) {
-            Ok(0) => Ok(Found::EndOfData),
-            Ok(bytes) => Ok(Found::Block { bytes }),
+            Ok(0) => Ok(ReadOutcome::EndOfData),
+            Ok(bytes) => Ok(ReadOutcome::Block { bytes }),
             Err(_) => Err(MediumError::Damaged { position: 0 }),
         }
     }
 
-    /// How far in front of the end the early warning comes.
+    /// Returns the distance between the early warning and the end.
     fn warning_bytes(&self) -> u64 {
         const WARNING_BYTES_MAX: u64 = 64 << 20;
         (self.capacity_bytes / 16).min(WARNING_BYTES_MAX)
     }
 
-    fn append(&mut self, block: &[u8]) -> Result<Written, MediumError> {
+    fn append(&mut self, block: &[u8]) -> Result<WriteOutcome, MediumError> {
         if self.is_write_protected()? {
             return Err(MediumError::WriteProtected);
         }
         let block_bytes = u32::try_from(block.len()).expect("bounded by BLOCK_BYTES_MAX");
+        assert!(block_bytes <= BLOCK_BYTES_MAX, "a reader takes no larger block");
+        assert!(self.position <= self.end, "records follow each other");
         let end = self.position + RECORD_BYTES + u64::from(block_bytes);
         if end > self.capacity_bytes {
             return Err(MediumError::EndOfMedium);
         }
         match self.write_record(&head(self.position, block_bytes), block) {
             Ok(()) => {}
-            // No room in the file system is no room on the volume.
+            // A full file system counts as a full volume.
             Err(error) if error.kind() == io::ErrorKind::StorageFull => {
                 return Err(MediumError::EndOfMedium);
             }
@@ -154,11 +158,13 @@ impl FileMedium {
         self.position = end;
         self.end = end;
         let is_near = end > self.capacity_bytes - self.warning_bytes();
-        Ok(if is_near { Written::NearEnd } else { Written::Whole })
+        Ok(if is_near { WriteOutcome::NearEnd } else { WriteOutcome::Whole })
     }
 
-    /// Everything behind goes first, torn records too.
+    /// Cuts off everything from the position on, torn records included, and writes the record
+    /// there.
     fn write_record(&mut self, head: &[u8], block: &[u8]) -> io::Result<()> {
+        debug_assert_eq!(head.len(), HEAD_BYTES, "a record has a mark at each end");
         if self.file.metadata()?.len() > self.position {
             self.file.set_len(self.position)?;
             self.end = self.position;
@@ -202,12 +208,18 @@ impl Medium for FileMedium {
         Ok(self.position)
     }
 
-    /// A file stands where it was told to: it is the record that is wrong.
+    /// A file is always at the position that it was set to: if a block is wrong, the record itself
+    /// is wrong.
     fn distrust(&mut self) {}
 
-    fn read(&mut self, buffer: &mut [u8]) -> Result<Found, MediumError> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<ReadOutcome, MediumError> {
+        debug_assert!(self.position <= self.end, "nothing is read after the end");
         if self.position >= self.end {
-            return if self.end == 0 { self.read_foreign(buffer) } else { Ok(Found::EndOfData) };
+            return if self.end == 0 {
+                self.read_foreign(buffer)
+            } else {
+                Ok(ReadOutcome::EndOfData)
+            };
         }
         let position = self.position;
         let record = self.record_at(position).map_err(MediumError::failed)?;
@@ -215,23 +227,23 @@ impl Medium for FileMedium {
         self.position += RECORD_BYTES + u64::from(block_bytes);
         let bytes = block_bytes as usize;
         if bytes == 0 {
-            return Ok(Found::Filemark);
+            return Ok(ReadOutcome::Filemark);
         }
         let taken = bytes.min(buffer.len());
         let at = position + HEAD_BYTES as u64;
         let read = self.file.read_exact_at(&mut buffer[..taken], at);
-        // What the disk cannot read is lost; the rest of the file may be readable.
+        // A record that the disk cannot read is lost; the rest of the file may be readable.
         read.map_err(|_| MediumError::Damaged { position })?;
         let is_whole = taken == bytes;
-        Ok(if is_whole { Found::Block { bytes } } else { Found::LongBlock { bytes } })
+        Ok(if is_whole { ReadOutcome::Block { bytes } } else { ReadOutcome::LongBlock { bytes } })
     }
 
-    fn write(&mut self, block: &[u8]) -> Result<Written, MediumError> {
+    fn write(&mut self, block: &[u8]) -> Result<WriteOutcome, MediumError> {
         assert!(!block.is_empty(), "a filemark is not a block");
         self.append(block)
     }
 
-    fn mark(&mut self) -> Result<Written, MediumError> {
+    fn mark(&mut self) -> Result<WriteOutcome, MediumError> {
         let written = self.append(&[])?;
         self.file.sync_data().map_err(MediumError::failed)?;
         Ok(written)
@@ -251,18 +263,18 @@ impl Medium for FileMedium {
     }
 }
 
-/// A folder of volumes. One process at a time has it.
+/// A folder of volumes. Only one process at a time uses it.
 #[derive(Debug)]
 pub struct FileVolumes {
     folder: PathBuf,
     capacity_bytes: u64,
-    /// Without it volumes are read and not written.
+    /// Lock of the folder. Without it volumes are read and not written.
     lock: Option<durable::Lock>,
 }
 
 impl FileVolumes {
-    /// Opens `folder`, whose volumes take `capacity_bytes` each. `WouldBlock` means that another
-    /// process has it. Where this one may not write, all volumes are write-protected.
+    /// Opens `folder`, whose volumes hold `capacity_bytes` each. `WouldBlock` means that another
+    /// process uses it. If this process may not write there, all volumes are write-protected.
     pub fn open(folder: &Path, capacity_bytes: u64) -> io::Result<Self> {
         let lock = match durable::Lock::try_exclusive(&folder.join("lock")) {
             Ok(lock) => Some(lock.ok_or(io::ErrorKind::WouldBlock)?),
@@ -276,7 +288,7 @@ impl FileVolumes {
         self.folder.join(format!("{name}{SUFFIX}"))
     }
 
-    /// The volumes there are, by name. Other files are left alone.
+    /// The names of the volumes in the folder. Other files are left alone.
     pub fn names(&self) -> io::Result<Vec<VolumeName>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.folder)? {
@@ -302,7 +314,7 @@ impl FileVolumes {
         }
     }
 
-    /// Makes a volume, or one in place of another as far as `overwrite` allows it: atomically.
+    /// Makes a volume, or replaces one as far as `overwrite` allows it. Both are atomic.
     pub fn label(&self, label: &Label, overwrite: Overwrite) -> Result<(), VolumeError> {
         if self.lock.is_none() {
             return Err(MediumError::WriteProtected.into());

@@ -1,7 +1,7 @@
-//! What makers publish of LTO media and drives: sizes, speeds and times.
+//! Published figures of LTO media and drives: sizes, speeds and times.
 //!
-//! Every figure names who publishes it. What nobody publishes is not here, but in `timing`, where
-//! it is calibrated or assumed and called so.
+//! Every figure names its publisher. Figures that nobody publishes are in `timing`, which says
+//! whether they are calibrated or assumed.
 
 /// A kind of cartridge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -9,7 +9,7 @@ pub struct Medium {
     pub name: &'static str,
     /// Bytes without compression, as published by the LTO Program.
     pub capacity_bytes: u64,
-    /// How often the tape is run along: data tracks divided by the 32 that a head reads at once, as
+    /// Number of passes along the tape: data tracks divided by the 32 that a head reads at once, as
     /// published by the LTO Program.
     pub wraps: u32,
     /// Strips across the tape, each with the same number of wraps, as published by the LTO Program.
@@ -43,8 +43,9 @@ pub const MEDIUM_LTO9: Medium = Medium {
 };
 
 impl Medium {
-    /// Bytes of one wrap where all are equally full.
+    /// Bytes of one wrap, if all wraps are equally full.
     pub fn wrap_bytes(&self) -> u64 {
+        debug_assert!(self.wraps > 0, "a tape has wraps");
         self.capacity_bytes / u64::from(self.wraps)
     }
 }
@@ -54,26 +55,26 @@ impl Medium {
 pub struct DriveModel {
     pub name: &'static str,
     pub medium: Medium,
-    /// Bytes a second of what does not compress, as published by IBM.
+    /// Bytes a second of data that does not compress, as published by IBM.
     pub native_bytes_per_sec: u64,
-    /// From the cartridge's arrival to readiness, as published by IBM.
+    /// Time from the cartridge's arrival to readiness, as published by IBM.
     pub load_secs: u32,
-    /// From the command to the cartridge's release, without the rewind, as published by IBM.
+    /// Time from the command to the cartridge's release, without the rewind, as published by IBM.
     pub unload_secs: u32,
-    /// To a record somewhere from the load point, on average, as published by IBM.
+    /// Average time from the load point to a record, as published by IBM.
     pub locate_average_secs: u32,
-    /// From somewhere to the load point, on average, as published by IBM.
+    /// Average time from a record to the load point, as published by IBM.
     pub rewind_average_secs: u32,
-    /// The rewind within an unload where it depends on how much tape was moved since the load:
-    /// little, some, much. As published by IBM for LTO-9, which winds the tape anew to even out its
-    /// tension.
+    /// Seconds of the rewind within an unload, where they depend on the amount of tape that was
+    /// moved since the load: little, some, much. As published by IBM for LTO-9, which winds the
+    /// tape anew to even out its tension.
     pub retension_secs: Option<[u32; 3]>,
     /// Speeds at which the drive can run without stopping, slowest first, in thousands of bytes a
     /// second; empty where none are published.
     pub speeds_kbytes_per_sec: &'static [u32],
 }
 
-/// As published by Quantum for half-height LTO-8 drives with LTO-8 media.
+/// Speeds of half-height LTO-8 drives with LTO-8 media, as published by Quantum.
 const SPEEDS_LTO8: &[u32] = &[
     112_000, 135_000, 157_500, 180_000, 203_000, 226_000, 249_500, 273_000, 306_400, 318_000,
     341_000, 365_000,
@@ -133,11 +134,13 @@ pub const LTO9_HALF_HEIGHT: DriveModel = DriveModel {
 pub const DRIVE_MODELS: [DriveModel; 5] = [LTO7, LTO8, LTO8_HALF_HEIGHT, LTO9, LTO9_HALF_HEIGHT];
 
 impl DriveModel {
-    /// Returns the bytes a second at which data moves when the host takes `host_bytes_per_sec`.
+    /// Returns the rate, in bytes a second, at which data moves if the host takes
+    /// `host_bytes_per_sec`.
     ///
     /// The drive runs at the fastest of its speeds that the host keeps up with. Below the slowest
-    /// it stops and steps back again and again, and the host sets the pace.
+    /// speed it stops and steps back again and again, and the host sets the pace.
     pub fn streaming_bytes_per_sec(&self, host_bytes_per_sec: u64) -> u64 {
+        debug_assert!(self.speeds_kbytes_per_sec.is_sorted(), "slowest first");
         let reachable = host_bytes_per_sec.min(self.native_bytes_per_sec);
         if reachable == self.native_bytes_per_sec {
             return reachable;

@@ -1,4 +1,4 @@
-//! Where the bytes of a volume lie along the tape.
+//! The places of a volume's bytes along the tape.
 //!
 //! ```text
 //!   load point                              end of tape
@@ -11,47 +11,47 @@
 //! Data runs along the tape in wraps, forward on the even ones and back on the odd ones, so bytes
 //! that are a whole wrap apart can lie side by side. An *address* counts the bytes before a place
 //! on the volume. Where a drive reports how far its wraps reach, addresses are placed between those
-//! ends; otherwise all wraps are taken for equally full.
+//! ends; otherwise all wraps are assumed to be equally full.
 
 use crate::generation::Medium;
 
 /// A place on the tape.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Point {
-    /// Bytes before it on the volume.
+    /// Bytes before the point on the volume.
     pub address: u64,
     pub wrap: u32,
     pub band: u32,
-    /// Along the tape, from 0 at the load point.
+    /// Position along the tape, from 0 at the load point.
     pub lpos: f64,
-    /// Whether it lies in the half of the tape behind the middle.
+    /// True in the half of the tape after the middle.
     pub is_far: bool,
 }
 
 impl Point {
-    /// Whether data is read from the load point towards the end here.
+    /// Returns true where data is read from the load point towards the end.
     pub fn is_forward(&self) -> bool {
         self.wrap.is_multiple_of(2)
     }
 }
 
-/// How addresses lie on one volume.
+/// The layout of addresses on one volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Geometry {
     medium: Medium,
-    /// The address behind the last byte of each wrap. Invariant: as many as the medium has wraps,
+    /// Address after the last byte of each wrap. Invariant: as many as the medium has wraps,
     /// ascending, the first above 0.
     ends: Vec<u64>,
 }
 
-/// Why a drive's report makes no geometry. The caller goes on with [`Geometry::even`].
+/// Reason why a drive's report gives no geometry. The caller goes on with [`Geometry::even`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReportError {
     #[error("no wrap is reported")]
     Empty,
     #[error("more wraps are reported than the medium has")]
     TooMany,
-    #[error("wrap {wrap} does not end behind the one before it")]
+    #[error("wrap {wrap} does not end after the one before it")]
     NotAscending { wrap: usize },
 }
 
@@ -65,10 +65,10 @@ impl Geometry {
         Self { medium, ends }
     }
 
-    /// Returns the geometry that a drive reports: the number of blocks up to the end of each wrap
-    /// that is written to its end, in blocks of `block_bytes`.
+    /// Returns the geometry that a drive reports: the number of blocks up to the end of each full
+    /// wrap, in blocks of `block_bytes`.
     ///
-    /// Wraps without a report are taken for as full as the reported ones are on average.
+    /// Wraps without a report are assumed to be as full as the reported ones are on average.
     pub fn reported(
         medium: Medium,
         ends_blocks: &[u64],
@@ -86,14 +86,18 @@ impl Geometry {
         let mean = (last / ends_blocks.len() as u64).max(1);
         let beyond = (1..).map(|count| last.saturating_add(mean.saturating_mul(count)));
         let blocks = ends_blocks.iter().copied().chain(beyond).take(wraps);
-        let ends = blocks.map(|end| end.saturating_mul(u64::from(block_bytes.max(1)))).collect();
+        let ends: Vec<u64> =
+            blocks.map(|end| end.saturating_mul(u64::from(block_bytes.max(1)))).collect();
+        assert_eq!(ends.len(), wraps, "each wrap has an end");
+        debug_assert!(ends.is_sorted(), "wraps follow each other");
         Ok(Self { medium, ends })
     }
 
-    /// Returns where `address` lies. What is beyond the last wrap counts as its end.
+    /// Returns the point of `address`. An address beyond the last wrap counts as its end.
     pub fn point(&self, address: u64) -> Point {
         let index = self.ends.partition_point(|end| *end <= address).min(self.ends.len() - 1);
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        debug_assert!(start < self.ends[index], "a wrap holds something");
         let bytes = self.ends[index] - start;
         let fraction = float((address - start).min(bytes)) / float(bytes);
         let wrap = u32::try_from(index).expect("some hundred wraps");
@@ -107,17 +111,19 @@ impl Geometry {
         }
     }
 
-    /// The place where a volume lies when it has been mounted.
+    /// Returns the point at which a volume is after it has been mounted.
     pub fn load_point(&self) -> Point {
         self.point(0)
     }
 
-    /// How far along the tape `point` lies, from 0 to 1.
+    /// Returns the position of `point` along the tape, from 0 to 1.
     pub fn along(&self, point: &Point) -> f64 {
-        point.lpos / f64::from(self.medium.lpos_end)
+        let along = point.lpos / f64::from(self.medium.lpos_end);
+        debug_assert!((0.0..=1.0).contains(&along), "the tape has two ends");
+        along
     }
 
-    /// What part of the volume so many bytes are, from 0 to 1 where none is read twice.
+    /// Returns the share of the volume that `bytes` are: from 0 to 1, if no byte is read twice.
     pub fn part(&self, bytes: u64) -> f64 {
         float(bytes) / float(*self.ends.last().expect("a medium has wraps"))
     }
@@ -146,7 +152,8 @@ mod tests {
         float(start) + fraction * float(geometry.ends[index] - start)
     }
 
-    /// Wraps of a volume as a drive may report them: each a little shorter or longer.
+    /// Ends of wraps as a drive may report them: each wrap is a little shorter or longer than the
+    /// others.
     fn reports() -> impl Strategy<Value = Geometry> {
         let blocks = MEDIUM_LTO8.wrap_bytes() / u64::from(BLOCK_BYTES);
         proptest::collection::vec(blocks / 2..blocks * 2, 1..=208).prop_map(|lengths| {

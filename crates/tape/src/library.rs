@@ -1,7 +1,7 @@
 //! A library: drives, slots and a robot, used by the names of volumes.
 //!
 //! ```text
-//! mount --> Mounted (the drive, lent) --> dismount       the volume goes home
+//! mount --> MountedVolume (the drive, lent) --> dismount       the volume goes home
 //!                                    \--> retire         the drive fails: the volume goes home as
 //!                                                        well, the drive is not used any more
 //! ```
@@ -14,6 +14,7 @@
 //! 2. A volume is handed out by [`Library::mount`] only with our label, of the name on its barcode.
 //! 3. Where media are is what the changer says; it is asked after everything that failed.
 
+mod labelling;
 mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,48 +29,48 @@ use crate::scsi::{Element, ElementKind, TapeAlert};
 use crate::transport::ScsiTransport;
 use crate::volume::{self, VolumeError};
 
-pub use service::Labelling;
+pub use labelling::Labelling;
 
-/// How the barcodes of cleaning cartridges begin, with all vendors.
+/// Beginning of the barcodes of cleaning cartridges, with all vendors.
 const CLEANING_PREFIX: &str = "CLN";
 
-/// Why a library did not do what it should.
+/// Reason why a library did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
     /// Check it in.
     #[error("volume {0} is not in the library")]
     NotFound(VolumeName),
-    /// Wait until it is dismounted.
+    /// The volume is in use: wait until it is dismounted.
     #[error("volume {0} is in use")]
     InUse(VolumeName),
     /// Wait until a drive is free.
     #[error("no drive is free")]
     NoDrive,
-    /// A person has to take something out.
+    /// No element is free: a person has to take a cartridge out.
     #[error("no {} is free", room(*.0))]
     NoRoom(ElementKind),
-    /// A person has to check one in.
+    /// There is no cleaning cartridge: a person has to check one in.
     #[error("there is no cleaning cartridge")]
     NoCleaner,
-    /// The volume is damaged, or not what its barcode says.
+    /// The volume is damaged, or has another label than its barcode says.
     #[error("volume {name} cannot be used")]
     Volume { name: VolumeName, source: VolumeError },
     /// The drive has been taken out of service.
-    #[error("drive {address} fails")]
+    #[error("drive {address} failed")]
     Drive { address: u16, source: MediumError },
     #[error(transparent)]
     Changer(#[from] ChangerError),
 }
 
-/// Why a library could not be taken over.
+/// Reason why a library could not be taken over.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error(transparent)]
     Changer(#[from] ChangerError),
-    /// Leave it out, and look after it.
-    #[error("drive number {index} of those that were named does not answer as one")]
+    /// Leave the drive out, and have it repaired.
+    #[error("drive number {index} of those that were given does not answer like a drive")]
     Drive {
-        /// Counted from 0.
+        /// Index of the drive, from 0.
         index: usize,
         source: CommandError,
     },
@@ -82,17 +83,17 @@ fn room(kind: ElementKind) -> &'static str {
     }
 }
 
-/// What a drive is doing.
+/// The use of a drive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DriveState {
     Free,
-    /// Somebody has it, with a volume in it.
+    /// The drive is lent, with a volume in it.
     Lent(VolumeName),
-    /// It fails, for this reason; somebody has to look after it.
+    /// The drive fails, for this reason; a person has to repair it.
     OutOfService(String),
 }
 
-/// A drive of the library, as it is listed.
+/// A drive of the library, as lists show it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedDrive {
     pub address: u16,
@@ -102,14 +103,14 @@ pub struct ListedDrive {
     pub wants_cleaning: bool,
 }
 
-/// A volume of the library, as it is listed.
+/// A volume of the library, as lists show it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedVolume {
     pub name: VolumeName,
     pub kind: ElementKind,
     pub address: u16,
     pub is_cleaning: bool,
-    /// Whether a medium error was met on it since the library was opened.
+    /// True if the volume has had a medium error since the library was opened.
     pub is_damaged: bool,
 }
 
@@ -118,16 +119,16 @@ struct Bay {
     address: u16,
     product: String,
     serial: String,
-    /// `None` while it is lent.
+    /// `None` while the drive is lent.
     drive: Option<Drive>,
     state: DriveState,
     wants_cleaning: bool,
 }
 
-/// A volume in a drive. Give it back with [`Library::dismount`] or [`Library::retire`]: a drive
-/// that is dropped with it is lent for ever.
+/// A volume in a drive. It is given back with [`Library::dismount`] or [`Library::retire`]: if it
+/// is dropped, its drive stays lent for ever.
 #[must_use]
-pub struct Mounted {
+pub struct MountedVolume {
     pub drive: Drive,
     pub name: VolumeName,
     address: u16,
@@ -136,7 +137,7 @@ pub struct Mounted {
     bay: usize,
 }
 
-impl Mounted {
+impl MountedVolume {
     /// The element address of the drive.
     pub fn address(&self) -> u16 {
         self.address
@@ -153,8 +154,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// Takes over a library: its changer and its drives, in any order where the changer names them
-    /// by serial number, else in the order of their elements.
+    /// Takes over a library: its changer and its drives. The drives may come in any order if the
+    /// changer names them by serial number; otherwise they come in the order of their elements.
     pub fn open(
         changer: Box<dyn ScsiTransport>,
         drives: Vec<Box<dyn ScsiTransport>>,
@@ -171,19 +172,19 @@ impl Library {
         Ok(Self { changer, bays, elements, damaged, alerts })
     }
 
-    /// Asks the changer again where everything is.
+    /// Asks the changer again for the content of all elements.
     pub fn refresh(&mut self) -> Result<(), LibraryError> {
         self.elements = self.changer.elements()?;
         Ok(())
     }
 
-    /// Has the robot look into every element; takes minutes.
+    /// Makes the robot inspect every element; takes minutes.
     pub fn look_again(&mut self) -> Result<(), LibraryError> {
         self.changer.look_again()?;
         self.refresh()
     }
 
-    /// All elements, as of the last refresh, mount or dismount.
+    /// Returns all elements, as of the last refresh, mount or dismount.
     pub fn elements(&self) -> &[Element] {
         &self.elements
     }
@@ -199,7 +200,7 @@ impl Library {
         self.bays.iter().map(listed).collect()
     }
 
-    /// All volumes whose barcode can be read, cleaning cartridges too.
+    /// Returns all volumes whose barcode can be read, cleaning cartridges too.
     pub fn volumes(&self) -> Vec<ListedVolume> {
         let listed = |element: &Element| {
             let name = VolumeName::new(element.barcode.as_deref()?).ok()?;
@@ -214,7 +215,8 @@ impl Library {
         self.elements.iter().filter_map(listed).collect()
     }
 
-    /// Alerts that drives have raised since the last call, by the drive's element address.
+    /// Returns alerts that drives have raised since the last call, with the element address of the
+    /// drive.
     pub fn take_alerts(&mut self) -> BTreeMap<u16, Vec<TapeAlert>> {
         std::mem::take(&mut self.alerts)
     }
@@ -227,15 +229,16 @@ impl Library {
             .ok_or_else(|| LibraryError::NotFound(name.clone()))
     }
 
-    /// Whether the robot gets there is not asked: there are changers that never say so.
+    /// Finds a free element. Whether the changer calls it accessible does not count: some changers
+    /// never say so.
     fn free_element(&self, kind: ElementKind) -> Result<u16, LibraryError> {
         let is_free = |element: &&Element| element.kind == kind && !element.is_full;
         let free = self.elements.iter().find(is_free);
         free.map(|element| element.address).ok_or(LibraryError::NoRoom(kind))
     }
 
-    /// Mounts a volume and reads its label, which must be ours and of that name.
-    pub fn mount(&mut self, name: &VolumeName) -> Result<(Mounted, Label), LibraryError> {
+    /// Mounts a volume and reads its label, which must be one of ours with that name.
+    pub fn mount(&mut self, name: &VolumeName) -> Result<(MountedVolume, Label), LibraryError> {
         let mut mounted = self.mount_any(name)?;
         let error = match volume::read_label(&mut mounted.drive) {
             Ok(label) if label.name == *name => return Ok((mounted, label)),
@@ -245,8 +248,8 @@ impl Library {
         Err(self.give_up(mounted, error))
     }
 
-    /// Mounts a volume whatever is on it.
-    pub fn mount_any(&mut self, name: &VolumeName) -> Result<Mounted, LibraryError> {
+    /// Mounts a volume, whatever content it has.
+    pub fn mount_any(&mut self, name: &VolumeName) -> Result<MountedVolume, LibraryError> {
         loop {
             self.refresh()?;
             let (bay, home) = self.bring(name)?;
@@ -254,17 +257,18 @@ impl Library {
             let address = self.bays[bay].address;
             self.bays[bay].state = DriveState::Lent(name.clone());
             let loaded = drive.load();
-            let mounted = Mounted { drive, name: name.clone(), address, home, bay };
+            let mounted = MountedVolume { drive, name: name.clone(), address, home, bay };
             match loaded {
                 Ok(()) => return Ok(mounted),
-                // The next drive may do; when none is left, bringing the volume fails.
+                // The next drive may work. If none is left, bringing the volume fails.
                 Err(MediumError::Failed(reason)) => self.retire(mounted, &reason.to_string())?,
                 Err(error) => return Err(self.give_up(mounted, error.into())),
             }
         }
     }
 
-    /// Gets the volume into a drive; returns the drive's bay and where the volume was.
+    /// Brings the volume to a drive; returns the drive's bay and the element that the volume came
+    /// from.
     fn bring(&mut self, name: &VolumeName) -> Result<(usize, Option<u16>), LibraryError> {
         let element = self.find(name)?.clone();
         if element.kind == ElementKind::Drive {
@@ -282,9 +286,13 @@ impl Library {
         Ok((bay, Some(element.address)))
     }
 
-    /// Has a volume brought to the drive with this element address, which nobody may have. It is
-    /// still to be loaded, without the robot.
-    pub fn bring_to(&mut self, name: &VolumeName, drive: u16) -> Result<Mounted, LibraryError> {
+    /// Brings a volume to the drive with this element address, which must not be lent. The caller
+    /// loads it afterwards, without the robot.
+    pub fn bring_to(
+        &mut self,
+        name: &VolumeName,
+        drive: u16,
+    ) -> Result<MountedVolume, LibraryError> {
         self.refresh()?;
         let bay = self.bays.iter().position(|bay| bay.address == drive);
         let bay = bay.filter(|&bay| self.bays[bay].state == DriveState::Free);
@@ -304,10 +312,10 @@ impl Library {
         let drive = self.bays[bay].drive.take().expect("a bay that is not lent");
         let address = self.bays[bay].address;
         self.bays[bay].state = DriveState::Lent(name.clone());
-        Ok(Mounted { drive, name: name.clone(), address, home, bay })
+        Ok(MountedVolume { drive, name: name.clone(), address, home, bay })
     }
 
-    /// Puts away a volume that somebody has left in another drive than the one it is wanted in.
+    /// Puts away a volume that is in another drive than `drive`, which is to get it.
     fn empty_other(&mut self, name: &VolumeName, drive: u16) -> Result<(), LibraryError> {
         let is_free = |bay: &Bay| bay.address == drive && bay.state == DriveState::Free;
         let bay = self.bays.iter().position(is_free);
@@ -315,15 +323,15 @@ impl Library {
         self.empty(bay)
     }
 
-    /// Takes back a drive whose volume has been unloaded, and has the volume put away.
-    pub fn put_back(&mut self, mut mounted: Mounted) -> Result<(), LibraryError> {
+    /// Takes back a drive whose volume has been unloaded, and puts the volume away.
+    pub fn put_back(&mut self, mut mounted: MountedVolume) -> Result<(), LibraryError> {
         self.note_alerts(&mut mounted);
         let (address, home) = (mounted.address, mounted.home);
         self.give_back(mounted, DriveState::Free);
         self.put_away(address, home)
     }
 
-    /// Puts away what is in a drive and nobody uses: what a program that died has left there.
+    /// Puts away a volume that an ended process has left in a drive; returns its bay.
     fn empty_a_bay(&mut self) -> Result<usize, LibraryError> {
         let is_free = |bay: &Bay| bay.state == DriveState::Free;
         let bay = self.bays.iter().position(is_free).ok_or(LibraryError::NoDrive)?;
@@ -331,8 +339,9 @@ impl Library {
         Ok(bay)
     }
 
-    /// Puts away what is in a drive that nobody uses, if there is anything.
+    /// Puts away the volume in a drive that is not in use, if there is one.
     fn empty(&mut self, bay: usize) -> Result<(), LibraryError> {
+        assert_eq!(self.bays[bay].state, DriveState::Free, "only a free drive is emptied");
         let address = self.bays[bay].address;
         let is_loaded = |element: &&Element| element.address == address && element.is_full;
         let Some(loaded) = self.elements.iter().find(is_loaded) else { return Ok(()) };
@@ -346,8 +355,7 @@ impl Library {
         self.put_away(address, home)
     }
 
-    /// A drive that is free and has nothing in it; one that wants cleaning only if there is no
-    /// other.
+    /// Returns a drive that is free and empty; one that wants cleaning only if there is no other.
     fn empty_bay(&self) -> Option<usize> {
         let is_empty = |address| {
             let mut drives = self.elements.iter().filter(|e| e.kind == ElementKind::Drive);
@@ -359,13 +367,13 @@ impl Library {
             .min_by_key(|&bay| self.bays[bay].wants_cleaning)
     }
 
-    /// Unloads the volume and has it put back.
-    pub fn dismount(&mut self, mut mounted: Mounted) -> Result<(), LibraryError> {
+    /// Unloads the volume and puts it back.
+    pub fn dismount(&mut self, mut mounted: MountedVolume) -> Result<(), LibraryError> {
         self.note_alerts(&mut mounted);
         let address = mounted.address;
         if let Err(source) = mounted.drive.unload() {
             let reason = source.to_string();
-            // What is wrong with the drive is the news; that the volume stays in it follows.
+            // The drive's error is reported; it implies that the volume stays in the drive.
             let _stuck = self.retire(mounted, &reason);
             return Err(LibraryError::Drive { address, source });
         }
@@ -374,30 +382,31 @@ impl Library {
         self.put_away(address, home)
     }
 
-    /// Leaves the volume in its drive, which others may use from now on: then it goes home.
-    pub fn leave(&mut self, mut mounted: Mounted) {
+    /// Leaves the volume in its drive. The volume is put away when the drive is needed for another
+    /// one.
+    pub fn leave(&mut self, mut mounted: MountedVolume) {
         self.note_alerts(&mut mounted);
         self.give_back(mounted, DriveState::Free);
     }
 
-    /// The drive with this element address, if nobody has it; to be asked what it can.
+    /// Returns the drive with this element address if it is not lent, so that it can be asked for
+    /// its abilities.
     pub fn free_drive(&mut self, address: u16) -> Option<&mut Drive> {
         let bay = self.bays.iter_mut().find(|bay| bay.address == address)?;
         bay.drive.as_mut()
     }
 
-    /// Takes a drive out of service that has failed; the volume is put back if the drive lets go
-    /// of it.
-    pub fn retire(&mut self, mut mounted: Mounted, reason: &str) -> Result<(), LibraryError> {
+    /// Takes a drive that has failed out of service; puts the volume back if the drive releases it.
+    pub fn retire(&mut self, mut mounted: MountedVolume, reason: &str) -> Result<(), LibraryError> {
         self.note_alerts(&mut mounted);
         let (address, home) = (mounted.address, mounted.home);
-        // A drive that fails may still be able to unload. If not, the move says so.
+        // A drive that fails may still be able to unload. If it is not, the move reports that.
         let _unloaded = mounted.drive.unload();
         self.give_back(mounted, DriveState::OutOfService(reason.to_owned()));
         self.put_away(address, home)
     }
 
-    /// Puts a drive into service again, once somebody has looked after it.
+    /// Puts a drive into service again, after a person has repaired it.
     pub fn restore_to_service(&mut self, address: u16) {
         let bays = self.bays.iter_mut().filter(|bay| bay.address == address);
         for bay in bays.filter(|bay| matches!(bay.state, DriveState::OutOfService(_))) {
@@ -405,22 +414,24 @@ impl Library {
         }
     }
 
-    fn give_back(&mut self, mounted: Mounted, state: DriveState) {
+    fn give_back(&mut self, mounted: MountedVolume, state: DriveState) {
         let bay = &mut self.bays[mounted.bay];
+        assert!(bay.drive.is_none(), "a drive that comes back was lent");
+        assert_eq!(bay.address, mounted.address, "a drive keeps its bay");
         bay.wants_cleaning = mounted.drive.wants_cleaning();
         bay.drive = Some(mounted.drive);
         bay.state = state;
     }
 
-    /// Alerts are news about what has happened: a drive that cannot tell them has none.
-    fn note_alerts(&mut self, mounted: &mut Mounted) {
+    /// Keeps the alerts of a drive. A drive that cannot report them has none.
+    fn note_alerts(&mut self, mounted: &mut MountedVolume) {
         let alerts = mounted.drive.alerts().unwrap_or_default();
         if !alerts.is_empty() {
             self.alerts.entry(mounted.address).or_default().extend(alerts);
         }
     }
 
-    /// Moves what is in the drive to where it came from, or to any free slot.
+    /// Moves the medium in the drive to the element that it came from, or to any free slot.
     fn put_away(&mut self, drive: u16, home: Option<u16>) -> Result<(), LibraryError> {
         self.refresh()?;
         let is_free = |home: &u16| {
@@ -434,8 +445,8 @@ impl Library {
         self.refresh()
     }
 
-    /// After an error with a volume: it goes home, and the right one of drive and volume is blamed.
-    fn give_up(&mut self, mounted: Mounted, error: VolumeError) -> LibraryError {
+    /// Sends a volume home after an error, and blames either the drive or the volume.
+    fn give_up(&mut self, mounted: MountedVolume, error: VolumeError) -> LibraryError {
         let (name, address) = (mounted.name.clone(), mounted.address);
         match error {
             VolumeError::Medium(source @ MediumError::Failed(_)) => {
@@ -445,14 +456,15 @@ impl Library {
             }
             source => {
                 self.blame(&name, &source);
-                // The volume is the news; a drive that fails as well says so at its next mount.
+                // The volume's error is reported; a drive that fails as well reports that at its
+                // next mount.
                 let _stuck = self.dismount(mounted);
                 LibraryError::Volume { name, source }
             }
         }
     }
 
-    /// Marks a volume damaged if `error` says that it is.
+    /// Marks a volume as damaged if `error` means that.
     pub fn blame(&mut self, name: &VolumeName, error: &VolumeError) {
         let is_damaged = matches!(
             error,
@@ -464,7 +476,8 @@ impl Library {
     }
 }
 
-/// Gives each drive its element: by the name that the changer gives, else the next one left.
+/// Assigns an element to each drive: by the name that the changer gives, otherwise the next element
+/// that is left.
 fn bays(elements: &[Element], drives: Vec<Drive>) -> Vec<Bay> {
     let mut left: Vec<&Element> =
         elements.iter().filter(|element| element.kind == ElementKind::Drive).collect();
@@ -481,6 +494,7 @@ fn bays(elements: &[Element], drives: Vec<Drive>) -> Vec<Bay> {
     }
     bays.extend(left.iter().zip(unnamed).map(|(element, drive)| bay(element.address, drive)));
     bays.sort_by_key(|bay| bay.address);
+    debug_assert!(bays.is_sorted_by(|a, b| a.address < b.address), "a bay an element");
     bays
 }
 

@@ -1,4 +1,4 @@
-//! What a volume lies on: blocks and filemarks in a row, written at the end, read anywhere.
+//! The medium of a volume: blocks and filemarks in a row, written at the end, read anywhere.
 //!
 //! Two kinds: a tape in a drive ([`crate::drive::Drive`]) and a file that stands for one
 //! (`file_volume::FileMedium`).
@@ -8,15 +8,15 @@
 
 use std::error::Error;
 
-/// What a read found.
+/// The result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Found {
-    /// A block. Its length is what the drive says; a drive that does not tell short blocks says
-    /// the length that was asked for, so that a block must know its length itself.
+pub enum ReadOutcome {
+    /// A block. Its length is the one that the drive reports. A drive that does not report short
+    /// blocks gives the length that was asked for, so a block must contain its own length.
     Block {
         bytes: usize,
     },
-    /// A block that the buffer was too small for. The medium stands behind it.
+    /// A block that is larger than the buffer. The medium is at the place after it.
     LongBlock {
         bytes: usize,
     },
@@ -24,39 +24,41 @@ pub enum Found {
     EndOfData,
 }
 
-/// What became of a write that went well.
+/// The result of a write that succeeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub enum Written {
+pub enum WriteOutcome {
     Whole,
-    /// Written, and the end of the medium is near: close the volume now.
+    /// The block was written, and the end of the medium is near: close the volume now.
     NearEnd,
 }
 
-/// Why a medium did not do what it should. Each variant asks another thing of the caller.
+/// Reason why a medium did not do what was asked. Each variant asks for another reaction of the
+/// caller.
 #[derive(Debug, thiserror::Error)]
 pub enum MediumError {
-    /// Not written: go on with another volume. What lies in front of [`Medium::position`] is there.
+    /// The block was not written: go on with another volume. Everything before [`Medium::position`]
+    /// is on the medium.
     #[error("the medium ends here")]
     EndOfMedium,
-    /// There is nothing at this position: what was thought to be there has been overwritten.
-    #[error("data end in front of position {position}")]
+    /// There is nothing at this position: the content that was expected there was overwritten.
+    #[error("the data ends before position {position}")]
     EndOfData { position: u64 },
     #[error("the medium is write-protected")]
     WriteProtected,
     /// Read another copy; mark the volume damaged.
     #[error("the medium is damaged at position {position}")]
     Damaged { position: u64 },
-    /// The drive went elsewhere. Try again, then take the drive out of service.
+    /// The drive went to a wrong place: try again, then take the drive out of service.
     #[error("the drive is at position {found} instead of {wanted}")]
     WrongPlace { wanted: u64, found: u64 },
-    /// The drive was reset or the medium changed behind our back: mount the volume again.
+    /// The drive was reset, or somebody changed the medium: mount the volume again.
     #[error("the position on the medium is lost")]
     PositionLost,
     #[error("there is no medium")]
     NoMedium,
-    /// Take the drive out of service; the volume may be good.
-    #[error("the drive fails")]
+    /// The drive failed: take it out of service; the volume may be good.
+    #[error("the drive failed")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
 }
 
@@ -66,7 +68,7 @@ impl MediumError {
     }
 }
 
-/// A volume's bearer, ready to be read and written.
+/// A medium that is ready to be read and written.
 pub trait Medium: Send {
     /// Goes to position 0.
     fn rewind(&mut self) -> Result<(), MediumError>;
@@ -74,34 +76,33 @@ pub trait Medium: Send {
     /// Goes to `position`.
     fn locate(&mut self, position: u64) -> Result<(), MediumError>;
 
-    /// Goes behind the last block or filemark.
+    /// Goes to the end, after the last block or filemark.
     fn locate_end(&mut self) -> Result<(), MediumError>;
 
-    /// Goes to the last block when a filemark is behind it and nothing else; returns whether there
-    /// is one.
+    /// Goes to the last block if only a filemark follows it; returns true if there is such a block.
     fn locate_last_block(&mut self) -> Result<bool, MediumError>;
 
-    /// Where the next read or write takes place.
+    /// Returns the position of the next read or write.
     fn position(&mut self) -> Result<u64, MediumError>;
 
-    /// Takes notice that what was read does not belong where the medium says that it stands.
+    /// Notes that a block was read that does not belong to the position that the medium reports.
     fn distrust(&mut self);
 
-    /// Reads a block into `buffer`; the rest of it is undefined.
-    fn read(&mut self, buffer: &mut [u8]) -> Result<Found, MediumError>;
+    /// Reads a block into `buffer`; the bytes of `buffer` after the block are undefined.
+    fn read(&mut self, buffer: &mut [u8]) -> Result<ReadOutcome, MediumError>;
 
-    /// Writes a block; everything behind it is gone. It is durable after [`Medium::mark`].
-    fn write(&mut self, block: &[u8]) -> Result<Written, MediumError>;
+    /// Writes a block; everything after it is gone. It is durable after [`Medium::mark`].
+    fn write(&mut self, block: &[u8]) -> Result<WriteOutcome, MediumError>;
 
     /// Writes a filemark, and returns when all that was written is durable.
-    fn mark(&mut self) -> Result<Written, MediumError>;
+    fn mark(&mut self) -> Result<WriteOutcome, MediumError>;
 
     fn is_write_protected(&mut self) -> Result<bool, MediumError>;
 
     /// The largest block.
     fn block_bytes_max(&self) -> u32;
 
-    /// What is left, in bytes, where the medium can tell.
+    /// Returns the bytes that are left, if the medium can tell.
     fn remaining_bytes(&mut self) -> Result<Option<u64>, MediumError>;
 }
 
@@ -124,13 +125,13 @@ impl<M: Medium + ?Sized> Medium for &mut M {
     fn distrust(&mut self) {
         (**self).distrust();
     }
-    fn read(&mut self, buffer: &mut [u8]) -> Result<Found, MediumError> {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<ReadOutcome, MediumError> {
         (**self).read(buffer)
     }
-    fn write(&mut self, block: &[u8]) -> Result<Written, MediumError> {
+    fn write(&mut self, block: &[u8]) -> Result<WriteOutcome, MediumError> {
         (**self).write(block)
     }
-    fn mark(&mut self) -> Result<Written, MediumError> {
+    fn mark(&mut self) -> Result<WriteOutcome, MediumError> {
         (**self).mark()
     }
     fn is_write_protected(&mut self) -> Result<bool, MediumError> {

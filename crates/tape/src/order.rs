@@ -1,55 +1,58 @@
-//! In which order the files wanted from one volume are read.
+//! The order in which the files wanted from one volume are read.
 //!
-//! 1. Files with no more between them than is read through faster than a locate begins are one
-//!    *run*, read in one go from front to back.
+//! 1. Files are one *run*, read in one go from front to back, if the gaps between them take less
+//!    time to read than a locate takes to begin.
 //! 2. Several orders of the runs are made, each is estimated with the same model, and the cheapest
 //!    is taken: none of them is the best for all numbers of files. All are cheap to estimate.
 //! 3. The work is bounded by the number of runs: orders that look at all pairs are made up to
 //!    [`GREEDY_RUNS_MAX`], exact costs of all pairs are kept up to [`MATRIX_RUNS_MAX`].
 //! 4. Nothing is random and nothing looks at a clock: the same files give the same order.
 //!
-//! What counts is the time until the last file. Who waits how long is the affair of `schedule`,
-//! which decides what is planned together.
+//! An order is judged by the time until its last file. The time that each waiter waits depends on
+//! `schedule`, which chooses the requests that are planned together.
 
 mod exact;
 mod improve;
+mod run;
 
 use crate::geometry::{Geometry, Point};
 use crate::timing::Timing;
 
-/// Runs up to which the nearest next run is looked for among all.
+use run::Run;
+
+/// Number of runs up to which the nearest next run is looked for among all.
 pub const GREEDY_RUNS_MAX: usize = 2000;
-/// Runs up to which an order is improved with the costs between all pairs.
+/// Number of runs up to which an order is improved with the costs between all pairs.
 pub const MATRIX_RUNS_MAX: usize = 256;
-/// Runs up to which the cheapest of all orders is found: some milliseconds.
+/// Number of runs up to which the cheapest of all orders is found: some milliseconds.
 pub const EXACT_RUNS_MAX: usize = 12;
-/// Runs up to which it can be asked for.
+/// Number of runs up to which the cheapest of all orders can be computed.
 pub const CHEAPEST_RUNS_MAX: usize = 16;
 
-/// What is wanted from a volume: `bytes` from the address `at` on.
+/// A stretch that is wanted from a volume: `bytes` from the address `at` on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stop {
     pub at: u64,
     pub bytes: u64,
 }
 
-/// Where an order comes from.
+/// The origin of an order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Candidate {
     /// Ascending addresses.
     ByBlock,
-    /// All that lies on forward wraps on the way to the end of the tape, the rest on the way back.
+    /// Forward wraps are read on the way to the end of the tape, the others on the way back.
     Sweep,
-    /// The nearest by estimated time, again and again.
+    /// The next run is always the nearest by estimated time.
     Greedy,
-    /// The best of the above, with runs moved to where they cost less; the cheapest order of all up
-    /// to [`EXACT_RUNS_MAX`].
+    /// The best of the orders above, with runs moved to places where they cost less; up to
+    /// [`EXACT_RUNS_MAX`] runs, the cheapest of all orders.
     Improved,
-    /// As the drive has recommended.
+    /// The order that the drive has recommended.
     Drive,
 }
 
-/// An order, and what it is estimated to take.
+/// An order, and its estimated time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// Indices of the stops, in the order in which to read them.
@@ -68,20 +71,11 @@ pub struct Course<'a> {
     pub geometry: &'a Geometry,
 }
 
-/// Files that are read in one go: a range of the stops sorted by address.
-#[derive(Clone, Debug)]
-struct Run {
-    first: usize,
-    last: usize,
-    start: Point,
-    end: Point,
-}
-
 impl Course<'_> {
     /// Returns the cheapest order to read `stops`, from where the drive stands.
     ///
     /// `recommended` is the order that a drive with that ability has given, as indices of `stops`;
-    /// one that leaves something out or names something twice is not considered.
+    /// an order that leaves out a stop or names one twice is ignored.
     pub fn plan(&self, from: u64, stops: &[Stop], recommended: Option<&[usize]>) -> Plan {
         let sorted = by_address(stops);
         let runs = self.runs(stops, &sorted);
@@ -98,7 +92,7 @@ impl Course<'_> {
             .iter()
             .map(|(candidate, order)| (*candidate, self.tour(&head, &runs, order)))
             .collect();
-        // Reading on within a run takes the same in every order of the runs.
+        // The time within a run is the same in every order of the runs.
         let within = self.within_secs(stops, &sorted, &runs);
         estimates.iter_mut().for_each(|(_, secs)| *secs += within);
         let orders = made.iter().map(|(_, order)| expand(order));
@@ -110,12 +104,15 @@ impl Course<'_> {
         let cheapest =
             (0..estimates.len()).min_by(|a, b| estimates[*a].1.total_cmp(&estimates[*b].1));
         let cheapest = cheapest.expect("by block is always among them");
+        assert_eq!(orders.len(), estimates.len(), "each order has its estimate");
+        debug_assert!(is_permutation(&orders[cheapest], stops.len()), "each stop is read once");
         let (candidate, positioning_secs) = estimates[cheapest];
         Plan { order: orders.swap_remove(cheapest), candidate, positioning_secs, estimates }
     }
 
     /// Returns the seconds to get to all `stops` in this order, without the reading.
     pub fn positioning_secs(&self, from: u64, stops: &[Stop], order: &[usize]) -> f64 {
+        debug_assert!(order.iter().all(|index| *index < stops.len()), "an order names stops");
         let mut head = self.geometry.point(from);
         let mut secs = 0.0;
         for index in order {
@@ -126,9 +123,8 @@ impl Course<'_> {
         secs
     }
 
-    /// Returns the seconds to get to all `stops` in the cheapest of all orders, without the
-    /// reading; `None` for more than [`CHEAPEST_RUNS_MAX`] runs, or none. It is what other orders
-    /// are measured by.
+    /// Returns the seconds of positioning to all `stops` in the cheapest of all orders; `None` for
+    /// no runs, or for more than [`CHEAPEST_RUNS_MAX`]. Other orders are measured against it.
     pub fn cheapest_secs(&self, from: u64, stops: &[Stop]) -> Option<f64> {
         let sorted = by_address(stops);
         let runs = self.runs(stops, &sorted);
@@ -157,11 +153,14 @@ impl Course<'_> {
             };
             made.push((Candidate::Improved, improved));
         }
+        let is_whole = |(_, order): &(Candidate, Vec<usize>)| order.len() == runs.len();
+        debug_assert!(made.iter().all(is_whole), "each order passes all runs");
         made
     }
 
     /// Joins neighbours into runs.
     fn runs(&self, stops: &[Stop], sorted: &[usize]) -> Vec<Run> {
+        assert_eq!(stops.len(), sorted.len(), "all stops are sorted");
         let mut runs: Vec<Run> = Vec::new();
         for (rank, index) in sorted.iter().enumerate() {
             let stop = &stops[*index];
@@ -203,6 +202,7 @@ impl Course<'_> {
     }
 
     fn tour(&self, head: &Point, runs: &[Run], order: &[usize]) -> f64 {
+        debug_assert_eq!(order.len(), runs.len(), "a tour passes each run once");
         let mut head = head;
         let mut secs = 0.0;
         for run in order {
@@ -214,20 +214,20 @@ impl Course<'_> {
 }
 
 impl Stop {
-    /// The address behind its last byte.
+    /// Returns the address after the last byte of the stop.
     pub fn end(&self) -> u64 {
         self.at.saturating_add(self.bytes)
     }
 }
 
-/// Indices by address.
+/// Returns the indices of the stops by address.
 fn by_address(stops: &[Stop]) -> Vec<usize> {
     let mut sorted: Vec<usize> = (0..stops.len()).collect();
     sorted.sort_by_key(|index| (stops[*index].at, stops[*index].bytes, *index));
     sorted
 }
 
-/// Runs on forward wraps by ascending position, then those on the others by descending one.
+/// Returns the runs on forward wraps by ascending position, then the others by descending one.
 fn sweep(runs: &[Run]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
     order.sort_by(|a, b| {

@@ -1,10 +1,10 @@
-//! What waits for volumes: requests, who waits for each of them, and the queue of each volume.
+//! Requests for volumes, the waiters of each request, and the queue of each volume.
 //!
 //! 1. An object is wanted by one request, however many wait for it.
 //! 2. A request waits in the queue of exactly one volume, or is being read. It has a waiter, unless
 //!    its last one has gone while it was being read.
 //! 3. Request numbers grow with arrival. A request that goes back to a queue keeps its number, and
-//!    with it its place among the ages.
+//!    so its place by age.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -17,18 +17,18 @@ pub struct VolumeId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DriveId(pub u32);
 
-/// What is read as a whole: a file, or the part of one that is wanted.
+/// An object that is read as a whole: a file, or the wanted part of a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ObjectId(pub u64);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId(pub u64);
 
-/// Given by the caller, and never twice at the same time.
+/// Number of a waiter. No two waiters have the same number at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WaiterId(pub u64);
 
-/// On whose budget something waits.
+/// Owner of the budget to which a waiter counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OwnerId(pub u64);
 
@@ -36,12 +36,12 @@ pub struct OwnerId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ProgramId(pub u64);
 
-/// The kind of work that a volume is wanted for, the most urgent first.
+/// Kind of a request, the most urgent first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
-    /// A program has opened a migrated file and stands still.
+    /// A program has opened a migrated file and waits.
     Open,
-    /// A list of files that somebody wants recalled.
+    /// A user wants a list of files recalled.
     List,
     Restore,
 }
@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-/// Somebody who waits.
+/// A waiter, with the budget to which it counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waiter {
     pub id: WaiterId,
@@ -75,9 +75,9 @@ pub struct Source {
     pub stop: Stop,
 }
 
-/// What a waiter wants, and where it can be read.
+/// A waiter with the object that it wants, and the places where the object can be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ask {
+pub struct Demand {
     pub waiter: Waiter,
     pub object: ObjectId,
     /// At least one; each on a volume of its own.
@@ -89,18 +89,18 @@ pub struct Ask {
 pub(crate) struct Request {
     pub(crate) object: ObjectId,
     pub(crate) arrived: Duration,
-    /// The copy that it waits for or is read from.
+    /// The copy that the request waits for or is read from.
     pub(crate) source: Source,
     /// Other copies, of which none has failed.
     pub(crate) others: Vec<Source>,
     pub(crate) waiters: Vec<Waiter>,
-    /// Drives that broke while they read it.
+    /// Number of drives that broke while they read the request.
     pub(crate) breakdowns: u32,
     is_waiting: bool,
 }
 
 impl Request {
-    /// The most urgent kind of its waiters.
+    /// The most urgent kind of the request's waiters.
     pub(crate) fn kind(&self) -> Kind {
         self.waiters.iter().map(|waiter| waiter.kind).min().unwrap_or(Kind::Restore)
     }
@@ -113,19 +113,19 @@ pub(crate) struct Lane {
     pub(crate) waiting: BTreeSet<RequestId>,
     requests_of: [usize; KINDS],
     pub(crate) waiters: usize,
-    /// When the last request of an open came.
+    /// Arrival of the last request of an open.
     pub(crate) last_open: Option<Duration>,
     /// The last request of the batch that is closed, see `schedule`.
     pub(crate) closed: Option<RequestId>,
-    /// In the order of reading. May name requests that wait here no longer.
+    /// Requests in the order of reading. Some of them may not wait here any more.
     pub(crate) plan: VecDeque<RequestId>,
-    /// Estimated seconds of the plan, and of what has joined since.
+    /// Estimated seconds of the plan and of the requests that have joined since.
     pub(crate) plan_secs: f64,
-    /// Requests that have joined since the plan was made.
+    /// Number of requests that have joined since the plan was made.
     pub(crate) fresh: usize,
-    /// Whether the volume has given up its drive to others, and not had one since.
+    /// True if the volume has given up its drive to others, and has not had one since.
     pub(crate) has_yielded: bool,
-    /// The order that a drive has recommended for what waited then.
+    /// Order that a drive has recommended for the requests that waited at that time.
     pub(crate) recommended: Vec<RequestId>,
 }
 
@@ -137,8 +137,8 @@ impl Lane {
         kinds.into_iter().find(waits).unwrap_or(Kind::Restore)
     }
 
-    /// Closes the batch if its oldest request is old, and opens it when it has been read. Says
-    /// whether what may be planned has changed.
+    /// Closes the batch if its oldest request is old, and opens it when it has been read. Returns
+    /// true if the set of requests that may be planned has changed.
     pub(crate) fn settle_batch(&mut self, is_old: bool) -> bool {
         let before = self.closed;
         if self.closed.is_some_and(|last| self.waiting.first().is_none_or(|id| *id > last)) {
@@ -150,9 +150,9 @@ impl Lane {
         self.closed != before
     }
 
-    /// What may be planned: all that waits, or the rest of the closed batch.
+    /// Returns the requests that may be planned: all that wait, or the rest of the closed batch.
     pub(crate) fn batch(&self) -> impl Iterator<Item = RequestId> {
-        // A batch can have run empty while nothing was planned, by those who gave up.
+        // All requests of a batch may have been cancelled while nothing was planned.
         let is_left = |last: &RequestId| self.waiting.first().is_some_and(|id| id <= last);
         let last = self.closed.filter(is_left);
         self.waiting
@@ -161,7 +161,7 @@ impl Lane {
             .take_while(move |id| last.is_none_or(|last| *id <= last))
     }
 
-    /// The next of the plan that still waits. What waits no longer is dropped from it.
+    /// Returns the next request of the plan that still waits, and drops others from the plan.
     pub(crate) fn next_planned(&mut self) -> Option<RequestId> {
         while let Some(first) = self.plan.front() {
             if self.waiting.contains(first) {
@@ -178,6 +178,8 @@ impl Lane {
     }
 
     fn discount(&mut self, request: &Request) {
+        assert!(self.requests_of[request.kind().index()] > 0, "it was counted");
+        assert!(self.waiters >= request.waiters.len(), "its waiters were counted");
         self.requests_of[request.kind().index()] -= 1;
         self.waiters -= request.waiters.len();
     }
@@ -189,7 +191,7 @@ pub(crate) struct Queue {
     requests: BTreeMap<RequestId, Request>,
     by_object: BTreeMap<ObjectId, RequestId>,
     by_waiter: BTreeMap<WaiterId, RequestId>,
-    /// Volumes that something waits for.
+    /// Volumes with waiting requests.
     lanes: BTreeMap<VolumeId, Lane>,
     opens_of_owner: BTreeMap<OwnerId, usize>,
     opens_of_program: BTreeMap<ProgramId, usize>,
@@ -219,25 +221,31 @@ impl Queue {
         self.lanes.get_mut(&volume)
     }
 
-    /// Volumes that something waits for, with their queues.
+    /// Drops the plans of all queues: they are planned anew when they are next used.
+    pub(crate) fn drop_plans(&mut self) {
+        self.lanes.values_mut().for_each(|lane| lane.plan.clear());
+    }
+
+    /// Returns the volumes with waiting requests, and their queues.
     pub(crate) fn lanes(&self) -> impl Iterator<Item = (VolumeId, &Lane)> {
         self.lanes.iter().map(|(volume, lane)| (*volume, lane))
     }
 
-    /// Opens of `owner` and of `program` that wait or are being served.
+    /// Returns the numbers of opens of `owner` and of `program` that wait or are being served.
     pub(crate) fn opens_of(&self, owner: OwnerId, program: ProgramId) -> (usize, usize) {
         let of_owner = self.opens_of_owner.get(&owner).copied().unwrap_or(0);
         (of_owner, self.opens_of_program.get(&program).copied().unwrap_or(0))
     }
 
-    /// When the oldest request for `volume` arrived.
+    /// Returns the arrival of the oldest request for `volume`.
     pub(crate) fn oldest(&self, volume: VolumeId) -> Option<Duration> {
         let first = self.lane(volume)?.waiting.first()?;
         Some(self.request(*first).arrived)
     }
 
-    /// Adds a request for something that nobody else wants, to wait for the copy `source`.
-    pub(crate) fn add(&mut self, now: Duration, ask: Ask, source: Source) -> RequestId {
+    /// Adds a request for an object without one. It waits for the copy `source`.
+    pub(crate) fn add(&mut self, now: Duration, ask: Demand, source: Source) -> RequestId {
+        assert!(ask.sources.contains(&source), "the copy is one of those that were named");
         let id = RequestId(self.next);
         self.next += 1;
         let others = ask.sources.into_iter().filter(|other| *other != source).collect();
@@ -267,8 +275,8 @@ impl Queue {
         self.change(id, |request| request.waiters.push(waiter));
     }
 
-    /// Removes a waiter, and its request with the last one unless that is being read. Says whether
-    /// there was such a waiter.
+    /// Removes a waiter. With its last waiter a request is removed too, unless it is being read.
+    /// Returns true if there was such a waiter.
     pub(crate) fn cancel(&mut self, waiter: WaiterId) -> bool {
         let Some(id) = self.by_waiter.get(&waiter).copied() else { return false };
         let of_request = &self.request(id).waiters;
@@ -288,7 +296,8 @@ impl Queue {
         request.is_waiting = false;
         let volume = request.source.volume;
         let lane = self.lanes.get_mut(&volume).expect("what waits has a queue");
-        lane.waiting.remove(&id);
+        let was_there = lane.waiting.remove(&id);
+        assert!(was_there, "a request waits in the queue of its volume");
         lane.discount(request);
         if lane.waiting.is_empty() {
             self.lanes.remove(&volume);
@@ -309,10 +318,11 @@ impl Queue {
         }
     }
 
-    /// Lets a request that is not being read wait for another copy. The one that it had is
-    /// forgotten if it `failed`.
+    /// Lets a request that is not being read wait for another copy. The old copy is forgotten if it
+    /// `failed`.
     pub(crate) fn turn_to(&mut self, id: RequestId, source: Source, failed: bool) {
         let request = self.requests.get_mut(&id).expect("it exists");
+        assert!(!request.is_waiting, "it has left its queue");
         let before = std::mem::replace(&mut request.source, source);
         request.others.retain(|other| *other != source);
         if !failed && before != source {
@@ -321,27 +331,28 @@ impl Queue {
         self.put_back(id);
     }
 
-    /// Counts one more drive that broke over a request; returns how many.
+    /// Counts one more drive that broke while it read the request; returns the number of them.
     pub(crate) fn count_breakdown(&mut self, id: RequestId) -> u32 {
         let request = self.requests.get_mut(&id).expect("it exists");
         request.breakdowns += 1;
         request.breakdowns
     }
 
-    /// Removes a request with all who wait for it.
+    /// Removes a request with all its waiters.
     pub(crate) fn remove(&mut self, id: RequestId) -> Request {
         if self.request(id).is_waiting {
             self.take(id);
         }
         let request = self.requests.remove(&id).expect("it exists");
-        self.by_object.remove(&request.object);
+        let of_object = self.by_object.remove(&request.object);
+        assert_eq!(of_object, Some(id), "an object has one request");
         for waiter in &request.waiters {
             self.release(waiter);
         }
         request
     }
 
-    /// Changes who waits for a request, and the counts of its queue with it.
+    /// Changes the waiters of a request, and the counts of its queue with them.
     fn change(&mut self, id: RequestId, change: impl FnOnce(&mut Request)) {
         let request = self.requests.get_mut(&id).expect("it exists");
         let lane = self.lanes.get_mut(&request.source.volume).filter(|_| request.is_waiting);
@@ -351,7 +362,7 @@ impl Queue {
         lane.count(request);
     }
 
-    /// Takes a waiter off the books.
+    /// Forgets a waiter, and no longer counts it to its budgets.
     fn release(&mut self, waiter: &Waiter) {
         self.by_waiter.remove(&waiter.id);
         if waiter.kind == Kind::Open {
@@ -361,9 +372,10 @@ impl Queue {
     }
 }
 
-/// Takes one off a count; what is at nothing is not kept.
+/// Reduces a count by one, and removes it at 0.
 fn less_one<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
     let count = counts.get_mut(&key).expect("it was counted when it came");
+    debug_assert!(*count > 0, "a count of nothing is not kept");
     *count -= 1;
     if *count == 0 {
         counts.remove(&key);
@@ -386,7 +398,7 @@ mod tests {
 
     fn add(queue: &mut Queue, object: u64, waiter: Waiter) -> RequestId {
         let sources = vec![source(1), source(2)];
-        let ask = Ask { waiter, object: ObjectId(object), sources };
+        let ask = Demand { waiter, object: ObjectId(object), sources };
         queue.add(NOW, ask, source(1))
     }
 

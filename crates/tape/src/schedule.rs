@@ -1,10 +1,10 @@
-//! Which volume goes into which drive, and what is read next: one state machine for all who wait
-//! for the volumes of one library.
+//! The decision which volume goes into which drive, and which read is next: one state machine for
+//! all who wait for the volumes of one library.
 //!
-//! It does no I/O and has no clock. The caller reports what has happened, with the time since any
-//! fixed start, and then carries out what [`Schedule::actions`] returns. A server drives it with
-//! real drives, a simulation with a virtual clock. Drives of one schedule are of one model; a
-//! library with several models has a schedule each.
+//! The schedule does no I/O and has no clock. The caller reports what has happened, with the time
+//! since any fixed start, and then carries out what [`Schedule::actions`] returns. A server drives
+//! it with real drives, a simulation with a virtual clock. Drives of one schedule are of one model;
+//! a library with several models has a schedule each.
 //!
 //! ```text
 //!            drive_free            Mount                mounted
@@ -20,7 +20,7 @@
 //!    [`crate::order`] finds cheapest. What joins while the volume is on its way or being read is
 //!    planned in at the next file border.
 //! 2. **An object is read once**, however many wait for it. A request goes with its last waiter.
-//! 3. **Nobody waits for ever behind newcomers.** While a volume is in a drive and its oldest
+//! 3. **Nobody waits for ever because of newcomers.** While a volume is in a drive and its oldest
 //!    request is older than `age_max`, the batch is closed: what comes later is not planned before
 //!    all that waited at that moment has been read. Nor does a volume keep its drive for ever:
 //!    while one with such an old request waits and no drive is about to be free, a volume gives up
@@ -38,13 +38,13 @@
 //!    waits until none has come for `quiet`, but no longer than `hold_max` and than half of what
 //!    going and coming back would take. A hundred processes that begin together are so read in one
 //!    pass.
-//! 8. **What a drive was reading when it broke** goes back into its volume's queue, and the volume
+//! 8. **A request whose drive broke** goes back into its volume's queue, and the volume
 //!    to another drive. A request over which two drives have broken, or that cannot be read, turns
 //!    to another copy, or its waiters are told.
 //! 9. **Budgets hold back storms**: an owner and a program may have so many opens waiting; with
-//!    `optimised_only` there are none at all. What is refused says why, and lists go on.
+//!    `optimised_only` there are none at all. A refusal says why, and lists go on.
 //!
-//! 10. **Who writes borrows a drive.** A loan comes behind those who read, unless it has waited for
+//! 10. **A writer borrows a drive.** A loan comes after those who read, unless it has waited for
 //!     `turn_min`. The drive is wanted back at once when somebody waits for the volume that is
 //!     being written, and after `turn_min` when somebody waits for any.
 //!
@@ -58,29 +58,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::queue::{
-    Ask, DriveId, KINDS, Kind, ObjectId, OwnerId, ProgramId, RequestId, Source, VolumeId, Waiter,
-    WaiterId,
+    Demand, DriveId, KINDS, Kind, ObjectId, OwnerId, ProgramId, RequestId, Source, VolumeId,
+    Waiter, WaiterId,
 };
 
+use crate::calibration::{Calibration, Step};
 use crate::geometry::Geometry;
 use crate::order::Stop;
 use crate::queue::Queue;
-use crate::timing::{Correction, Observation, Reach, Timing, correction};
-pub use forecast::{Forecast, Preview};
+use crate::timing::{Correction, Reach, Timing};
 
-/// Observations that a correction is made from.
-const OBSERVATIONS_MAX: usize = 4096;
-/// Drives that may break over one request before it is the request that is at fault.
+/// Number of drives that may break over one request before the request is at fault.
 const BREAKDOWNS_MAX: u32 = 2;
 
-/// What a library's owner decides.
+/// Limits that a library's owner sets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
-    /// What the drives take.
+    /// Times that are assumed of the drives until they have shown theirs.
     pub timing: Timing,
-    /// Drives that hold volumes at the same time.
+    /// Number of drives that hold volumes at the same time.
     pub drives_max: usize,
-    /// Drives that work at the same time for opens, for lists, and for restores.
+    /// Number of drives that work at the same time for opens, for lists, and for restores.
     pub kind_drives_max: [usize; KINDS],
     pub age_max: Duration,
     pub turn_min: Duration,
@@ -88,17 +86,17 @@ pub struct Config {
     pub retain: Duration,
     pub quiet: Duration,
     pub hold_max: Duration,
-    /// Opens of one owner that may wait.
+    /// Number of opens of one owner that may wait.
     pub owner_opens_max: usize,
-    /// Opens of one program that may wait.
+    /// Number of opens of one program that may wait.
     pub program_opens_max: usize,
-    /// Opens are refused.
+    /// True if opens are refused.
     pub optimised_only: bool,
 }
 
 impl Config {
-    /// Returns what suits most, for a library with so many drives: lists and restores leave one of
-    /// several drives to opens.
+    /// Returns the default limits for a library with `drives` drives: lists and restores leave one
+    /// of several drives to opens.
     pub fn new(timing: Timing, drives_max: usize) -> Self {
         let others_max = drives_max.saturating_sub(1).max(1);
         Self {
@@ -118,7 +116,7 @@ impl Config {
     }
 }
 
-/// Why a volume cannot be had.
+/// Reason why a volume is not available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Absence {
     #[error("offsite")]
@@ -129,7 +127,7 @@ pub enum Absence {
     Damaged,
 }
 
-/// Why something is not even queued.
+/// Reason why a request is not queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
     /// Recall by list.
@@ -146,7 +144,7 @@ pub enum Refusal {
     Unavailable { volume: VolumeId, absence: Absence },
 }
 
-/// Why waiters get nothing.
+/// Reason why waiters do not get their object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
     #[error("no copy can be read")]
@@ -155,19 +153,19 @@ pub enum Fault {
     Unavailable { volume: VolumeId, absence: Absence },
 }
 
-/// Somebody who wants to write a volume. Given by the caller, and never twice.
+/// Number of a loan. The caller never uses a number twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LoanId(pub u64);
 
 /// A loan that waits for its drive.
 #[derive(Clone, Copy, Debug)]
-struct Loan {
+struct LoanRequest {
     id: LoanId,
     volume: VolumeId,
     asked: Duration,
 }
 
-/// What the caller is to do.
+/// A task for the caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Put `volume` into `drive`, then report `mounted`.
@@ -176,16 +174,38 @@ pub enum Action {
     Read { drive: DriveId, request: RequestId, object: ObjectId, stop: Stop, reach: Reach },
     /// Take `volume` out of `drive`, then report `dismounted`.
     Dismount { drive: DriveId, volume: VolumeId },
-    /// Tell those who wait that the object is there.
+    /// Tell the waiters that the object has been read.
     Serve { request: RequestId, object: ObjectId, waiters: Vec<Waiter> },
     /// Let the borrower have `drive`, with `volume` in it if it `is_mounted`, then report
     /// `given_back`.
     Lend { drive: DriveId, loan: LoanId, volume: VolumeId, is_mounted: bool },
-    /// Tell those who wait that it will not come.
+    /// Tell the waiters that the object cannot be read.
     Fail { object: ObjectId, waiters: Vec<Waiter>, fault: Fault },
 }
 
-/// What a drive is at. Times are since the caller's start.
+/// The expected service of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Forecast {
+    /// Number of requests for the same volume that are read before this one.
+    pub ahead: usize,
+    /// Time since the caller's start.
+    pub served_at: Duration,
+}
+
+/// Expected time of a read without a request.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Preview {
+    /// Indices of the stops, in the order in which they would be read.
+    pub order: Vec<usize>,
+    /// True if the volume is in a drive.
+    pub is_mounted: bool,
+    /// Seconds from the moment when a drive begins with the volume.
+    pub secs: f64,
+    /// Number of drives that work at the same time.
+    pub drives: usize,
+}
+
+/// The task of a drive. Times are since the caller's start.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     Empty,
@@ -207,12 +227,12 @@ enum State {
         volume: VolumeId,
         since: Duration,
     },
-    /// A borrower has the drive, and mounts the volume himself.
+    /// A borrower has the drive, and mounts the volume itself.
     Lent {
         volume: VolumeId,
         since: Duration,
     },
-    /// Takes nothing until it is free again. A volume that is still in it is on its way out.
+    /// Takes no work until it is free again. A volume that is still in the drive is on its way out.
     Broken {
         volume: Option<VolumeId>,
     },
@@ -223,14 +243,21 @@ struct Drive {
     state: State,
     /// The address at which the volume stands.
     head: u64,
-    /// Since when it has had its volume.
+    /// Time at which the drive got its volume.
     mounted: Duration,
     bytes_read: u64,
-    /// Estimated seconds to get to what is being read, and to read it.
-    estimate: (f64, f64),
+    /// Estimated seconds of the drive's task.
+    estimate_secs: f64,
+    /// Way to the read under way, and the time at which the drive arrived, if that was reported.
+    reach: Reach,
+    arrived: Option<Duration>,
 }
 
 impl Drive {
+    fn is_reading(&self, wanted: RequestId) -> bool {
+        matches!(self.state, State::Reading { request, .. } if request == wanted)
+    }
+
     fn volume(&self) -> Option<VolumeId> {
         match self.state {
             State::Empty => None,
@@ -244,19 +271,21 @@ impl Drive {
     }
 }
 
-/// See the head of this file.
+/// The schedule of one library. See the module.
 #[derive(Debug)]
 pub struct Schedule {
     config: Config,
     queue: Queue,
     drives: BTreeMap<DriveId, Drive>,
     geometry: Arc<Geometry>,
-    /// Volumes whose own geometry is known.
+    /// Geometries of volumes that have reported one.
     geometries: BTreeMap<VolumeId, Arc<Geometry>>,
     absent: BTreeMap<VolumeId, Absence>,
     /// Oldest first.
-    loans: VecDeque<Loan>,
-    observations: VecDeque<Observation>,
+    loans: VecDeque<LoanRequest>,
+    /// `config.timing`, corrected by the measured times of the drives.
+    timing: Timing,
+    calibration: Calibration,
     actions: Vec<Action>,
     wake_at: Option<Duration>,
 }
@@ -265,6 +294,8 @@ impl Schedule {
     /// Returns a schedule without drives: each joins with [`Self::drive_free`]. Volumes have
     /// `geometry` unless [`Self::set_geometry`] gives them their own.
     pub fn new(config: Config, geometry: Geometry) -> Self {
+        assert!(config.drives_max > 0, "a library without drives has no schedule");
+        assert!(config.turn_min <= config.turn_max, "a turn ends after it may end");
         Self {
             config,
             queue: Queue::default(),
@@ -273,7 +304,8 @@ impl Schedule {
             geometries: BTreeMap::new(),
             absent: BTreeMap::new(),
             loans: VecDeque::new(),
-            observations: VecDeque::new(),
+            timing: config.timing,
+            calibration: Calibration::default(),
             actions: Vec::new(),
             wake_at: None,
         }
@@ -283,18 +315,20 @@ impl Schedule {
         &self.config
     }
 
-    /// Goes on with other limits. What waits goes on waiting.
+    /// Changes the limits. Waiting requests go on waiting.
     pub fn reconfigure(&mut self, drives_max: usize, retain: Duration, optimised_only: bool) {
+        assert!(drives_max > 0, "a library keeps one drive at least");
         let Config { kind_drives_max, .. } = Config::new(self.config.timing, drives_max);
         self.config = Config { drives_max, kind_drives_max, retain, optimised_only, ..self.config };
     }
 
-    /// Places addresses of `volume` as its drive has reported.
+    /// Sets the geometry of `volume`, as its drive has reported it.
     pub fn set_geometry(&mut self, volume: VolumeId, geometry: Geometry) {
         self.geometries.insert(volume, Arc::new(geometry));
     }
 
-    /// Returns what waits for `volume`, oldest first, for a drive that recommends an order.
+    /// Returns the requests that wait for `volume`, oldest first, for a drive that recommends an
+    /// order.
     pub fn waiting(&self, volume: VolumeId) -> Vec<(RequestId, Stop)> {
         let stop = |id: RequestId| (id, self.queue.request(id).source.stop);
         self.queue
@@ -305,8 +339,8 @@ impl Schedule {
             .collect()
     }
 
-    /// Takes the order that a drive recommends for what waits for its volume. It is one candidate
-    /// of the next plan, if that is for the same requests.
+    /// Takes the order that a drive recommends for the requests of its volume. It is one candidate
+    /// for the next plan, if that plan has the same requests.
     pub fn recommend(&mut self, volume: VolumeId, order: Vec<RequestId>) {
         if let Some(lane) = self.queue.lane_mut(volume) {
             lane.recommended = order;
@@ -314,10 +348,10 @@ impl Schedule {
         }
     }
 
-    /// Lets a waiter wait, for a request of its own or one that others wait for already.
+    /// Adds a waiter to a new request, or to a request that has other waiters.
     ///
-    /// Of several copies the one that can be served first is chosen.
-    pub fn request(&mut self, now: Duration, ask: Ask) -> Result<RequestId, Refusal> {
+    /// If there are several copies, the request gets the one that can be read first.
+    pub fn request(&mut self, now: Duration, ask: Demand) -> Result<RequestId, Refusal> {
         assert!(!ask.sources.is_empty(), "what is asked for is somewhere");
         self.admit(&ask.waiter)?;
         if let Some(id) = self.queue.of_object(ask.object) {
@@ -337,12 +371,12 @@ impl Schedule {
         }
     }
 
-    /// Whether something waits for the object, or it is being read.
+    /// Returns true if a request for the object waits or is being read.
     pub fn has_request(&self, object: ObjectId) -> bool {
         self.queue.of_object(object).is_some()
     }
 
-    /// Says why `waiter` may not wait, if so.
+    /// Refuses a waiter whose budget is spent.
     fn admit(&self, waiter: &Waiter) -> Result<(), Refusal> {
         if waiter.kind != Kind::Open {
             return Ok(());
@@ -360,20 +394,19 @@ impl Schedule {
         Ok(())
     }
 
-    /// Why the first of `sources`, of which none is there, is not.
+    /// Returns the first volume of `sources`, none of which is available, and the reason.
     fn absence(&self, sources: &[Source]) -> (VolumeId, Absence) {
         let volume = sources[0].volume;
         (volume, self.absent.get(&volume).copied().unwrap_or(Absence::Missing))
     }
 
-    /// Takes back what a waiter waits for; says whether it waited. What is being read is read to
-    /// its end.
+    /// Removes a waiter; returns true if it waited. A read that has begun goes on to its end.
     pub fn cancel(&mut self, waiter: WaiterId) -> bool {
         self.queue.cancel(waiter)
     }
 
-    /// A drive is empty and ready: when it joins, when a mount has come to nothing, and when it has
-    /// been repaired. What it was reading, if anything, waits again.
+    /// Reports that a drive is empty and ready: it joins, its mount has failed, or it has been
+    /// repaired. A request that it was reading waits again.
     pub fn drive_free(&mut self, drive: DriveId) {
         if let Some(State::Reading { request, .. }) = self.drives.get(&drive).map(|d| d.state) {
             self.queue.put_back(request);
@@ -383,30 +416,43 @@ impl Schedule {
             head: 0,
             mounted: Duration::ZERO,
             bytes_read: 0,
-            estimate: (0.0, 0.0),
+            estimate_secs: 0.0,
+            reach: Reach::Here,
+            arrived: None,
         };
         self.drives.insert(drive, fresh);
     }
 
-    /// A volume is ready at its load point.
-    pub fn mounted(&mut self, now: Duration, drive: DriveId) {
-        let drive = self.drive(drive);
-        let State::Mounting { volume, .. } = drive.state else { return };
+    /// Reports that a volume is ready at its load point.
+    pub fn mounted(&mut self, now: Duration, id: DriveId) {
+        let drive = self.drive(id);
+        let State::Mounting { volume, since } = drive.state else { return };
+        debug_assert!(now >= since, "the clock does not go back");
         (drive.head, drive.bytes_read, drive.mounted) = (0, 0, now);
         drive.state = State::Idle { volume, since: now };
+        let assumed_secs = self.config.timing.mount_secs();
+        self.observe(Step::Mount, assumed_secs, now.saturating_sub(since));
     }
 
-    /// What was being read has been read whole.
-    pub fn finished(&mut self, now: Duration, drive: DriveId) {
-        let State::Reading { volume, request, since } = self.drive(drive).state else { return };
+    /// Reports that a drive has arrived at its stop and begins to read. Without this report, the
+    /// read is not measured.
+    pub fn arrived(&mut self, now: Duration, id: DriveId) {
+        let drive = self.drive(id);
+        if let State::Reading { since, .. } = drive.state {
+            debug_assert!(now >= since, "the clock does not go back");
+            drive.arrived = Some(now);
+        }
+    }
+
+    /// Reports that the drive has read its request whole.
+    pub fn finished(&mut self, now: Duration, id: DriveId) {
+        let State::Reading { volume, request, .. } = self.drive(id).state else { return };
+        self.measure_read(now, id);
         let stop = self.queue.request(request).source.stop;
-        let drive = self.drive(drive);
+        let drive = self.drive(id);
         drive.state = State::Idle { volume, since: now };
         drive.head = stop.end();
         drive.bytes_read = drive.bytes_read.saturating_add(stop.bytes);
-        let (positioning, reading) = drive.estimate;
-        let real = now.saturating_sub(since).as_secs_f64();
-        self.observe(Observation { positioning, reading, real });
         let served = self.queue.remove(request);
         if !served.waiters.is_empty() {
             let (object, waiters) = (served.object, served.waiters);
@@ -414,7 +460,7 @@ impl Schedule {
         }
     }
 
-    /// What was being read cannot be read from this volume.
+    /// Reports that the drive cannot read its request from this volume.
     pub fn read_failed(&mut self, now: Duration, drive: DriveId) {
         let drive = self.drive(drive);
         let State::Reading { volume, request, .. } = drive.state else { return };
@@ -422,8 +468,8 @@ impl Schedule {
         self.turn_away(now, request, true, Fault::Unreadable);
     }
 
-    /// A drive has failed, at whatever it was doing. The volume in it, if any, is to be taken out,
-    /// by hand if need be: it is not asked for again.
+    /// Reports that a drive has failed, in any state. The volume in it is to be taken out, by hand
+    /// if necessary: the schedule does not ask for that again.
     pub fn drive_failed(&mut self, now: Duration, id: DriveId) {
         let drive = self.drive(id);
         let before = drive.state;
@@ -442,7 +488,7 @@ impl Schedule {
         }
     }
 
-    /// The volume is out of the drive. A drive that has failed stays out of work.
+    /// Reports that the volume is out of the drive. A drive that has failed gets no more work.
     pub fn dismounted(&mut self, drive: DriveId) {
         let drive = self.drive(drive);
         drive.state = match drive.state {
@@ -451,32 +497,33 @@ impl Schedule {
         };
     }
 
-    /// Somebody wants a drive to write `volume`.
+    /// Adds a loan, which waits for a drive to write `volume`.
     pub fn borrow(&mut self, now: Duration, id: LoanId, volume: VolumeId) {
-        self.loans.push_back(Loan { id, volume, asked: now });
+        assert!(self.loans.iter().all(|loan| loan.id != id), "a loan's number is given once");
+        self.loans.push_back(LoanRequest { id, volume, asked: now });
     }
 
-    /// Takes back what was asked for with [`Self::borrow`]; says whether it still waited.
+    /// Takes back a call of [`Self::borrow`]; returns true if the borrower still waited.
     pub fn withdraw(&mut self, id: LoanId) -> bool {
         let before = self.loans.len();
         self.loans.retain(|loan| loan.id != id);
         self.loans.len() < before
     }
 
-    /// Takes back all that was asked for to write a volume.
+    /// Takes back all calls of [`Self::borrow`] for a volume.
     pub fn withdraw_of(&mut self, volume: VolumeId) -> Vec<LoanId> {
-        let (of_volume, others): (VecDeque<Loan>, VecDeque<Loan>) =
+        let (of_volume, others): (VecDeque<LoanRequest>, VecDeque<LoanRequest>) =
             self.loans.drain(..).partition(|loan| loan.volume == volume);
         self.loans = others;
         of_volume.into_iter().map(|loan| loan.id).collect()
     }
 
-    /// Why a volume cannot be had, if so.
+    /// Returns the reason why a volume is not available; `None` if it is.
     pub fn absence_of(&self, volume: VolumeId) -> Option<Absence> {
         self.absent.get(&volume).copied()
     }
 
-    /// A borrower has done with `drive`. The volume is in it still and stands at `head`, or the
+    /// Reports that a borrower has given `drive` back. Its volume is still in it, at `head`, or the
     /// drive is empty.
     pub fn given_back(&mut self, now: Duration, id: DriveId, head: Option<u64>) {
         let drive = self.drive(id);
@@ -490,7 +537,7 @@ impl Schedule {
         }
     }
 
-    /// A volume cannot be had. Who waits for it turns to other copies or is told.
+    /// Reports that a volume is not available. Its waiters turn to other copies, or fail.
     pub fn volume_absent(&mut self, now: Duration, volume: VolumeId, absence: Absence) {
         self.absent.insert(volume, absence);
         let waiting = self.queue.lane(volume).map(|lane| lane.waiting.clone());
@@ -498,15 +545,20 @@ impl Schedule {
             self.queue.take(request);
             self.turn_away(now, request, false, Fault::Unavailable { volume, absence });
         }
+        debug_assert!(self.queue.lane(volume).is_none(), "nobody waits for what is absent");
     }
 
-    /// A volume can be had again.
+    /// Reports that a volume is available again.
     pub fn volume_present(&mut self, volume: VolumeId) {
         self.absent.remove(&volume);
     }
 
-    /// Lets a request that is in no queue wait for another copy, or tells its waiters.
+    /// Lets a request that is in no queue wait for another copy, or fails its waiters.
     fn turn_away(&mut self, now: Duration, request: RequestId, failed: bool, fault: Fault) {
+        debug_assert!(
+            self.drives.values().all(|drive| !drive.is_reading(request)),
+            "what is read now is not turned away"
+        );
         let others = self.queue.request(request).others.clone();
         if self.queue.request(request).waiters.is_empty() {
             self.queue.remove(request);
@@ -520,31 +572,48 @@ impl Schedule {
         }
     }
 
-    /// Adds the reading of `source`, which has joined its volume's queue, to what that takes.
+    /// Adds the time to read `source`, which has joined its volume's queue, to the estimate of the
+    /// plan.
     fn lengthen(&mut self, source: Source) {
-        let secs = self.config.timing.read_secs(source.stop.bytes);
+        let secs = self.timing.read_secs(source.stop.bytes);
         self.queue.lane_mut(source.volume).expect("something waits in it").plan_secs += secs;
     }
 
-    fn observe(&mut self, observation: Observation) {
-        if self.observations.len() == OBSERVATIONS_MAX {
-            self.observations.pop_front();
+    /// Measures the read that a drive has just ended, if its arrival was reported.
+    fn measure_read(&mut self, now: Duration, id: DriveId) {
+        let drive = self.drives[&id];
+        let (State::Reading { volume, request, since }, Some(arrived)) =
+            (drive.state, drive.arrived)
+        else {
+            return;
+        };
+        let stop = self.queue.request(request).source.stop;
+        // A drive that reads through a gap has chosen its own way: that measures no locate.
+        if drive.reach == Reach::Locate {
+            let geometry = self.geometry(volume);
+            let (head, start) = (geometry.point(drive.head), geometry.point(stop.at));
+            let assumed_secs = self.config.timing.locate.secs(&head, &start);
+            self.observe(Step::Locate, assumed_secs, arrived.saturating_sub(since));
         }
-        self.observations.push_back(observation);
+        let assumed_secs = self.config.timing.read_secs(stop.bytes);
+        self.observe(Step::Read, assumed_secs, now.saturating_sub(arrived));
     }
 
-    /// Corrects the timing by what reads have taken since the last correction, and returns by how
-    /// much; by nothing while too little has been seen.
-    pub fn recalibrate(&mut self) -> Correction {
-        let correction = correction(self.observations.make_contiguous());
-        if correction != Correction::NONE {
-            self.config.timing = self.config.timing.corrected(&correction);
-            self.observations.clear();
+    /// Takes the measured time of a step. If that changes the timing, waiting requests are planned
+    /// anew.
+    fn observe(&mut self, step: Step, assumed_secs: f64, real: Duration) {
+        if self.calibration.observe(step, assumed_secs, real.as_secs_f64()) {
+            self.timing = self.config.timing.corrected(&self.calibration.correction());
+            self.queue.drop_plans();
         }
-        correction
     }
 
-    /// The time at which [`Self::actions`] has something new although nothing has been reported.
+    /// Returns the factors between the assumed times and the measured ones.
+    pub fn correction(&self) -> Correction {
+        self.calibration.correction()
+    }
+
+    /// The time at which [`Self::actions`] has a new action even without another report.
     pub fn wake_at(&self) -> Option<Duration> {
         self.wake_at
     }

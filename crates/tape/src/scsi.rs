@@ -1,7 +1,7 @@
 //! SCSI commands and answers as bytes: pure, big-endian, and nothing that waits.
 //!
 //! Section numbers are those of SPC-4 (all devices), SSC-4 (tapes) and SMC-3 (changers). Parsers
-//! take what a device sent, however long or short, and answer with a value or with [`Damaged`].
+//! take the bytes that a device sent, of any length, and return a value or [`Damaged`].
 //!
 //! [`Damaged`]: format::Damaged
 

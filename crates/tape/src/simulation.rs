@@ -1,60 +1,72 @@
-//! A library on a virtual clock: it carries out what a [`Schedule`] wants, in the time that its
-//! [`Hardware`] says, and notes when everybody was served.
+//! A library on a virtual clock: it carries out the actions of a [`Schedule`], in the time that its
+//! [`Hardware`] says, and notes when each waiter was served.
 //!
 //! The hardware is a [`Model`], whose timing need not be the one that the schedule plans with, or
-//! emulated devices that are driven as real ones are. Everything is deterministic.
+//! emulated devices, driven as real ones. Everything is deterministic.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::geometry::Geometry;
 use crate::order::Stop;
-use crate::schedule::{Action, Ask, DriveId, Refusal, Schedule, VolumeId, WaiterId};
+use crate::schedule::{Action, Demand, DriveId, Refusal, Schedule, VolumeId, WaiterId};
 use crate::timing::{Timing, duration};
 
-/// A waiter that got what it wanted. Times are since the start of the clock.
+/// A waiter that got its object. Times are since the start of the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Served {
+pub struct ServedWaiter {
     pub waiter: WaiterId,
     pub asked: Duration,
-    /// The forecast when it asked, if it was told one.
+    /// The forecast at the time of the request, if the waiter was told one.
     pub told: Option<Duration>,
     pub served: Duration,
 }
 
-/// What happens at some time.
+/// An event at some time.
 #[derive(Debug)]
 enum Event {
-    Asked(Ask),
-    /// A drive has ended what it was at, if it still is at it.
+    Asked(Demand),
+    /// A drive has ended its task, if it still has that task.
     Ended(DriveId),
     Broke(DriveId),
 }
 
-/// What a drive is at.
+/// The task of a drive.
 #[derive(Clone, Copy, Debug)]
 enum Task {
     Mount,
-    Read,
+    /// A read, with the time at which the drive reaches its stop.
+    Read {
+        arrives: Duration,
+    },
     Dismount,
 }
 
-/// What does the work of a library, and says how many seconds each step takes.
+/// Seconds of one read.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ReadTime {
+    /// Seconds to get to the stop.
+    pub positioning_secs: f64,
+    /// Seconds to read the stop.
+    pub reading_secs: f64,
+}
+
+/// A library that does the work, and says how many seconds each step takes.
 pub trait Hardware {
     fn mount(&mut self, drive: DriveId, volume: VolumeId) -> f64;
 
     /// Goes to `stop` and reads it.
-    fn read(&mut self, drive: DriveId, stop: Stop) -> f64;
+    fn read(&mut self, drive: DriveId, stop: Stop) -> ReadTime;
 
     fn dismount(&mut self, drive: DriveId) -> f64;
 }
 
-/// Drives that take what a timing says.
+/// Drives that take the times of a timing.
 #[derive(Debug)]
 pub struct Model {
     timing: Timing,
     geometry: Geometry,
-    /// Where each drive's head is, and the bytes that it has read of its volume.
+    /// Address of each drive's head, and the bytes that it has read of its volume.
     heads: BTreeMap<DriveId, (u64, u64)>,
 }
 
@@ -70,12 +82,13 @@ impl Hardware for Model {
         self.timing.mount_secs()
     }
 
-    fn read(&mut self, drive: DriveId, stop: Stop) -> f64 {
+    fn read(&mut self, drive: DriveId, stop: Stop) -> ReadTime {
         let (head, bytes_read) = self.heads.entry(drive).or_default();
         let from = self.geometry.point(*head);
         let reach = self.timing.reach(&from, &self.geometry.point(stop.at)).1;
         (*head, *bytes_read) = (stop.end(), *bytes_read + stop.bytes);
-        reach + self.timing.read_secs(stop.bytes)
+        let reading_secs = self.timing.read_secs(stop.bytes);
+        ReadTime { positioning_secs: reach, reading_secs }
     }
 
     fn dismount(&mut self, drive: DriveId) -> f64 {
@@ -91,23 +104,23 @@ pub struct Simulation<H: Hardware = Model> {
     pub schedule: Schedule,
     hardware: H,
     now: Duration,
-    /// By time, then by the order in which they were made.
+    /// Events by time, then by the order in which they were made.
     events: BTreeMap<(Duration, u64), Event>,
     events_made: u64,
-    /// What each drive is at, with the number of the event that ends it.
+    /// Task of each drive, with the number of the event that ends it.
     tasks: BTreeMap<DriveId, (Task, u64)>,
-    /// Whoever waits, since when, and what it was told.
+    /// Waiters, each with the time since which it waits, and the forecast that it was told.
     waiting: BTreeMap<WaiterId, (Duration, Option<Duration>)>,
-    /// Waiters whose number is a multiple of it are told when they will be served; 0 for nobody.
+    /// Waiters whose number is a multiple of this are told a forecast; 0 for none.
     pub told_every: u64,
-    pub served: Vec<Served>,
+    pub served: Vec<ServedWaiter>,
     pub failed: Vec<WaiterId>,
     pub refused: Vec<(WaiterId, Refusal)>,
     pub mounts: u64,
 }
 
 impl Simulation {
-    /// Returns a library of `drives` drives that take what `timing` says, with volumes of one
+    /// Returns a library of `drives` drives that take the times of `timing`, with volumes of one
     /// `geometry`.
     pub fn new(schedule: Schedule, timing: Timing, geometry: Geometry, drives: u32) -> Self {
         Self::over(schedule, Model::new(timing, geometry), drives)
@@ -142,13 +155,13 @@ impl<H: Hardware> Simulation<H> {
         self.now
     }
 
-    /// Lets somebody ask at a time that has not passed.
-    pub fn ask(&mut self, at: Duration, ask: Ask) {
+    /// Adds a request at a time that is not in the past.
+    pub fn ask(&mut self, at: Duration, ask: Demand) {
         assert!(at >= self.now, "the clock does not go back");
         self.add(at, Event::Asked(ask));
     }
 
-    /// Lets a waiter give up; says whether it waited.
+    /// Cancels a waiter; returns true if it waited.
     pub fn cancel(&mut self, waiter: WaiterId) -> bool {
         self.waiting.remove(&waiter).is_some() && self.schedule.cancel(waiter)
     }
@@ -158,7 +171,7 @@ impl<H: Hardware> Simulation<H> {
         self.add(at, Event::Broke(drive));
     }
 
-    /// Lets time pass until everybody who asks has an answer.
+    /// Lets time pass until all requests have an answer.
     pub fn run(&mut self) {
         let is_asked = |event: &Event| matches!(event, Event::Asked(_));
         while !self.waiting.is_empty() || self.events.values().any(is_asked) {
@@ -166,8 +179,9 @@ impl<H: Hardware> Simulation<H> {
         }
     }
 
-    /// Lets time pass until the next event; says whether there was one.
+    /// Lets time pass until the next event; returns false if there is none.
     pub fn step(&mut self) -> bool {
+        let before = self.now;
         let event = self.events.first_key_value().map(|(key, _)| *key);
         let wake = self.schedule.wake_at().map(|at| at.max(self.now));
         match (event, wake) {
@@ -175,6 +189,7 @@ impl<H: Hardware> Simulation<H> {
             (_, Some(wake)) => self.now = wake,
             (_, None) => return false,
         }
+        debug_assert!(self.now >= before, "the clock does not go back");
         if let Some(key) = event.filter(|(at, _)| *at == self.now) {
             let event = self.events.remove(&key).expect("it was there just before");
             self.happen(key.1, event);
@@ -203,7 +218,7 @@ impl<H: Hardware> Simulation<H> {
         }
     }
 
-    fn admit(&mut self, ask: Ask) {
+    fn admit(&mut self, ask: Demand) {
         let waiter = ask.waiter.id;
         if let Err(refusal) = self.schedule.request(self.now, ask) {
             self.refused.push((waiter, refusal));
@@ -222,7 +237,10 @@ impl<H: Hardware> Simulation<H> {
         match task {
             Task::Mount => self.schedule.mounted(self.now, id),
             Task::Dismount => self.schedule.dismounted(id),
-            Task::Read => self.schedule.finished(self.now, id),
+            Task::Read { arrives } => {
+                self.schedule.arrived(arrives, id);
+                self.schedule.finished(self.now, id);
+            }
         }
     }
 
@@ -234,8 +252,9 @@ impl<H: Hardware> Simulation<H> {
                 self.begin(drive, Task::Mount, secs);
             }
             Action::Read { drive, stop, .. } => {
-                let secs = self.hardware.read(drive, stop);
-                self.begin(drive, Task::Read, secs);
+                let ReadTime { positioning_secs, reading_secs } = self.hardware.read(drive, stop);
+                let arrives = self.now + duration(positioning_secs);
+                self.begin(drive, Task::Read { arrives }, positioning_secs + reading_secs);
             }
             Action::Dismount { drive, .. } => {
                 let secs = self.hardware.dismount(drive);
@@ -253,6 +272,8 @@ impl<H: Hardware> Simulation<H> {
     }
 
     fn begin(&mut self, drive: DriveId, task: Task, secs: f64) {
+        assert!(secs >= 0.0, "no step takes less than nothing");
+        assert!(!self.tasks.contains_key(&drive), "a drive does one thing at a time");
         let number = self.events_made;
         self.tasks.insert(drive, (task, number));
         self.add(self.now + duration(secs), Event::Ended(drive));
@@ -260,6 +281,6 @@ impl<H: Hardware> Simulation<H> {
 
     fn note(&mut self, waiter: WaiterId) {
         let (asked, told) = self.waiting.remove(&waiter).expect("only who waits is served");
-        self.served.push(Served { waiter, asked, told, served: self.now });
+        self.served.push(ServedWaiter { waiter, asked, told, served: self.now });
     }
 }

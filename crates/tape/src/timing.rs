@@ -1,11 +1,11 @@
-//! What work with a volume takes, in seconds: mounting, positioning, reading, dismounting.
+//! Times of work with a volume, in seconds: mounting, positioning, reading, dismounting.
 //!
-//! 1. Positioning follows the formula that CERN publishes for its tape archive CTA: a sum of what
-//!    the move needs (another wrap, another band, ...) and of the way along the tape.
+//! 1. Positioning follows the formula that CERN publishes for its tape archive CTA: a sum of fixed
+//!    times (for another wrap, another band, ...) and of the way along the tape.
 //! 2. [`CALIBRATED`] and the times of [`Timing::calibrated`] that nobody publishes were fitted to a
-//!    table of recalls that IBM has published. They reproduce it; they predict nothing by
-//!    themselves.
-//! 3. What drives really take corrects the model: see [`correction`].
+//!    table of recalls that IBM has published. They reproduce that table; alone they predict
+//!    nothing.
+//! 3. Measured times of the drives correct the model: see [`crate::calibration`].
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use crate::geometry::{Point, float};
 /// Bytes within which a move is free: a data set of LTO-8, which the drive reads as a whole.
 pub const DATA_SET_BYTES: u64 = 5_000_000;
 
-/// What a positioning costs, term by term, in seconds.
+/// The cost of a positioning, term by term, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LocateCost {
     pub start: f64,
     pub wrap_change: f64,
     pub band_change: f64,
-    /// Where the two places lie in different halves of the tape; negative, as the others count
-    /// moves within a half.
+    /// Added where the two places lie in different halves; negative, because the other terms are
+    /// those of moves within a half.
     pub half_change: f64,
     pub direction_change: f64,
-    /// Where the target lies before the source on the same wrap.
+    /// Added where the target lies before the source on the same wrap.
     pub step_back: f64,
     pub per_lpos: f64,
 }
 
-/// As published by CERN for CTA, measured with LTO-7 media of type M in LTO-8 drives.
+/// Cost published by CERN for CTA, measured with LTO-7 media of type M in LTO-8 drives.
 pub const PUBLISHED: LocateCost = LocateCost {
     start: 4.29,
     wrap_change: 6.69,
@@ -41,10 +41,10 @@ pub const PUBLISHED: LocateCost = LocateCost {
     per_lpos: 0.000_619_2,
 };
 
-/// [`PUBLISHED`] with a shorter step back, calibrated so that IBM's table of recalls comes out.
+/// [`PUBLISHED`] with a shorter step back, calibrated to IBM's table of recalls.
 pub const CALIBRATED: LocateCost = LocateCost { step_back: 7.7, ..PUBLISHED };
 
-/// What a disk reads on its own, about.
+/// Approximate rate of a disk.
 const FILE_BYTES_PER_SEC: f64 = 1e9;
 
 impl LocateCost {
@@ -73,11 +73,13 @@ impl LocateCost {
         ];
         let fixed: f64 =
             terms.iter().map(|(secs, applies)| if *applies { *secs } else { 0.0 }).sum();
-        // The formula is a fit: for some short moves across the middle it falls below nothing.
+        debug_assert!(source.lpos >= 0.0 && target.lpos >= 0.0, "positions begin at 0");
+        // The formula is a fit: for some short moves across the middle its result is negative.
         (self.start + fixed + self.per_lpos * (source.lpos - target.lpos).abs()).max(0.0)
     }
 
     fn scaled(&self, factor: f64) -> Self {
+        assert!(factor.is_finite() && factor > 0.0, "time takes time");
         Self {
             start: self.start * factor,
             wrap_change: self.wrap_change * factor,
@@ -90,29 +92,29 @@ impl LocateCost {
     }
 }
 
-/// How the drive gets to where a read begins.
+/// The way of a drive to the beginning of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// It is there, or within the data set that it has read.
+    /// The drive is there, or within the data set that it read last.
     Here,
-    /// By reading on and throwing away what lies between.
+    /// The drive reads on, and drops the bytes between.
     Through,
     Locate,
 }
 
-/// What one drive model takes in one library. All times are seconds.
+/// Times of one drive model in one library, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Timing {
     pub locate: LocateCost,
-    /// From a slot to the drive, or back.
+    /// Time of the robot from a slot to the drive, or back.
     pub robot: f64,
-    /// From the cartridge's arrival to readiness.
+    /// Time from the cartridge's arrival to readiness.
     pub load: f64,
-    /// Reading the label and finding where data begins.
+    /// Time of reading the label and finding the beginning of data.
     pub label: f64,
-    /// Beginning the recall at the server.
+    /// Time of beginning the recall at the server.
     pub session: f64,
-    /// What every file takes besides its transfer: looking it up, making it, recording it.
+    /// Time of each file without its transfer: finding it, making it, recording it.
     pub request: f64,
     pub bytes_per_sec: f64,
     /// The unload, without the rewind.
@@ -121,17 +123,19 @@ pub struct Timing {
     pub rewind_full: f64,
     /// The rewind within an unload after little, some and much of the tape was moved.
     pub retension: Option<[f64; 3]>,
-    /// The widest gap that is read through where that is faster than to locate; 0 for none.
+    /// Size of the widest gap that is read through, where that takes less time than a locate; 0 for
+    /// none.
     pub skip_bytes_max: u64,
 }
 
 impl Timing {
-    /// Returns the times of `drive`, calibrated where nothing is published, for a host that takes
-    /// `host_bytes_per_sec`.
+    /// Returns the times of `drive` for a host that takes `host_bytes_per_sec`. Times that nobody
+    /// publishes are calibrated.
     ///
-    /// Calibrated to IBM's table of recalls are `label` + `session`, of which only the sum with the
-    /// mount and an average locate shows (99 s), and `request`. The robot's time is what makers of
-    /// libraries call typical. A whole rewind is taken for twice the average one.
+    /// `request` and the sum of `label` and `session` are calibrated to IBM's table of recalls,
+    /// which shows only the sum of these two with the mount and an average locate (99 s). The time
+    /// of the robot is the one that makers of libraries call typical. A whole rewind is assumed to
+    /// take twice as long as the average one.
     pub fn calibrated(drive: &DriveModel, host_bytes_per_sec: u64) -> Self {
         Self {
             locate: CALIBRATED,
@@ -148,7 +152,7 @@ impl Timing {
         }
     }
 
-    /// Files that stand for tapes: nothing winds and nothing is mounted.
+    /// Returns the times of files that stand for tapes: without winding and mounting.
     pub fn files() -> Self {
         let locate = LocateCost::NOTHING;
         Self {
@@ -166,21 +170,24 @@ impl Timing {
         }
     }
 
-    /// The LTO-8 drive and 10 Gbit/s that IBM's table of recalls was measured with.
+    /// The LTO-8 drive and the link of 10 Gbit/s with which IBM's table of recalls was measured.
     pub fn lto8() -> Self {
         Self::calibrated(&LTO8, 1_250_000_000)
     }
 
-    /// Seconds from the decision to mount until the volume stands at its load point and is known.
+    /// Seconds from the decision to mount until the volume is at its load point and its label has
+    /// been read.
     pub fn mount_secs(&self) -> f64 {
         self.robot + self.load + self.label + self.session
     }
 
-    /// Seconds until the drive is empty, from so far `along` the tape (0 to 1), after `moved` of
-    /// its capacity was read.
+    /// Seconds until the drive is empty, from the position `along` the tape (0 to 1), after the
+    /// share `moved` of its capacity was read.
     ///
-    /// Where a drive winds anew by how much it has moved, thirds are assumed as its steps.
+    /// If the time of winding anew depends on the amount that was moved, its steps are assumed to
+    /// be thirds.
     pub fn dismount_secs(&self, along: f64, moved: f64) -> f64 {
+        debug_assert!((0.0..=1.0).contains(&along) && moved >= 0.0, "parts of the tape");
         let rewind = match self.retension {
             None => self.rewind_full * along,
             Some([little, _, _]) if moved < 1.0 / 3.0 => little,
@@ -190,7 +197,7 @@ impl Timing {
         rewind + self.unload + self.robot
     }
 
-    /// Returns how to get from `source` to `target`, and the seconds that it takes.
+    /// Returns the way from `source` to `target`, and its seconds.
     pub fn reach(&self, source: &Point, target: &Point) -> (Reach, f64) {
         let locate = self.locate.secs(source, target);
         match self.through_secs(source, target) {
@@ -200,110 +207,72 @@ impl Timing {
         }
     }
 
-    /// Seconds to read on from `source` to `target`; `None` where it lies behind or too far ahead.
+    /// Returns the seconds to read on to `target`; `None` if it lies before `source` or too far
+    /// ahead.
     fn through_secs(&self, source: &Point, target: &Point) -> Option<f64> {
         let gap = target.address.checked_sub(source.address)?;
         (gap <= self.skip_bytes_max).then(|| self.transfer_secs(gap))
     }
 
-    /// Whether two files with nothing wanted between them are read in one go whatever the order:
-    /// reading on takes less than merely beginning to locate.
+    /// Returns true if two files without a wanted file between them are read in one go in every
+    /// order: reading on takes less time than the beginning of a locate.
     pub fn joins(&self, source: &Point, target: &Point) -> bool {
         let (reach, secs) = self.reach(source, target);
         reach != Reach::Locate && secs <= self.locate.start
     }
 
-    /// Seconds to read so many bytes.
+    /// Seconds to read `bytes`.
     pub fn transfer_secs(&self, bytes: u64) -> f64 {
+        debug_assert!(self.bytes_per_sec > 0.0, "data moves");
         float(bytes) / self.bytes_per_sec
     }
 
-    /// Seconds that a file of so many bytes takes where the drive stands at its beginning.
+    /// Seconds to read a file of `bytes`, from a drive at its beginning.
     pub fn read_secs(&self, bytes: u64) -> f64 {
         self.request + self.transfer_secs(bytes)
     }
 
-    /// Returns these times as `correction` says that they really are.
+    /// Returns these times with the factors of `correction`.
+    ///
+    /// The unload follows the mount, and the rewind follows the locate: the same parts move.
     pub fn corrected(&self, correction: &Correction) -> Self {
+        let Correction { mounting, positioning, reading } = *correction;
+        assert!(mounting > 0.0 && positioning > 0.0 && reading > 0.0, "time takes time");
         Self {
-            locate: self.locate.scaled(correction.positioning),
-            request: self.request * correction.reading,
-            bytes_per_sec: self.bytes_per_sec / correction.reading,
-            ..*self
+            locate: self.locate.scaled(positioning),
+            robot: self.robot * mounting,
+            load: self.load * mounting,
+            label: self.label * mounting,
+            session: self.session * mounting,
+            request: self.request * reading,
+            bytes_per_sec: self.bytes_per_sec / reading,
+            unload: self.unload * mounting,
+            rewind_full: self.rewind_full * positioning,
+            retension: self.retension.map(|rewinds| rewinds.map(|secs| secs * positioning)),
+            skip_bytes_max: self.skip_bytes_max,
         }
     }
 }
 
-/// What the model said of one file, and what it took.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Observation {
-    /// Estimated seconds to get to the file.
-    pub positioning: f64,
-    /// Estimated seconds to read it.
-    pub reading: f64,
-    /// Seconds that both took.
-    pub real: f64,
-}
-
-/// What a drive model's estimates have to be multiplied by.
+/// Factors between assumed times and measured times of drives.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Correction {
+    pub mounting: f64,
     pub positioning: f64,
     pub reading: f64,
 }
 
-/// Observations below which nothing is corrected: a few files say more of themselves than of the
-/// drive.
-pub const OBSERVATIONS_MIN: usize = 16;
-
-/// A correction beyond this, or below its reciprocal, says that something else is wrong.
-const FACTOR_MAX: f64 = 4.0;
-
 impl Correction {
-    pub const NONE: Self = Self { positioning: 1.0, reading: 1.0 };
-
-    fn bounded(positioning: f64, reading: f64) -> Self {
-        let bounded = |factor: f64| factor.clamp(1.0 / FACTOR_MAX, FACTOR_MAX);
-        Self { positioning: bounded(positioning), reading: bounded(reading) }
-    }
+    pub const NONE: Self = Self { mounting: 1.0, positioning: 1.0, reading: 1.0 };
 }
 
-/// Returns what makes the estimates of one drive model fit `observations` best: the least squares
-/// of what remains.
-///
-/// Where the observations do not tell positioning from reading, both get one factor, the ratio of
-/// the sums.
-pub fn correction(observations: &[Observation]) -> Correction {
-    if observations.len() < OBSERVATIONS_MIN {
-        return Correction::NONE;
-    }
-    let sum = |term: fn(&Observation) -> f64| observations.iter().map(term).sum::<f64>();
-    let pp = sum(|seen| seen.positioning * seen.positioning);
-    let rr = sum(|seen| seen.reading * seen.reading);
-    let pr = sum(|seen| seen.positioning * seen.reading);
-    let p_real = sum(|seen| seen.positioning * seen.real);
-    let r_real = sum(|seen| seen.reading * seen.real);
-    let determinant = pp * rr - pr * pr;
-    // Nearly parallel columns: the two factors could be anything with the right sum.
-    if determinant <= 0.01 * pp * rr {
-        let ratio = sum(|seen| seen.real) / sum(|seen| seen.positioning + seen.reading);
-        let ratio = if ratio.is_finite() { ratio } else { 1.0 };
-        return Correction::bounded(ratio, ratio);
-    }
-    let positioning = (p_real * rr - r_real * pr) / determinant;
-    let reading = (r_real * pp - p_real * pr) / determinant;
-    Correction::bounded(positioning, reading)
-}
-
-/// Returns seconds as a duration; none for what is below nothing.
+/// Returns seconds as a duration; zero for negative seconds.
 pub fn duration(secs: f64) -> Duration {
     Duration::try_from_secs_f64(secs.max(0.0)).unwrap_or(Duration::MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::generation::{LTO9, MEDIUM_LTO8};
     use crate::geometry::Geometry;
@@ -372,54 +341,17 @@ mod tests {
         assert_eq!(rewinds.map(f64::to_bits), [55.0_f64, 110.0, 165.0].map(f64::to_bits));
     }
 
-    fn observed(estimates: &[(f64, f64)], positioning: f64, reading: f64) -> Vec<Observation> {
-        let real = |(p, r): (f64, f64)| p * positioning + r * reading;
-        let each = estimates.iter().map(|&(p, r)| Observation {
-            positioning: p,
-            reading: r,
-            real: real((p, r)),
-        });
-        each.collect()
-    }
-
-    proptest! {
-        #[test]
-        fn factors_are_found_from_what_they_made(
-            estimates in proptest::collection::vec((0.0..100.0_f64, 0.0..100.0_f64), 40..60),
-            positioning in 0.3..3.0_f64,
-            reading in 0.3..3.0_f64,
-        ) {
-            let found = correction(&observed(&estimates, positioning, reading));
-            prop_assert!((found.positioning - positioning).abs() < 0.01);
-            prop_assert!((found.reading - reading).abs() < 0.01);
-        }
-    }
-
     #[test]
-    fn too_little_corrects_nothing() {
-        assert_eq!(correction(&observed(&[(1.0, 2.0); 15], 2.0, 2.0)), Correction::NONE);
-    }
-
-    #[test]
-    fn what_cannot_be_told_apart_gets_one_factor() {
-        let found = correction(&observed(&[(10.0, 5.0); 20], 2.0, 0.5));
-        assert!((found.positioning - 1.5).abs() < 1e-9 && (found.reading - 1.5).abs() < 1e-9);
-        assert_eq!(correction(&observed(&[(0.0, 0.0); 20], 2.0, 0.5)), Correction::NONE);
-    }
-
-    #[test]
-    fn absurd_factors_are_bounded() {
-        let found = correction(&observed(&[(10.0, 0.0), (0.0, 10.0)].repeat(10), 100.0, 0.0));
-        assert_eq!(found, Correction { positioning: 4.0, reading: 0.25 });
-    }
-
-    #[test]
-    fn a_corrected_model_estimates_what_was_seen() {
+    fn a_corrected_model_takes_longer_by_each_factor() {
         let (geometry, timing) = (Geometry::even(MEDIUM_LTO8), Timing::lto8());
-        let slower = timing.corrected(&Correction { positioning: 1.5, reading: 2.0 });
+        let slower = Correction { mounting: 3.0, positioning: 1.5, reading: 2.0 };
+        let slower = timing.corrected(&slower);
         let (source, target) = (geometry.point(0), geometry.point(30 * GB));
         let ratio = slower.reach(&source, &target).1 / timing.reach(&source, &target).1;
         assert!((ratio - 1.5).abs() < 1e-9);
         assert!((slower.read_secs(GB) / timing.read_secs(GB) - 2.0).abs() < 1e-9);
+        assert!((slower.mount_secs() / timing.mount_secs() - 3.0).abs() < 1e-9);
+        assert!((slower.dismount_secs(1.0, 0.0) - (1.5 * 118.0 + 3.0 * 34.0)).abs() < 1e-9);
+        assert_eq!(timing.corrected(&Correction::NONE), timing);
     }
 }

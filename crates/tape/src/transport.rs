@@ -1,26 +1,22 @@
-//! How a SCSI command travels: the one seam between this crate and devices.
+//! The transport of SCSI commands: the one seam between this crate and devices.
 //!
-//! What a device says about how much it has moved, the residual, is a hint at best: there are
-//! targets that invert it. Lengths come from sense bytes and from what the data say of themselves.
-
-mod address;
+//! The residual, a device's statement about the bytes that it has not moved, is only a hint: some
+//! targets invert it. Lengths come from sense bytes and from the data itself.
 
 use std::io;
 use std::time::Duration;
 
-pub use address::{Address, AddressError, lock};
-
-/// The data of a command and where they go.
+/// The data of a command, and their direction.
 #[derive(Debug)]
 pub enum Transfer<'a> {
     None,
-    /// From the device. What the device does not fill keeps its bytes.
+    /// Data from the device. Bytes that the device does not send stay as they are.
     In(&'a mut [u8]),
-    /// To the device.
+    /// Data to the device.
     Out(&'a [u8]),
 }
 
-/// What came of a command that the device has answered.
+/// The answer of a device to a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Completion {
     /// SAM-5 status byte.
@@ -32,19 +28,19 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// The answer to a command that went well and moved all that was asked for.
+    /// The answer to a command that succeeded and moved all bytes.
     pub fn good() -> Self {
         Self { status: status::GOOD, sense: Vec::new(), residual: 0 }
     }
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The device may still be at it, and where its medium stands is unknown.
+    /// The device may still execute the command, and the position of its medium is unknown.
     #[error("no answer in time")]
     Timeout,
-    /// The way to the device is broken: nothing more will be answered.
+    /// The connection to the device is broken: no command gets an answer any more.
     #[error("the device cannot be reached")]
     Lost(#[source] io::Error),
 }
@@ -68,7 +64,7 @@ pub trait ScsiTransport: Send {
         timeout: Duration,
     ) -> Result<Completion, TransportError>;
 
-    /// The most bytes that one command can move; `None` when the device alone decides.
+    /// Maximum number of bytes that one command can move; `None` if only the device limits it.
     fn transfer_bytes_max(&self) -> Option<u32> {
         None
     }

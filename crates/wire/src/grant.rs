@@ -20,7 +20,7 @@ pub fn encode_grant(bytes: &mut Vec<u8>, grant: &Grant) {
     bytes.extend_from_slice(&grant.mac.0);
 }
 
-/// Parses grants one behind the other; `None` when they are not whole or name an impossible place.
+/// Parses grants one after the other; `None` if they are not whole or name an impossible place.
 pub fn decode_grants(bytes: &[u8]) -> Option<Vec<Grant>> {
     let (grants, rest) = bytes.as_chunks::<GRANT_BYTES>();
     if !rest.is_empty() {

@@ -1,10 +1,11 @@
-//! What goes over the wire: the gRPC services and messages, the enrolment token, and the flat rows
-//! inside bulk messages. No business logic.
+//! The wire: the gRPC services and messages, the versions of the protocol, the enrolment token, and
+//! the flat rows inside bulk messages. No business logic. See `docs/format/wire.md`.
 
 mod grant;
 mod rows;
 mod token;
 mod trust;
+pub mod version;
 
 pub use grant::{GRANT_BYTES, Grant, decode_grants, encode_grant};
 pub use rows::{DigestRow, decode_digest_rows, encode_digest_row};
@@ -24,19 +25,23 @@ pub mod proto {
     tonic::include_proto!("holdfast.v1");
 }
 
-/// The name that every server's certificate carries, whatever its address: clients know a server by
-/// its CA, not by where it runs.
+/// The name in every server's certificate, whatever its address: clients recognise a server by its
+/// CA, not by its address.
 pub const SERVER_NAME: &str = "server.holdfast.internal";
 
-/// Bytes of one message at most, either way: a page of 512 objects with large attributes.
+/// Maximum number of bytes in one message, either way: a page of 512 objects with large attributes.
 pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes that HTTP/2 may have under way on one stream: enough for 10 Gbit/s at 10 ms.
+/// Maximum number of items in one portion of a list.
+pub const PORTION_ITEMS_MAX: u32 = 1000;
+
+/// Maximum number of bytes that HTTP/2 has under way on one stream: enough for 10 Gbit/s at 10 ms.
 pub const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 
-/// Bytes that HTTP/2 may have under way on one connection.
+/// Maximum number of bytes that HTTP/2 has under way on one connection.
 pub const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// Bytes in one HTTP/2 frame at most: larger than the usual, because each costs a copy of its rest.
+/// Maximum number of bytes in one HTTP/2 frame: larger than usual, because each frame costs a copy
+/// of the rest of the data.
 pub const FRAME_BYTES: u32 = 1 << 20;
 
 /// Default port of a server.

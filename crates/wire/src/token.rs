@@ -1,20 +1,20 @@
 //! The enrolment token: a one-time secret and the fingerprint of the server's CA.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use data_encoding::BASE64URL_NOPAD;
 
-/// What an administrator hands to a node. As text: `hf1.` and base64url of secret and fingerprint.
+/// A token that an administrator hands to a node. As text: `hf1.` and base64url of secret and
+/// fingerprint.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
-    /// Known to the node and, as a hash, to the server.
+    /// Secret of the token. The server knows only its hash.
     pub secret: [u8; 16],
     /// SHA-256 of the CA certificate in DER.
     pub ca_fingerprint: [u8; 32],
 }
 
-/// The text is no token, or lost or changed characters on the way.
+/// Fault of a text that is no token, or whose characters were lost or changed on the way.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no enrolment token; copy the whole text that 'admin node add' printed")]
+#[error("this is not an enrolment token; copy the whole text that 'admin node add' printed")]
 pub struct TokenError;
 
 const PREFIX: &str = "hf1.";
@@ -22,7 +22,7 @@ const PREFIX: &str = "hf1.";
 impl Token {
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let encoded = text.trim().strip_prefix(PREFIX).ok_or(TokenError)?;
-        let bytes = URL_SAFE_NO_PAD.decode(encoded).map_err(|_| TokenError)?;
+        let bytes = BASE64URL_NOPAD.decode(encoded.as_bytes()).map_err(|_| TokenError)?;
         let (secret, rest) = bytes.split_first_chunk().ok_or(TokenError)?;
         let ca_fingerprint = rest.try_into().map_err(|_| TokenError)?;
         Ok(Self { secret: *secret, ca_fingerprint })
@@ -32,7 +32,7 @@ impl Token {
 impl std::fmt::Display for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let bytes = [&self.secret[..], &self.ca_fingerprint].concat();
-        write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
+        write!(f, "{PREFIX}{}", BASE64URL_NOPAD.encode(&bytes))
     }
 }
 

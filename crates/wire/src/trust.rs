@@ -1,4 +1,4 @@
-//! What both ends must compute alike about certificates and data.
+//! Computations about certificates and data that both ends must do in the same way.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use model::ChunkDigest;
@@ -10,13 +10,13 @@ pub fn fingerprint(certificate_der: &[u8]) -> [u8; 32] {
     fingerprint
 }
 
-/// What a client that does not deduplicate says beside a quantum of these chunks: xxh3-64.
+/// Check value of a quantum of `chunks`, from a client that does not deduplicate: xxh3-64.
 pub fn raw_check(chunks: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(chunks)
 }
 
-/// What a client says beside a quantum of chunks with `digests`, so that the server notices if it
-/// took in something else.
+/// Check value of a quantum of chunks with `digests`, by which the server notices that it received
+/// something different.
 pub fn quantum_check(digests: &[ChunkDigest]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     digests.iter().for_each(|digest| _ = hasher.update(&digest.0));

@@ -1,5 +1,5 @@
-//! Compression without a backup around it: how it scales with threads, and what it costs that each
-//! quantum stands alone.
+//! Compression without a backup around it: its speed-up with threads, and the loss because each
+//! quantum is compressed alone.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,29 +14,29 @@ use crate::process;
 use crate::spread::{Spread, float};
 use crate::trouble::{Trouble, While as _};
 
-/// What is compressed at a time, at most: all of it is in memory.
+/// Maximum number of bytes that are compressed at a time: they are all in memory.
 const SAMPLE_BYTES_MAX: u64 = 256 << 20;
 
 const ROUNDS: usize = 3;
 
 pub(super) const THREADS: [usize; 2] = [1, 2];
 
-/// zstd's fastest but for negative levels, and the program's usual strength.
+/// The levels to measure: zstd's fastest one that is not negative, and the program's default.
 const SCALING_LEVELS: [Compression; 2] = [Compression::Level(1), Compression::Standard];
 const LOSS_LEVELS: [Compression; 4] =
     [Compression::Level(1), Compression::Standard, Compression::Level(3), Compression::Level(6)];
 
-/// One level with each number of threads.
+/// Results of one level with each number of threads.
 #[derive(Clone, Debug)]
 pub(super) struct Scaling {
     pub(super) level: Compression,
     /// Uncompressed bytes a second, by the index in [`THREADS`].
     pub(super) rates: [Spread; THREADS.len()],
-    /// How many times faster with the most threads than with one, each pair of the same round.
+    /// Speed-up of the most threads over one thread, each pair from the same round.
     pub(super) speedup: Spread,
 }
 
-/// One part of the corpus at one level.
+/// Loss in one part of the corpus at one level.
 #[derive(Clone, Debug)]
 pub(super) struct Loss {
     pub(super) part: PathBuf,
@@ -47,7 +47,7 @@ pub(super) struct Loss {
 }
 
 impl Loss {
-    /// Returns how much of the stream's ratio the quanta lose.
+    /// Returns the share of the stream's ratio that the quanta lose.
     pub(super) fn share(&self) -> f64 {
         1.0 - float(self.stream_bytes) / float(self.quanta_bytes.max(1))
     }
@@ -80,7 +80,7 @@ pub(super) fn measure(tops: &[PathBuf], set_bytes: u64) -> Result<Results, Troub
     Ok(Results { scaling_bytes, scaling, losses })
 }
 
-/// Packs files as a client does that has none of them: chunks in order, quanta as full as can be.
+/// Packs files like a client in a first backup: chunks in order, quanta as full as possible.
 fn pack(corpus: &Corpus, bytes_max: u64) -> Vec<RawQuantum> {
     let mut stream = corpus.stream();
     let (mut quanta, mut open, mut bytes) = (Vec::new(), RawQuantum::with_room(), 0);
@@ -173,7 +173,7 @@ fn stream(quanta: &[RawQuantum], strength: Compression) -> io::Result<u64> {
     Ok(encoder.finish()?.0)
 }
 
-/// Keeps nothing but how much it was given.
+/// Sink that only counts bytes.
 struct Counter(u64);
 
 impl Write for Counter {
@@ -187,7 +187,8 @@ impl Write for Counter {
     }
 }
 
-/// Returns the folders in each of `tops` that holds nothing else, and the others themselves.
+/// Returns the folders in each of `tops` that has only folders in it, and all others of `tops`
+/// themselves.
 fn parts(tops: &[PathBuf]) -> Result<Vec<PathBuf>, Trouble> {
     let mut parts = Vec::new();
     for top in tops {

@@ -15,7 +15,7 @@ use crate::spread::{Spread, float};
 use crate::trouble::{Trouble, While as _};
 use crate::workplace::{self, Workplace};
 
-/// What compression may be told, and what it is called here.
+/// A strength of compression and its name on the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Choice {
     pub(super) name: &'static str,
@@ -30,10 +30,10 @@ pub(super) const CHOICES: [Choice; 4] = [
     Choice { name: "auto", value: "auto" },
 ];
 
-/// The place of the choice that is judged by all others.
+/// Index of the automatic choice, which is compared with all others.
 pub(super) const AUTO: usize = 3;
 
-/// What a set goes over.
+/// A way from the node to the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Road {
     pub(super) name: &'static str,
@@ -48,7 +48,7 @@ pub(super) const ROADS: [Road; 3] = [
 ];
 
 impl Road {
-    /// Returns how much of a set of `set_bytes` goes over this road within `seconds`.
+    /// Returns the number of bytes of a set of `set_bytes` that this road carries within `seconds`.
     fn bytes(self, set_bytes: u64, seconds: u64) -> u64 {
         let carried = |bits: u64| (bits / 8).saturating_mul(seconds);
         self.bits_per_sec.map_or(set_bytes, |bits| carried(bits).min(set_bytes))
@@ -57,7 +57,7 @@ impl Road {
 
 pub(super) struct Order {
     pub(super) set_bytes: u64,
-    /// How long a link may carry a set uncompressed.
+    /// Maximum time that a link carries a set uncompressed.
     pub(super) seconds: u64,
     pub(super) rounds: usize,
     pub(super) kinds: Vec<Kind>,
@@ -65,14 +65,14 @@ pub(super) struct Order {
     pub(super) work: PathBuf,
 }
 
-/// One set over one road.
+/// Results of one set over one road.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) kind: Kind,
     pub(super) road: Road,
     pub(super) files: u64,
     pub(super) bytes: u64,
-    /// By the index of the choice; none where the program refuses it.
+    /// Samples by the index of the choice; none for a choice that the program refuses.
     pub(super) samples: [Vec<Sample>; CHOICES.len()],
 }
 
@@ -88,12 +88,12 @@ impl Row {
         self.spread(choice, |sample| float(self.bytes) / sample.wall.as_secs_f64())
     }
 
-    /// Returns how many bytes of the set became one.
+    /// Returns the number of bytes of the set for each byte that was sent.
     pub(super) fn ratio(&self, choice: usize) -> Option<Spread> {
         self.spread(choice, |sample| float(self.bytes) / float(sample.bytes_transferred.max(1)))
     }
 
-    /// Returns the rate of the automatic choice in that of the best fixed one.
+    /// Returns the ratio of the rate of the automatic choice to that of the best fixed one.
     pub(super) fn auto_to_best(&self) -> Option<f64> {
         let fixed = (0..CHOICES.len()).filter(|choice| *choice != AUTO);
         let rates = fixed.filter_map(|choice| Some(self.rate(choice)?.median));
@@ -114,7 +114,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Returns the row where the automatic choice does worst.
+    /// Returns the row in which the automatic choice is worst.
     pub(super) fn worst(&self) -> Option<(&Row, f64)> {
         let rows = self.rows.iter().filter_map(|row| Some((row, row.auto_to_best()?)));
         rows.min_by(|(_, left), (_, right)| left.total_cmp(right))
@@ -124,7 +124,7 @@ impl Results {
 pub(super) fn measure(order: &Order) -> Result<Results, Trouble> {
     let load_before = machine::load();
     let workplace = Workplace::below(&order.work, Path::new("/nonexistent"))?;
-    // The set, and as much in the pool.
+    // Room for the set, and as much again for the pool.
     workplace.check_bytes(order.set_bytes.saturating_mul(2), "a set and its backup")?;
     let runner = Runner::new(process::find_program()?, workplace.folder("outputs")?);
     output::step("listing the corpus");
@@ -211,7 +211,8 @@ fn back_up(site: &Site<'_>, set: &Path, road: Road, choice: Choice) -> Result<Sa
     Ok(sample)
 }
 
-/// Returns whether the program takes `choice`, for a node that is nowhere enrolled.
+/// Returns true if the program takes `choice`. The node of the command is not enrolled, so it backs
+/// up nothing.
 fn knows(runner: &Runner, choice: Choice) -> Result<bool, Trouble> {
     let words = ["backup", "/dev/null", "--compression", choice.value, "--home", "/nonexistent"];
     let words: Vec<&OsStr> = words.iter().map(OsStr::new).collect();
@@ -229,35 +230,4 @@ fn remove(folder: &Path) -> Result<(), Trouble> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// A set over a road with a wall for each choice.
-    pub(crate) fn row(road: Road, walls: [Option<u64>; CHOICES.len()]) -> Row {
-        let sample = |secs| Sample {
-            wall: Duration::from_secs(secs),
-            client_cpu: Duration::from_secs(1),
-            bytes_transferred: 1_000_000,
-            ..Sample::default()
-        };
-        let samples = walls.map(|wall| wall.map(sample).into_iter().collect());
-        let kind = Kind::named("1M").unwrap();
-        Row { kind, road, files: 2, bytes: 4_000_000, samples }
-    }
-
-    #[test]
-    fn a_set_is_cut_to_what_the_road_carries() {
-        assert_eq!(ROADS[0].bytes(1 << 40, 20), 1 << 40);
-        assert_eq!(ROADS[2].bytes(1 << 40, 20), 25_000_000);
-        assert_eq!(ROADS[2].bytes(1000, 20), 1000);
-    }
-
-    #[test]
-    fn auto_is_judged_by_the_best_fixed_choice() {
-        assert_eq!(row(ROADS[0], [Some(4), Some(2), Some(8), Some(4)]).auto_to_best(), Some(0.5));
-        assert_eq!(row(ROADS[0], [Some(4), Some(2), Some(8), None]).auto_to_best(), None);
-        let one = row(ROADS[0], [Some(4), Some(2), Some(8), Some(2)]);
-        assert_eq!(one.auto_to_best(), Some(1.0));
-        assert_eq!(one.ratio(0), Some(Spread::of([4.0])));
-    }
-}
+pub(super) mod tests;

@@ -1,8 +1,8 @@
-//! The bytes of real files, one file behind the other, none of them twice.
+//! The bytes of real files, one file after the other, no content twice.
 //!
-//! When all files have been read they come again, with a mark of 8 digits in every
-//! [`MARK_EVERY`] bytes: no piece of a later pass is like one of an earlier pass, and it compresses
-//! almost as well.
+//! After all files were read they come again, with a mark of 8 digits in every [`MARK_EVERY`]
+//! bytes: no piece of a later pass is like one of an earlier pass, and it compresses almost as
+//! well.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -15,7 +15,7 @@ use crate::trouble::{Trouble, While as _};
 const MARK_EVERY: usize = 1024;
 const MARK_BYTES: usize = 8;
 
-/// What is taken of a larger file.
+/// Number of bytes that are taken of a larger file.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 
 /// The files of some folders.
@@ -25,7 +25,7 @@ pub(super) struct Corpus {
 }
 
 impl Corpus {
-    /// Lists the regular files below `tops`, by path: as a walk finds them.
+    /// Lists the regular files below `tops`, by path, as a walk finds them.
     pub(super) fn list(tops: &[PathBuf]) -> Result<Self, Trouble> {
         let mut files = Vec::new();
         for top in tops {
@@ -35,8 +35,8 @@ impl Corpus {
         Ok(Self { files })
     }
 
-    /// Puts the folders into an order without meaning, which is the same every time: the first
-    /// bytes are then a sample of all.
+    /// Puts the folders into a pseudo-random order, which is the same every time: then the first
+    /// bytes are a sample of all folders.
     pub(super) fn scattered(mut self) -> Self {
         self.files.sort_by_cached_key(|file| (hash(&file.parent()), file.clone()));
         self
@@ -54,7 +54,7 @@ impl Corpus {
     }
 }
 
-/// Folders that cannot be listed are left out: the corpus is whatever can be read.
+/// Folders that cannot be listed are left out: the corpus is what can be read.
 fn list(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)?.flatten() {
         let Ok(kind) = entry.file_type() else { continue };
@@ -78,15 +78,15 @@ pub(super) struct Stream<'a> {
     files: &'a [PathBuf],
     at: usize,
     pass: u64,
-    /// Hashes of the contents that have been given, of this pass.
+    /// Hashes of the contents that this pass has returned.
     seen: HashSet<u64>,
-    /// The file being given, and how much of it has been.
+    /// The present file, and the number of its bytes that were returned.
     left: Vec<u8>,
     used: usize,
 }
 
 impl Stream<'_> {
-    /// Fills `buffer` with what comes next.
+    /// Fills `buffer` with the next bytes of the corpus.
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<(), Trouble> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -102,11 +102,11 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// Returns the next file whole, `None` when each has been given once.
+    /// Returns the next whole file; `None` after the last one.
     pub(super) fn next_file(&mut self) -> Option<Vec<u8>> {
         while let Some(path) = self.files.get(self.at) {
             self.at += 1;
-            // A file that cannot be read is not of the corpus.
+            // A file that cannot be read does not belong to the corpus.
             if let Some(content) = read(path)
                 && self.seen.insert(hash(&content))
             {

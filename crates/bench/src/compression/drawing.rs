@@ -1,4 +1,5 @@
-//! `compression.svg`: a panel a link, a group a set, a bar a choice.
+//! `compression.svg`: a panel for each link, in it a group for each set, in it a bar for each
+//! choice.
 //!
 //! Every panel has its own linear scale, from zero.
 
@@ -12,11 +13,11 @@ use crate::trouble::{Trouble, While as _};
 
 const WIDTH: u32 = 960;
 const PANEL_HEIGHT: u32 = 220;
-/// Above and below the bars.
+/// Height of the space above and below the bars.
 const TITLE_HEIGHT: i32 = 34;
 const LABEL_HEIGHT: i32 = 24;
 const MARGIN: i32 = 12;
-/// Between groups, in bars.
+/// Space between groups, in bars.
 const GAP: usize = 2;
 
 const COLORS: [RGBColor; CHOICES.len()] = [
@@ -95,7 +96,7 @@ fn pixels(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(0)
 }
 
-/// Returns `share` of `most` pixels; something is always to be seen.
+/// Returns `share` of `most` pixels; at least a visible minimum.
 #[expect(clippy::cast_possible_truncation, reason = "a share of at most one of a few hundred")]
 fn length(share: f64, most: i32) -> i32 {
     ((share.clamp(0.0, 1.0) * f64::from(most)).round() as i32).max(1)

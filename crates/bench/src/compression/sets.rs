@@ -1,4 +1,5 @@
-//! The sets: files of one size, or of a range of sizes, as many as make up the bytes asked for.
+//! The sets: files of one size, or of a range of sizes, as many as the requested number of bytes
+//! needs.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -40,7 +41,7 @@ impl Kind {
         KINDS.iter().find(|kind| kind.name == name).copied()
     }
 
-    /// Returns the sizes of the files of a set of `set_bytes`; the last file is what is left.
+    /// Returns the sizes of the files of a set of `set_bytes`; the last file has the rest.
     fn sizes(self, set_bytes: u64) -> impl Iterator<Item = u64> {
         let mut random = Random::new(self.most);
         let mut left = set_bytes;
@@ -51,7 +52,7 @@ impl Kind {
         })
     }
 
-    /// Writes the set to `folder`, which is made; returns how many files it has.
+    /// Writes the set to `folder`, which it creates; returns the number of files.
     pub(super) fn make(
         self,
         folder: &Path,

@@ -11,7 +11,7 @@ use crate::spread::{Spread, float};
 
 const MB: f64 = 1_000_000.0;
 
-/// What independence may cost of the ratio: on average, and at most.
+/// Share of the ratio that independence may cost: on average, and at most.
 const LOSS_MEAN_TARGET: f64 = 0.02;
 const LOSS_MOST_TARGET: f64 = 0.05;
 
@@ -129,7 +129,7 @@ fn scaling(alone: &alone::Results) -> String {
     )
 }
 
-/// Returns average and worst loss of the parts at one level.
+/// Returns the average and the worst loss of the parts at one level.
 fn loss_at(losses: &[Loss], level: Compression) -> (f64, f64) {
     let shares: Vec<f64> =
         losses.iter().filter(|loss| loss.level == level).map(Loss::share).collect();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use catalog::sqlite::Sqlite;
-use catalog::{Catalog as _, PageKey, PageRow, VersionRow, Write};
+use catalog::{Batches as _, Filespaces as _, Nodes as _, PageKey, PageRow, VersionRow, Write};
 use format::page;
 use model::{
     ClassId, DirPath, Extent, FilespaceId, Kind, Name, NodeName, Object, Payload, ServerTime, Stat,
@@ -18,26 +18,26 @@ const FILES: usize = 20;
 /// Days ago on which the versions of a file ended, the newest first. Two of them are due.
 const ENDED_DAYS: [i64; 4] = [10, 25, 40, 55];
 const DAY_MICROS: i64 = 86_400_000_000;
-/// Directories written in one batch.
+/// Number of directories written in one batch.
 const BATCH: usize = 250;
-/// Directories below one directory.
+/// Number of directories below one directory.
 const FAN: usize = 250;
 
 /// The name of the filespace that has the past.
 const FILESPACE: &[u8] = b"/past";
 
-/// Versions that `directories` have, and how many of them are due.
+/// Number of versions that `directories` have, and the number of these that are due.
 pub(super) fn versions(directories: usize) -> (usize, usize) {
     let all = directories * FILES * ENDED_DAYS.len();
     (all, all / 2)
 }
 
-/// How many directories have so many `versions` at least.
+/// Returns the number of directories that have at least `versions`.
 pub(super) fn directories(versions: usize) -> usize {
     versions.div_ceil(FILES * ENDED_DAYS.len())
 }
 
-/// Gives the node `name` a past of so many directories.
+/// Gives the node `name` a past in this number of directories.
 pub(super) fn write(file: &Path, name: &str, directories: usize) -> Result<(), Trouble> {
     let what = || format!("write a past into {}", file.display());
     let catalog = Sqlite::open(file).while_doing(what)?;

@@ -14,20 +14,20 @@ const FILE_BYTES: usize = 1 << 20;
 /// A class whose inactive versions are due at once.
 const CLASS: &str = "LATEST-ONLY";
 
-/// One run of reclamation.
+/// Result of one run of reclamation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reclaimed {
     pub(super) wall: Duration,
     /// Pages and versions read.
     pub(super) examined: u64,
-    /// In packs, compressed, before.
+    /// Bytes in packs before, compressed.
     pub(super) pack_bytes: u64,
     pub(super) bytes_removed: u64,
-    /// Alive in packs that were removed, before compression.
+    /// Bytes of live chunks in packs that were removed, before compression.
     pub(super) bytes_rewritten: u64,
 }
 
-/// What is backed up and dies: random files, which neither shrink nor come twice.
+/// Files that are backed up and then deleted: random, so they neither compress nor deduplicate.
 pub(super) struct Dying<'a> {
     site: &'a Site<'a>,
     files: PathBuf,
@@ -50,8 +50,8 @@ impl<'a> Dying<'a> {
         Ok(dying)
     }
 
-    /// Has half of what is stored die: every second pair of files gets new content, and what it
-    /// was expires.
+    /// Makes half of the stored data die: every second pair of files gets new content, and the old
+    /// content expires.
     pub(super) fn half_dies(&mut self, runner: &Runner) -> Result<(), Trouble> {
         let half = self.generation % 2;
         self.write(|file| (file >> half).is_multiple_of(2))?;
@@ -63,7 +63,8 @@ impl<'a> Dying<'a> {
     fn write(&mut self, changes: impl Fn(u64) -> bool) -> Result<(), Trouble> {
         let mut content = vec![0; FILE_BYTES];
         for file in (0..FILES).filter(|file| changes(*file)) {
-            // Neighbouring seeds give the same numbers, one further on.
+            // The first number of a neighbouring seed is the next number of this one, so it is used
+            // as the seed.
             let seed = Random::new(self.generation * FILES + file).next();
             Random::new(seed).fill(&mut content);
             let path = self.files.join(file.to_string());

@@ -19,7 +19,7 @@ fn secs(samples: &[Sample]) -> Spread {
     Spread::of(samples.iter().map(|sample| sample.wall.as_secs_f64()))
 }
 
-/// How much longer a backup takes than alone.
+/// Returns the ratio of a backup's time to that of a backup alone.
 fn slowdown(results: &Results, beside: &[Sample]) -> f64 {
     secs(beside).median / secs(&results.backups_alone).median
 }

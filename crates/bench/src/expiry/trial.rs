@@ -1,4 +1,4 @@
-//! What is measured, in which order. See the drawing in `expiry.rs`.
+//! Measurements, and their order. See the drawing in `expiry.rs`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::trouble::{Trouble, While as _};
 use crate::walk::{self, Tally};
 use crate::workplace::{self, Workplace};
 
-/// Backups of the tree alone.
+/// Number of backups of the tree alone.
 const BACKUPS: usize = 3;
-/// The nodes that have a past.
+/// Names of the nodes that have a past.
 const PAST_NODES: [&str; 2] = ["past-1", "past-2"];
 
-/// One copy of the catalogue to the pool.
+/// Result of one copy of the catalogue to the pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Copied {
     pub(super) wall: Duration,
@@ -28,7 +28,7 @@ pub(super) struct Copied {
     pub(super) bytes_new: u64,
 }
 
-/// One run of expiration.
+/// Result of one run of expiration.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Run {
     pub(super) wall: Duration,
@@ -51,10 +51,10 @@ pub(super) struct Results {
     pub(super) reclaimed: Reclaimed,
     pub(super) reclaimed_beside: Reclaimed,
     pub(super) backups_beside_reclaim: Vec<Sample>,
-    /// The first, one after an incremental that finds nothing, and one after everything was backed
-    /// up again.
+    /// Three copies: the first, one after an incremental that finds nothing, and one after
+    /// everything was backed up again.
     pub(super) copies: [Copied; 3],
-    /// The server's peak until reclamation began, and in all.
+    /// Peak memory of the server until reclamation began; the next field has that of the whole run.
     pub(super) expiry_memory_bytes: u64,
     pub(super) server_memory_bytes: u64,
     pub(super) load_before: String,
@@ -133,7 +133,7 @@ pub(super) fn measure(tree: &Path, work: &Path, versions: usize) -> Result<Resul
     })
 }
 
-/// Has the server expire, reclaim and copy its catalogue only when it is told to.
+/// Makes the server expire, reclaim and copy its catalogue only on command.
 fn expire_on_demand(config: &Path) -> Result<(), Trouble> {
     const KEYS: [&str; 2] = ["expire_every_hours", "catalog_copy_hours"];
     let what = || format!("change {}", config.display());
@@ -178,8 +178,8 @@ fn expire(runner: &Runner, site: &Site<'_>, node: &str, options: &[&str]) -> Res
     Ok(Run { wall, examined, expired, expired_bytes: count("expired_bytes") })
 }
 
-/// Does `work` while the tree is backed up again and again. Only backups that ended before it did
-/// count, and the first one in any case.
+/// Performs `work` while the tree is backed up again and again. Returns the first backup, and all
+/// others that ended before `work` did.
 fn beside<T: Send>(
     site: &Site<'_>,
     server: &Server,

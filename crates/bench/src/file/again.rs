@@ -1,36 +1,42 @@
-//! `bench again`: what writing a file anew takes, and nothing else.
+//! `bench again`: the time to write a file anew, and nothing else.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use super::stages::{BATCH_BYTES, data};
-use crate::arguments::{Grammar, Line};
+use std::path::PathBuf;
+
 use crate::output;
 use crate::spent::Spent;
 use crate::trouble::{Trouble, While as _};
 
-pub(crate) const USAGE: &str = "\
-bench again FILE TARGET [--sync]
-  Writes what FILE has to the new file TARGET, and what the writing alone takes as a JSON document.
+/// Write a file anew, and time the writing alone
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The file to read
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The file to make
+    #[arg(value_name = "TARGET")]
+    target: PathBuf,
+    /// Wait until the disk has it
+    #[arg(long)]
+    sync: bool,
+}
 
-  --sync  Wait until the disk has it
-";
-
-pub(crate) const GRAMMAR: Grammar = Grammar { flags: &["--sync"], options: &[] };
-
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [path, target] = line.paths(["file to write again", "file to make"])?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let Args { file: path, target, sync } = args;
     let what = || format!("write {} again as {}", path.display(), target.display());
-    let from = File::open(&path).while_doing(what)?;
-    let to = File::create_new(&target).while_doing(what)?;
-    // Into the page cache, where it fits.
+    let from = File::open(path).while_doing(what)?;
+    let to = File::create_new(target).while_doing(what)?;
+    // Read once into the page cache, if it fits there.
     io::copy(&mut &from, &mut io::sink()).while_doing(what)?;
-    let spent = duplicate(&from, &to, line.flag("--sync")).while_doing(what)?;
+    let spent = duplicate(&from, &to, *sync).while_doing(what)?;
     output::result(&spent.json().to_string())
 }
 
-/// Writes what `from` has to `to`, holes as holes.
+/// Copies the content of `from` to `to`, holes as holes.
 fn duplicate(from: &File, to: &File, syncs: bool) -> io::Result<Spent> {
     let mut spent = Spent::default();
     let (bytes, mut offset) = (from.metadata()?.len(), 0);

@@ -1,4 +1,4 @@
-//! What follows from the samples of `bench file`: limits, shares of them, and how memory grows.
+//! Results of the samples of `bench file`: limits, shares of them, and the growth of memory.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) struct Measured {
 
 pub(crate) struct Round {
     pub(crate) stages: Stages,
-    /// Writing what is compressed, and waiting until the disk has it.
+    /// Writing the compressed data, and waiting until the disk has it.
     pub(crate) store: Spent,
     /// Writing the file anew. A restore does not wait until the disk has it.
     pub(crate) make: Spent,
@@ -38,8 +38,8 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Returns what the parts of a first backup take one after the other, each on all cores where
-    /// it can use them, in seconds.
+    /// Returns the seconds of the parts of a first backup, one after the other, each on all cores
+    /// if it can use them.
     fn first_sum(&self) -> f64 {
         let Stages { read, cut, compress, check, .. } = self.stages;
         [read, cut, compress, check, self.store]
@@ -48,34 +48,35 @@ impl Round {
             .sum()
     }
 
-    /// The same of a restore.
+    /// Returns the seconds of the parts of a restore, one after the other.
     fn restore_sum(&self) -> f64 {
         (self.stages.check.wall + self.make.wall).as_secs_f64()
     }
 
-    /// Returns what a first backup takes at least, in seconds, where everything overlaps.
+    /// Returns the least seconds of a first backup whose stages all overlap.
     fn first_limit(&self, cores: usize) -> f64 {
         let Stages { read, cut, compress, .. } = self.stages;
         let all = [read, cut, compress, self.store].map(|spent| spent.cpu);
         limit(all, cores, self.store.wall)
     }
 
-    /// Returns the same where the server checks everything that it gets.
+    /// Returns the same limit for a server that checks everything that it gets.
     fn checked_limit(&self, cores: usize) -> f64 {
         let Stages { read, cut, compress, check, .. } = self.stages;
         let all = [read, cut, compress, check, self.store].map(|spent| spent.cpu);
         limit(all, cores, self.store.wall)
     }
 
-    /// Returns what a restore takes at least, in seconds. Only one thread at a time can write to a
-    /// file; and though a restore does not wait until the disk has all, the kernel lets nobody
-    /// write far ahead of it.
+    /// Returns the least seconds of a restore. Only one thread at a time can write to a file.
+    /// Although a restore does not wait until the disk has everything, the kernel lets no thread
+    /// write far ahead of the disk.
     fn restore_limit(&self, cores: usize) -> f64 {
         limit([self.stages.check, self.make].map(|spent| spent.cpu), cores, self.make.wall)
     }
 }
 
-/// Returns how long stages take that overlap perfectly, in seconds; `alone` is shared by nobody.
+/// Returns the seconds of stages that overlap perfectly; `alone` is the time of a stage that no
+/// other can share.
 fn limit<const N: usize>(cpu: [Duration; N], cores: usize, alone: Duration) -> f64 {
     let cores = float(u64::try_from(cores).unwrap_or(1).max(1));
     let cpu: Duration = cpu.iter().sum();
@@ -156,7 +157,7 @@ impl Results {
         lines
     }
 
-    /// Says how much more memory the larger file takes.
+    /// Text about the additional memory of the larger file.
     fn growth(&self) -> Vec<String> {
         let [smaller, larger] = self.sizes.as_slice() else { return Vec::new() };
         let growth = |figure: &dyn Fn(&Round) -> f64| {

@@ -1,26 +1,33 @@
 //! `bench mix`: the file that `bench file` measures, the same in every run.
 //!
-//! Runs of 1 to 4 MiB: half of them text, a quarter noise, the rest zeros, written or as holes.
-//! Text repeats, so a line with a number stands in each 4 KiB of it: no chunk is like another.
+//! Runs of 1 to 4 MiB: half of them text, a quarter noise, the rest zeros, written or as holes. The
+//! text repeats, so each 4 KiB of it has a line with a number: no two chunks are equal.
 
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::arguments::{Grammar, Line};
+use crate::arguments::size;
 use crate::output;
 use crate::random::Random;
 use crate::trouble::{Trouble, While as _};
 use crate::workplace;
 
-pub(crate) const USAGE: &str = "\
-bench mix FILE --bytes SIZE --text DIR
-  Makes the file that bench file measures, with text out of DIR.
-";
-
-pub(crate) const GRAMMAR: Grammar = Grammar { flags: &[], options: &["--bytes", "--text"] };
+/// Make the file that `bench file` measures
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The file to make
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Size of the file
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
+    bytes: u64,
+    /// Folder that text is taken from
+    #[arg(long, value_name = "DIR", default_value = "")]
+    text: PathBuf,
+}
 
 const SEED: u64 = 1;
 const MIB: usize = 1 << 20;
@@ -28,23 +35,22 @@ const RUN_MIB_MAX: u64 = 4;
 const TEXT_BYTES_MAX: usize = 32 << 20;
 const MARK_EVERY_BYTES: usize = 4096;
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [path] = line.paths(["file to make"])?;
-    let bytes = line.bytes("--bytes", 0)?;
-    let folder = line.path("--text").unwrap_or_default();
-    let text = collect(&workplace::resolve(&folder)?);
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let Args { file: path, bytes, text: folder } = args;
+    let bytes = *bytes;
+    let text = collect(&workplace::resolve(folder)?);
     let message = || format!("there is no text in {}: name another folder", folder.display());
     if text.len() < MIB {
         return Err(Trouble::new(message()));
     }
     let what = || format!("make {}", path.display());
-    let mut file = File::create_new(&path).while_doing(what)?;
+    let mut file = File::create_new(path).while_doing(what)?;
     let mut mixer = Mixer { random: Random::new(SEED), text, text_begin: 0, marks: 0 };
     mixer.write(&mut file, bytes).while_doing(what)?;
     output::result(&json!({"bytes": bytes}).to_string())
 }
 
-/// Reads files below `top` in the order of their names, as far as there is room.
+/// Reads files below `top` in the order of their names, until the room is used up.
 fn collect(top: &Path) -> Vec<u8> {
     let (mut text, mut folders) = (Vec::new(), vec![top.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -74,7 +80,7 @@ fn collect(top: &Path) -> Vec<u8> {
 struct Mixer {
     random: Random,
     text: Vec<u8>,
-    /// Where in `text` the next run begins.
+    /// Begin of the next run in `text`.
     text_begin: usize,
     marks: u64,
 }

@@ -1,50 +1,54 @@
 //! `bench stages`: each stage of a backup and of a restore of one file alone, a batch at a time.
 //!
-//! Uses the crate `chunk` as client and server do. What a batch does not finish waits for the next
-//! one; a hole ends a chunk. Chunks that were there before go no further than their digest.
+//! Uses the crate `chunk` as client and server do. Data that a batch does not finish waits for the
+//! next one; a hole ends a chunk. Known chunks are digested, and not compressed.
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use chunk::{Compression, Compressor, Decompressor, DomainKey, RawQuantum, cut};
 use rustix::fs::{SeekFrom, seek};
 use serde_json::{Value, json};
 
-use crate::arguments::{Grammar, Line};
 use crate::output;
 use crate::spent::Spent;
 use crate::trouble::{Trouble, While as _};
 
-pub(crate) const USAGE: &str = "\
-bench stages FILE TARGET
-  Times each stage of a backup and of a restore of FILE alone, but for what waits for a disk, on all
-  cores where a stage can use them, and writes a JSON document. What is compressed goes to the file
-  'compressed' in the new folder TARGET.
-";
-
-pub(crate) const GRAMMAR: Grammar = Grammar { flags: &[], options: &[] };
+/// Time each stage of a backup and of a restore of one file alone
+///
+/// The stages run on all cores where they can. Waits for disks are left out. The compressed data
+/// goes to the file 'compressed' in the new folder TARGET.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The file to measure
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The folder to make
+    #[arg(value_name = "TARGET")]
+    target: PathBuf,
+}
 
 pub(super) const BATCH_BYTES: u64 = 64 << 20;
 
-/// How `holdfast backup` compresses unless it is told otherwise.
+/// Default strength of `holdfast backup`.
 const STRENGTH: Compression = Compression::Standard;
 
 const KEY: [u8; DomainKey::BYTES] = [7; DomainKey::BYTES];
 
-/// What is compressed lies there in the folder.
+/// Name of the file with the compressed data.
 pub(crate) const COMPRESSED: &str = "compressed";
 
-/// What each stage took that waits for no disk.
+/// Times of the stages that wait for no disk.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Stages {
     pub(crate) read: Spent,
     pub(crate) cut: Spent,
     pub(crate) compress: Spent,
-    /// Decompressing and digesting, as the server does with a backup, the client with a restore.
+    /// Decompressing and digesting, as the server does in a backup and the client in a restore.
     pub(crate) check: Spent,
     pub(crate) stored_bytes: u64,
 }
@@ -63,7 +67,7 @@ impl Stages {
         })
     }
 
-    /// Reads what [`Self::json`] has written in another process.
+    /// Reads what [`Self::json`] wrote in another process.
     pub(crate) fn parse(value: &Value) -> Result<Self, Trouble> {
         let spent = |name: &str| Spent::parse(&value["stages"][name]);
         let stored_bytes = value["stored_bytes"].as_u64();
@@ -78,19 +82,20 @@ impl Stages {
     }
 }
 
-pub(crate) fn run(line: &Line) -> Result<(), Trouble> {
-    let [path, target] = line.paths(["file to measure", "folder to make"])?;
-    std::fs::create_dir(&target).while_doing(|| format!("make {}", target.display()))?;
+pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
+    let Args { file: path, target } = args;
+    std::fs::create_dir(target).while_doing(|| format!("make {}", target.display()))?;
     let what = || format!("measure the stages of {}", path.display());
     let threads = sys::process::processors();
-    // Into the page cache, where it fits: the stages read it from there, as a backup does.
-    io::copy(&mut File::open(&path).while_doing(what)?, &mut io::sink()).while_doing(what)?;
-    let mut course = Course::new(&path, &target, threads).while_doing(what)?;
+    // Read once into the page cache, if it fits there: the stages read from there, as a backup
+    // does.
+    io::copy(&mut File::open(path).while_doing(what)?, &mut io::sink()).while_doing(what)?;
+    let mut course = Course::new(path, target, threads).while_doing(what)?;
     course.all().while_doing(what)?;
     output::result(&course.stages.json().to_string())
 }
 
-/// The stages on their way through a file.
+/// State of the stages while they go through a file.
 struct Course {
     source: File,
     compressed: File,
@@ -162,7 +167,7 @@ impl Course {
     }
 }
 
-/// Returns where the next data at or after `offset` lies, or nothing where only a hole follows.
+/// Returns the range of the next data at or after `offset`; `None` if only a hole follows.
 pub(super) fn data(file: &File, offset: u64) -> io::Result<Option<(u64, u64)>> {
     match seek(file, SeekFrom::Data(offset)) {
         Ok(begin) => Ok(Some((begin, seek(file, SeekFrom::Hole(begin))?))),
@@ -171,7 +176,7 @@ pub(super) fn data(file: &File, offset: u64) -> io::Result<Option<(u64, u64)>> {
     }
 }
 
-/// Cuts `batch`, and collects the chunks that are new. Returns how much has been cut.
+/// Cuts `batch`, and collects the chunks that are new. Returns the number of bytes that were cut.
 fn cut_all(
     batch: &[u8],
     at_end: bool,
@@ -196,7 +201,8 @@ fn cut_all(
     (quanta, used)
 }
 
-/// Does `work` with each of `items` in `threads` threads; results stand in the order of the items.
+/// Does `work` with each of `items` in `threads` threads; the results are in the order of the
+/// items.
 fn on_all_cores<T: Sync, C, R: Send>(
     threads: usize,
     items: &[T],

@@ -1,4 +1,4 @@
-//! Makes the fleet, runs it and says what came of each node. See the drawing in `fleet.rs`.
+//! Makes the fleet, runs it and reports the outcome of each node. See the drawing in `fleet.rs`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use crate::site::Site;
 use crate::trouble::{Trouble, While as _};
 use crate::workplace::Workplace;
 
-/// First backups at a time.
+/// Number of first backups that run at the same time.
 const FIRST_AT_ONCE: usize = 4;
 
-/// Nodes that are verified, restored and compared at the end.
+/// Number of nodes that are verified, restored and compared at the end.
 const SAMPLE: usize = 8;
 
-/// What the fleet may take of the memory that is free.
+/// Share of the free memory that the fleet may take.
 const MEMORY_SHARE_PERCENT: u64 = 80;
 
 pub(super) struct Order {
@@ -32,7 +32,7 @@ pub(super) struct Order {
     pub(super) work: PathBuf,
 }
 
-/// One backup of one node.
+/// Result of one backup of one node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     pub(super) wall: Duration,
@@ -41,16 +41,17 @@ pub(super) struct Run {
     pub(super) bytes_transferred: u64,
 }
 
-/// Backups of all nodes, and what the server and the machine did meanwhile.
+/// Backups of all nodes, and the load of server and machine meanwhile.
 #[derive(Clone, Debug)]
 pub(super) struct Wave {
     pub(super) wall: Duration,
-    /// Of the nodes that did not fail.
+    /// Runs of the nodes that did not fail.
     pub(super) runs: Vec<Run>,
     /// A line for each node that failed.
     pub(super) failures: Vec<String>,
     pub(super) server_cpu: Duration,
-    /// The most that the server had resident at any time until the wave began, and ended.
+    /// Peak of the server's resident memory until the wave began; the next field has the peak until
+    /// it ended.
     pub(super) server_memory_before: u64,
     pub(super) server_memory_after: u64,
 }
@@ -60,12 +61,12 @@ pub(super) struct Results {
     pub(super) files: usize,
     pub(super) load_before: String,
     pub(super) load_after: String,
-    /// From the first node's registration to the last one's enrolment.
+    /// Time from the registration of the first node to the enrolment of the last one.
     pub(super) enrolment: Duration,
     pub(super) first: Wave,
     pub(super) rounds: Vec<Wave>,
     pub(super) compared: usize,
-    /// A line for each node of the sample that is not restored as it was.
+    /// A line for each node of the sample whose restored tree differs.
     pub(super) differences: Vec<String>,
 }
 
@@ -108,23 +109,26 @@ impl Node {
         self.runner.run(&[arguments, &["--home".as_ref(), home.as_os_str()]].concat())
     }
 
-    /// Says why not where the command did not do all of it.
-    fn whole(&self, arguments: &[&OsStr]) -> Result<Finished, String> {
-        let finished = self.command(arguments).map_err(|trouble| self.say(&trouble))?;
+    /// Runs the command. It is an error if objects failed.
+    fn whole(&self, arguments: &[&OsStr]) -> Result<Finished, Trouble> {
+        let finished = self.command(arguments).map_err(|trouble| self.trouble(&trouble))?;
         let failed = finished.report["failed"].as_u64().unwrap_or(0);
         match (finished.exit_code, failed) {
             (0, 0) => Ok(finished),
-            (code, failed) => Err(self.say(&format!("exit code {code}, {failed} objects failed"))),
+            (code, failed) => {
+                Err(self.trouble(&format!("exit code {code}, {failed} objects failed")))
+            }
         }
     }
 
-    fn say(&self, what: &dyn std::fmt::Display) -> String {
-        format!("{}: {what}", self.name())
+    /// Makes an error that names the node.
+    fn trouble(&self, what: &dyn std::fmt::Display) -> Trouble {
+        Trouble::new(format!("{}: {what}", self.name()))
     }
 
     /// The wall begins with that of the group: starting hundreds of processes takes a while, and a
     /// node that comes late waits for it.
-    fn back_up(&self, begin: Instant) -> Result<Run, String> {
+    fn back_up(&self, begin: Instant) -> Result<Run, Trouble> {
         let tree = self.tree();
         let finished = self.whole(&["backup".as_ref(), tree.as_os_str()])?;
         Ok(Run {
@@ -136,18 +140,18 @@ impl Node {
     }
 
     /// Verifies what the server has, restores it and compares it.
-    fn compare(&self) -> Result<(), String> {
+    fn compare(&self) -> Result<(), Trouble> {
         self.whole(&["verify".as_ref(), "--data".as_ref()])?;
         let (tree, target) = (self.tree(), self.folder.join("restored"));
-        std::fs::create_dir(&target).map_err(|error| self.say(&error))?;
+        std::fs::create_dir(&target).map_err(|error| self.trouble(&error))?;
         let to: [&OsStr; 4] =
             ["restore".as_ref(), tree.as_os_str(), "--to".as_ref(), target.as_os_str()];
         self.whole(&to)?;
-        let manifest = |path: &Path| Manifest::take(path).map_err(|error| self.say(&error));
+        let manifest = |path: &Path| Manifest::take(path).map_err(|error| self.trouble(&error));
         let lines = diff(&manifest(&tree)?, &manifest(&target.join("tree"))?);
         match lines.first() {
             None => Ok(()),
-            Some(first) => Err(self.say(&format!("{} differences, {first}", lines.len()))),
+            Some(first) => Err(self.trouble(&format!("{} differences, {first}", lines.len()))),
         }
     }
 }
@@ -156,7 +160,7 @@ pub(super) fn measure(order: Order) -> Result<Results, Trouble> {
     let load_before = machine::load();
     let workplace = Workplace::below(&order.work, Path::new("/nonexistent"))?;
     let wide = u64::try_from(order.nodes).unwrap_or(u64::MAX);
-    // A tree, and at most as much in the pool.
+    // Room for a tree, and at most as much again in the pool.
     let needed = tree::bytes_max(order.files).saturating_mul(wide).saturating_mul(2);
     workplace.check_bytes(needed, &format!("{} nodes", order.nodes))?;
     let program = process::find_program()?;
@@ -210,7 +214,7 @@ fn enrol(site: &Site<'_>, address: &str, nodes: &[Node]) -> Result<(), Trouble> 
     Ok(())
 }
 
-/// Fails before the fleet would take memory that others have.
+/// Fails if the fleet would need more than the free memory.
 fn check_memory(first: &Wave, nodes: usize) -> Result<(), Trouble> {
     let largest = first.runs.iter().map(|run| run.memory_bytes).max().unwrap_or(0);
     let needed = largest.saturating_mul(u64::try_from(nodes).unwrap_or(u64::MAX));
@@ -224,9 +228,9 @@ fn check_memory(first: &Wave, nodes: usize) -> Result<(), Trouble> {
     )))
 }
 
-/// Backs all nodes up, `at_once` at a time.
+/// Backs up all nodes, `at_once` of them at a time.
 fn wave(server: &Server, nodes: &[Node], at_once: usize) -> Result<Wave, Trouble> {
-    // What was written before must not be written while the time runs.
+    // Earlier data must not be written while the time runs.
     rustix::fs::sync();
     let server_memory_before = machine::peak_memory_of(server.pid())?;
     let server_cpu = machine::cpu_of(server.pid())?;
@@ -236,7 +240,7 @@ fn wave(server: &Server, nodes: &[Node], at_once: usize) -> Result<Wave, Trouble
             for outcome in together(group, Node::back_up) {
                 match outcome {
                     Ok(run) => runs.push(run),
-                    Err(failure) => failures.push(failure),
+                    Err(failure) => failures.push(failure.to_string()),
                 }
             }
         }
@@ -252,7 +256,7 @@ fn wave(server: &Server, nodes: &[Node], at_once: usize) -> Result<Wave, Trouble
     })
 }
 
-/// Does `work` for all `nodes` at the same moment, and tells it when that was.
+/// Performs `work` for all `nodes` at the same moment, and passes that moment to it.
 fn together<T: Send>(nodes: &[Node], work: impl Fn(&Node, Instant) -> T + Sync) -> Vec<T> {
     let (start, work, begin) = (&Barrier::new(nodes.len()), &work, clock::now());
     std::thread::scope(|scope| {
@@ -270,14 +274,14 @@ fn together<T: Send>(nodes: &[Node], work: impl Fn(&Node, Instant) -> T + Sync) 
     })
 }
 
-/// Compares a sample from the whole range; returns how many, and what is not as it was.
+/// Compares a sample from the whole range; returns its size, and the differences.
 fn compare(nodes: &[Node]) -> Result<(usize, Vec<String>), Trouble> {
     let step = nodes.len().div_ceil(SAMPLE).max(1);
     let sample: Vec<&Node> = nodes.iter().step_by(step).collect();
     let mut differences = Vec::new();
     for node in &sample {
         process::check_interrupted()?;
-        differences.extend(node.compare().err());
+        differences.extend(node.compare().err().map(|trouble| trouble.to_string()));
     }
     Ok((sample.len(), differences))
 }

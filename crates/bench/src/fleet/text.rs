@@ -6,7 +6,7 @@ use super::muster::{Results, Run, Wave};
 use crate::page;
 use crate::spread::{Spread, float};
 
-/// Failures shown one by one.
+/// Maximum number of failures that are shown.
 const FAILURES_SHOWN: usize = 20;
 
 const MIB: f64 = 1_048_576.0;

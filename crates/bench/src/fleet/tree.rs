@@ -1,6 +1,6 @@
 //! The small tree of a node: text in folders of [`FOLDER_FILES`], the same in every run.
 //!
-//! No two files of a fleet are alike, so that each node sends what it has.
+//! No two files of a fleet are equal, so that each node sends all of its data.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use crate::random::Random;
 use crate::trouble::{Trouble, While as _};
 
-/// What a change touches: these are written anew, one more goes and one comes.
+/// Number of files that a change writes anew. One more file is deleted, and one is made.
 const REWRITTEN: usize = 4;
 
-/// A smaller tree has no files to touch and none to leave alone.
+/// Minimum number of files. A smaller tree has too few files to change some and keep others.
 pub(super) const FILES_MIN: usize = 8;
 
 const FOLDER_FILES: usize = 50;
 const FILE_BYTES_MAX: u64 = 8 << 10;
 
-/// Returns what a tree of `files` takes at most.
+/// Returns the maximum number of bytes of a tree of `files`.
 pub(super) fn bytes_max(files: usize) -> u64 {
     u64::try_from(files).unwrap_or(u64::MAX).saturating_mul(FILE_BYTES_MAX)
 }
@@ -30,13 +30,13 @@ pub(super) fn plant(top: &Path, node: usize, files: usize) -> Result<(), Trouble
     Ok(())
 }
 
-/// Changes a few files, other ones each `round`, which counts from 1.
+/// Changes a few files, different ones in each `round`, which counts from 1.
 pub(super) fn change(top: &Path, node: usize, files: usize, round: usize) -> Result<(), Trouble> {
     for touched in 0..REWRITTEN {
         let file = (round * REWRITTEN + touched) % (files / 2);
         write(top, file, seed(node, file, round))?;
     }
-    // The upper half is only taken from: what goes is there, while rounds last.
+    // Files of the upper half are only deleted, a different one in each round while there are any.
     let gone = path(top, files - 1 - (round - 1) % (files / 2));
     match std::fs::remove_file(&gone) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

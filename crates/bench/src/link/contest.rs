@@ -1,4 +1,4 @@
-//! What is measured over both ways, in which order. See the drawing in `link.rs`.
+//! Measurements over both ways, in their order. See the drawing in `link.rs`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::trouble::Trouble;
 use crate::walk::{self, Tally};
 use crate::workplace::{self, Workplace};
 
-/// Incrementals of a way in a round.
+/// Number of incrementals of a way in a round.
 pub(super) const INCREMENTALS: usize = 3;
 
-/// How the node reaches its server.
+/// The way from the node to its server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     Loopback,
@@ -31,7 +31,7 @@ impl Way {
     }
 }
 
-/// One backup, and what the relay saw of it: nothing over loopback.
+/// Result of one backup, with the counts of the relay; none over loopback.
 #[derive(Clone, Debug)]
 pub(super) struct Backup {
     pub(super) sample: Sample,
@@ -82,7 +82,8 @@ pub(super) fn measure(
             let folder = workplace.folder(&format!("round-{number}-{}", way.key()))?;
             leg(&Site::new(&runner, folder), &tree, way, link)
         };
-        // What comes second finds the machine as the first has left it: they take turns.
+        // The first way changes the state in which the second one finds the machine, so they take
+        // turns.
         rounds.push(if number % 2 == 0 {
             let loopback = over(Way::Loopback)?;
             Round { loopback, link: over(Way::Link)? }
@@ -104,7 +105,7 @@ fn leg(site: &Site<'_>, tree: &Path, way: Way, link: Link) -> Result<Leg, Troubl
     output::step(&format!("first backup, {}", way.key()));
     let first = backup(site, &server, relay.as_ref(), tree)?;
     output::step(&format!("incrementals, {}", way.key()));
-    // Warms what a server that has just stored everything has not yet in memory.
+    // This backup is not measured: it warms the caches of a server that has just stored everything.
     site.client(&["backup".as_ref(), tree.as_os_str()])?;
     let mut incrementals = Vec::new();
     for _ in 0..INCREMENTALS {

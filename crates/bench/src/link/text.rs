@@ -6,12 +6,12 @@ use super::contest::{Backup, INCREMENTALS, Leg, Results, Round, Way};
 use crate::page;
 use crate::spread::{Spread, float};
 
-/// The link may cost so much of the rate over loopback.
+/// Least ratio of the rate over the link to the rate over loopback.
 const RATE_RATIO_TARGET: f64 = 0.8;
 
 const MB: f64 = 1_000_000.0;
 
-/// What is measured over both ways.
+/// A phase that is measured over both ways.
 #[derive(Clone, Copy)]
 enum Phase {
     First,
@@ -34,7 +34,8 @@ impl Phase {
         Spread::of(self.backups(results, way).map(figure))
     }
 
-    /// Returns the rate over the link in rates over loopback, each pair of the same round.
+    /// Returns the ratio of the rate over the link to that over loopback, each pair of the same
+    /// round.
     fn rate_ratio(self, results: &Results) -> Spread {
         let pairs = results
             .rounds
@@ -43,7 +44,7 @@ impl Phase {
         Spread::of(pairs.map(|(loopback, link)| secs(loopback) / secs(link)))
     }
 
-    /// Returns how many round trips longer a backup takes over the link.
+    /// Returns the additional time of a backup over the link, in round trips.
     fn round_trips_waited(self, results: &Results) -> f64 {
         let median = |way| self.spread(results, way, secs).median;
         let longer = median(Way::Link) - median(Way::Loopback);

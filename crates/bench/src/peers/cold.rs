@@ -2,24 +2,23 @@
 
 use std::ffi::OsStr;
 
-use super::contest::{Results, clear};
-use super::entrant::Role;
+use super::entrant::{Entrant, Role};
 use super::turn::{Phase, Play, Stage, Stop};
 use crate::output;
 use crate::process;
 use crate::site::{self, Sample, Site};
 use crate::spread::Spread;
 use crate::trouble::{Trouble, While as _};
-use crate::workplace::Workplace;
+use crate::workplace::{self, Workplace};
 
-/// How often each is measured.
+/// Number of measurements of a walk and of a backup.
 const PAIRS: usize = 3;
 
 const DROP: &str = "/proc/sys/vm/drop_caches";
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cold {
-    /// As many as `backups`, each right before the one of the same index.
+    /// Walks, each right before the backup of the same index.
     pub(crate) walks: Vec<Sample>,
     pub(crate) backups: Vec<Sample>,
     /// The peer that was fastest with warm caches.
@@ -31,22 +30,23 @@ impl Cold {
         Spread::of(samples.iter().map(|sample| sample.wall.as_secs_f64()))
     }
 
-    /// Returns the backup's time in bare walks, pair by pair.
+    /// Returns the ratio of the backup's time to that of the bare walk, pair by pair.
     pub(crate) fn ratio(&self) -> Spread {
         let pairs = self.walks.iter().zip(&self.backups);
         Spread::of(pairs.map(|(walk, backup)| backup.wall.as_secs_f64() / walk.wall.as_secs_f64()))
     }
 }
 
-/// Fails where caches cannot be dropped.
+/// Fails if caches cannot be dropped.
 pub(crate) fn check_allowed() -> Result<(), Trouble> {
     let message = "--cold drops the caches of the machine, which only root may do";
     if sys::process::is_root() { Ok(()) } else { Err(Trouble::new(message)) }
 }
 
+/// Measures Holdfast, and `fastest`, the peer that is fastest with warm caches.
 pub(crate) fn measure(
     stage: &Stage<'_>,
-    results: &Results,
+    fastest: Option<&Entrant>,
     workplace: &Workplace,
 ) -> Result<Cold, Trouble> {
     let mut cold = Cold::default();
@@ -63,12 +63,8 @@ pub(crate) fn measure(
         cold.backups.push(site.measured(&server, &backup)?);
     }
     server.stop()?;
-    clear(&folder, results.in_memory)?;
-    let fastest = results.least(|entry| Some(entry.wall(Phase::Unchanged)?.median));
-    if let Some((entry, _)) = fastest
-        && let Role::Peer { recipe, program } = &entry.entrant.role
-    {
-        let name = &entry.entrant.name;
+    workplace::clear(&folder, stage.in_memory)?;
+    if let Some(Entrant { name, role: Role::Peer { recipe, program }, .. }) = fastest {
         output::step(&format!("cold: {name}"));
         let folder = workplace.folder(&format!("cold-{name}"))?;
         match peer(Play::new(stage, (recipe, program), &folder)) {
@@ -76,7 +72,7 @@ pub(crate) fn measure(
             Err(Stop::Failed(message)) => output::warning(&format!("{name}: {message}")),
             Err(Stop::Ended(trouble)) => return Err(trouble),
         }
-        clear(&folder, results.in_memory)?;
+        workplace::clear(&folder, stage.in_memory)?;
     }
     Ok(cold)
 }
@@ -94,7 +90,7 @@ fn peer(play: Result<Play<'_>, Stop>) -> Result<Vec<Sample>, Stop> {
 
 fn drop_caches() -> Result<(), Trouble> {
     process::check_interrupted()?;
-    // What is not yet written cannot be dropped.
+    // The kernel drops only pages that have been written to the disk.
     rustix::fs::sync();
     std::fs::write(DROP, "3\n").while_doing(|| format!("drop the caches by {DROP}"))
 }

@@ -1,6 +1,6 @@
-//! All rounds: in each, every entrant in turn, and another one begins each time.
+//! All rounds: in each, every entrant has a turn, and in each another one begins.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::cold::{self, Cold};
 use super::entrant::{self, Entrant, Missing, Standing};
@@ -11,11 +11,11 @@ use crate::output;
 use crate::process::{self, Runner};
 use crate::site::Sample;
 use crate::spread::Spread;
-use crate::trouble::{Trouble, While as _};
+use crate::trouble::Trouble;
 use crate::walk::{self, Tally};
 use crate::workplace::{self, Workplace};
 
-/// What is asked for.
+/// The measurements to make.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Order {
     pub(crate) tree: PathBuf,
@@ -79,7 +79,7 @@ impl Results {
         self.entries.iter().find(|entry| entry.entrant.standing() == Standing::Holdfast)
     }
 
-    /// Returns the peer whose `figure` is least, and the figure. A baseline is no peer.
+    /// Returns the peer with the least `figure`, and the figure. A baseline is not a peer.
     pub(crate) fn least(&self, figure: impl Fn(&Entry) -> Option<f64>) -> Option<(&Entry, f64)> {
         self.entries
             .iter()
@@ -130,7 +130,7 @@ pub(crate) fn hold(order: &Order) -> Result<Results, Trouble> {
             output::step(&format!("round {} of {}: {name}", round + 1, order.rounds));
             let folder = workplace.folder(&format!("{name}-{}", round + 1))?;
             entry.turns.push(stage.turn(&entry.entrant, &folder)?);
-            clear(&folder, in_memory)?;
+            workplace::clear(&folder, in_memory)?;
         }
     }
     let stage = Stage {
@@ -141,21 +141,15 @@ pub(crate) fn hold(order: &Order) -> Result<Results, Trouble> {
         in_memory,
     };
     if order.is_cold {
-        results.cold = Some(cold::measure(&stage, &results, &workplace)?);
+        let fastest = results.least(|entry| Some(entry.wall(Phase::Unchanged)?.median));
+        let fastest = fastest.map(|(entry, _)| &entry.entrant);
+        results.cold = Some(cold::measure(&stage, fastest, &workplace)?);
     }
     if order.mutates {
         results.mutation = Some(mutation::measure(&stage, order.rounds, &workplace)?);
     }
     results.load_after = machine::load();
     Ok(results)
-}
-
-/// Gives memory back; on a disk everything stays to the end, as `main.rs` says.
-pub(crate) fn clear(folder: &Path, in_memory: bool) -> Result<(), Trouble> {
-    if !in_memory {
-        return Ok(());
-    }
-    workplace::remove(folder).while_doing(|| format!("remove {}", folder.display()))
 }
 
 fn check_room(
@@ -165,8 +159,8 @@ fn check_room(
     kept: usize,
 ) -> Result<(), Trouble> {
     let rounds = if kept == 1 { 1 } else { order.rounds };
-    // What is stored and what is restored; of Holdfast, on a disk, also what is made and restored
-    // again.
+    // One copy is stored and one is restored. On a disk Holdfast has two more: the files that
+    // `creation` makes, and a second restore.
     let copies = u64::try_from(2 * (kept + usize::from(kept > 1)) * rounds).unwrap_or(u64::MAX);
     let needed = workplace::tree_bytes(tally).saturating_mul(copies);
     workplace.check_bytes(needed, &format!("{} rounds of all programs", order.rounds))

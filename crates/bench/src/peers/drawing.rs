@@ -1,4 +1,4 @@
-//! `peers.svg`: a panel a phase and one for what is stored, a bar a program.
+//! `peers.svg`: a panel for each phase and one for the stored size, in it a bar for each program.
 //!
 //! Every panel has its own linear scale, from zero: a bar twice as long is twice as much.
 
@@ -14,7 +14,7 @@ use crate::trouble::{Trouble, While as _};
 
 const WIDTH: u32 = 960;
 const LABEL_WIDTH: i32 = 110;
-/// Room for the figure behind the longest bar.
+/// Room for the figure after the longest bar.
 const FIGURE_WIDTH: i32 = 70;
 const TITLE_HEIGHT: i32 = 34;
 const BAR_HEIGHT: i32 = 20;
@@ -96,7 +96,7 @@ fn draw_panel(area: &Area<'_>, title: &str, bars: &[Bar<'_>]) -> Result<(), Trou
     Ok(())
 }
 
-/// Returns `share` of `most` pixels; something is always to be seen.
+/// Returns `share` of `most` pixels; at least a visible minimum.
 #[expect(clippy::cast_possible_truncation, reason = "a share of at most one of a few hundred")]
 fn length(share: f64, most: i32) -> i32 {
     ((share.clamp(0.0, 1.0) * f64::from(most)).round() as i32).max(1)

@@ -1,4 +1,4 @@
-//! Who takes part: Holdfast, the peers that are installed, and the lower limit of a restore.
+//! Entrants: Holdfast, the peers that are installed, and the lower limit of a restore.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(crate) struct Entrant {
 pub(crate) enum Standing {
     Holdfast,
     Peer,
-    /// Shown, but no peer: it keeps no history, or makes files and nothing else.
+    /// A program that is shown and is no peer: it keeps no history, or only makes files.
     Baseline,
 }
 
@@ -34,13 +34,13 @@ pub(crate) enum Role {
         recipe: &'static Recipe,
         program: PathBuf,
     },
-    /// Makes the files of the tree from memory, in so many threads.
+    /// Makes the files of the tree from memory, with this number of threads.
     Creation {
         threads: usize,
     },
 }
 
-/// A peer that is not installed, and how to get it.
+/// A peer that is not installed, and the way to install it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Missing {
     pub(crate) name: &'static str,
@@ -57,7 +57,8 @@ impl Entrant {
     }
 }
 
-/// Returns who takes part, and who cannot. `only` names some, or is empty.
+/// Returns the entrants, and the peers that are missing. `only` names some peers; if it is empty,
+/// all take part.
 pub(crate) fn gather(
     only: &[String],
     holdfast: &Path,
@@ -88,7 +89,7 @@ pub(crate) fn gather(
     Ok((entrants, missing))
 }
 
-/// Returns the order of `count` entrants in a round: another one begins each time.
+/// Returns the order of `count` entrants in a round: in each round another one begins.
 pub(crate) fn order(round: usize, count: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |place| (place + round) % count)
 }
@@ -102,7 +103,7 @@ fn check_names(only: &[String]) -> Result<(), Trouble> {
     })
 }
 
-/// Returns where programs are looked for.
+/// Returns the folders in which programs are looked for.
 fn folders() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();

@@ -16,19 +16,20 @@ use crate::trouble::{Trouble, While as _};
 use crate::walk;
 use crate::workplace::Workplace;
 
-/// Of a thousand files, so many get a line more.
+/// Number of files in a thousand that get another line.
 const CHANGED_PER_MILLE: u64 = 10;
 
-/// Of a thousand files, so many go.
+/// Number of files in a thousand that are deleted.
 const DELETED_PER_MILLE: u64 = 2;
 
-/// What the limit allows of a nothing-changed backup, beside sending what has changed.
+/// Limit of a backup after changes, as a multiple of a nothing-changed backup, without the time for
+/// sending.
 const UNCHANGED_SHARE: f64 = 1.5;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Mutation {
     pub(crate) first: Sample,
-    /// Of the whole copy.
+    /// Size of the whole copy.
     pub(crate) bytes: u64,
     pub(crate) steps: Vec<Step>,
 }
@@ -45,12 +46,12 @@ pub(crate) struct Step {
 pub(crate) struct Changes {
     pub(crate) changed: u64,
     pub(crate) deleted: u64,
-    /// Of the changed files, whole.
+    /// Size of the changed files.
     pub(crate) bytes: u64,
 }
 
 impl Mutation {
-    /// Returns how long each backup took, as a share of what the limit allows.
+    /// Returns the time of each backup as a share of its limit.
     pub(crate) fn share_of_limit(&self) -> Spread {
         let per_byte = self.first.wall.as_secs_f64() / float(self.bytes.max(1));
         Spread::of(self.steps.iter().map(|step| {
@@ -82,7 +83,7 @@ pub(crate) fn measure(
     let mut steps = Vec::new();
     for step in 0..count {
         output::step(&format!("change {} of {count}", step + 1));
-        // Settles what the backup before has left.
+        // This backup is not measured: it finishes the work that the backup before has left.
         site.client(&backup)?;
         let unchanged = site.measured(&server, &backup)?;
         let changes = change(&copy, u64::try_from(step).unwrap_or(0))?;
@@ -102,7 +103,7 @@ fn copy_tree(source: &Path, copy: &Path) -> Result<(), Trouble> {
     if status.success() { Ok(()) } else { Err(Trouble::new(message())) }
 }
 
-/// Changes and deletes some files of `copy`; the same ones for the same `seed`.
+/// Changes and deletes some files of `copy`; the same files for the same `seed`.
 fn change(copy: &Path, seed: u64) -> Result<Changes, Trouble> {
     let mut changes = Changes::default();
     let mut random = Random::new(seed);
@@ -111,7 +112,8 @@ fn change(copy: &Path, seed: u64) -> Result<Changes, Trouble> {
         match fate(&mut random) {
             Fate::Kept => {}
             Fate::Changed => {
-                // A second name would be changed as well; a read-only one is no obstacle to root.
+                // A file with a second name changes there as well. A read-only file can be changed
+                // by root.
                 let mut file = fs::OpenOptions::new().append(true).open(&path).while_doing(what)?;
                 file.write_all(b"one line more\n").while_doing(what)?;
                 changes.changed += 1;

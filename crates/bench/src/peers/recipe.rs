@@ -1,4 +1,4 @@
-//! The other programs, as data: what is run, with which words, in which environment.
+//! The other programs, as data: the commands, their words and their environment.
 //!
 //! In a word, `{source}`, `{repo}`, `{cache}`, `{restored}` and `{number}` stand for the tree, the
 //! repository, a folder for caches and keys, the folder to restore to, and the number of the
@@ -17,11 +17,11 @@ pub(crate) struct Recipe {
     pub(crate) is_baseline: bool,
     /// Names of the program, the best first.
     pub(crate) programs: &'static [&'static str],
-    /// Programs that it needs beside.
+    /// Programs that this one needs in addition.
     pub(crate) companions: &'static [&'static str],
     pub(crate) install: &'static str,
     pub(crate) version: &'static str,
-    /// Versions begin so; others are not what is meant.
+    /// Prefix of the version. A program with another version is not the one that is meant.
     pub(crate) version_prefix: &'static str,
     environment: &'static [(&'static str, &'static str)],
     init: &'static [&'static [&'static str]],
@@ -33,7 +33,7 @@ pub(crate) struct Recipe {
     pub(crate) remarks: &'static [i32],
 }
 
-/// The word that stands for the program itself, where a shell runs it.
+/// Name of the shell. A command that begins with this name is run by the shell.
 const SHELL: &str = "bash";
 
 const BORG_ENVIRONMENT: &[(&str, &str)] = &[
@@ -212,7 +212,7 @@ impl Ground {
         }
     }
 
-    /// Returns `word` with what its names in braces stand for.
+    /// Returns `word` with the values of its names in braces.
     fn expand(&self, word: &str, number: usize) -> OsString {
         let number = number.to_string();
         let names: [(&str, &[u8]); 5] = [
@@ -279,7 +279,8 @@ impl Recipe {
     }
 }
 
-/// Returns the first word of `text` that is a number with a dot in it, as programs tell theirs.
+/// Returns the first word of `text` that is a number with a dot in it, as programs print their
+/// version.
 pub(crate) fn version_in(text: &str) -> Option<String> {
     let begins = |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.')

@@ -1,4 +1,4 @@
-//! `peers.md`: the results for people. No date: the same figures make the same text.
+//! `peers.md`: the results for people. It has no date: the same figures make the same text.
 
 use super::cold::Cold;
 use super::contest::{Entry, Results};
@@ -10,7 +10,7 @@ use crate::spread::{Spread, float};
 
 const MIB: f64 = 1_048_576.0;
 
-/// What Holdfast must reach: at most so much of what it is measured by.
+/// Target of Holdfast: maximum ratio of a first backup to its measure.
 const FIRST_AIM: f64 = 0.50;
 const STORED_AIM: f64 = 1.00;
 const WALK_AIM: f64 = 0.90;
@@ -136,7 +136,7 @@ fn memory_cell(entry: &Entry, phase: Phase) -> String {
     )
 }
 
-/// Shows both ends of Holdfast, and the one that others have.
+/// Shows the figures of client and server for Holdfast, and the one figure that others have.
 fn both(entry: &Entry, client: Option<Spread>, server: Option<Spread>) -> String {
     let one = |spread: Option<Spread>| spread.map_or(dash(), |spread| number(spread.median));
     match entry.entrant.standing() {
@@ -158,10 +158,10 @@ fn differences(entry: &Entry) -> String {
     }
 }
 
-/// One number of a sample.
+/// A figure of a sample.
 type Figure = fn(&Sample) -> f64;
 
-/// One thing that Holdfast must reach.
+/// A target of Holdfast.
 struct Aim {
     what: String,
     measured: Option<Spread>,
@@ -243,7 +243,7 @@ fn per_walk(results: &Results) -> Option<Spread> {
     (!ratios.is_empty()).then(|| Spread::of(ratios))
 }
 
-/// Compares a restore with making the same files and nothing else, right before it.
+/// Returns the ratio of a restore to the creation of the same files right before it.
 fn per_creation(results: &Results) -> Vec<Aim> {
     let cpu: Figure = |one| one.client_cpu.as_secs_f64() + one.server_cpu.as_secs_f64();
     let wall: Figure = |one| one.wall.as_secs_f64();
@@ -293,7 +293,8 @@ fn remarks(results: &Results) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Returns what everything but the programs used. A creation does not tell.
+/// Returns the cores that everything except the measured programs kept busy. A creation does not
+/// report that.
 fn other_cores(results: &Results) -> f64 {
     let told = results
         .entries
@@ -336,7 +337,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-/// Shows three figures of `value`, whole numbers at least.
+/// Shows `value` with three digits, and numbers above 100 as whole numbers.
 pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         ..1.0 => format!("{value:.3}"),
@@ -352,7 +353,7 @@ fn spread(spread: Option<Spread>, unit: f64) -> String {
     if least == most { median } else { format!("{median} ({least}-{most})") }
 }
 
-/// Shows `value` in those of Holdfast.
+/// Shows `value` as a multiple of Holdfast's value.
 fn times_of(value: Option<Spread>, own: Option<Spread>) -> String {
     match value.zip(own) {
         Some((value, own)) if own.median > 0.0 => format!("{:.2}", value.median / own.median),

@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::contest::clear;
 use super::entrant::{Entrant, Role};
 use super::recipe::{Ground, Recipe};
 use crate::machine;
@@ -16,8 +15,9 @@ use crate::process::{self, Runner, Used};
 use crate::site::{self, Sample, Site};
 use crate::spent::Spent;
 use crate::trouble::{Trouble, While as _};
+use crate::workplace;
 
-/// Pairs of bare walk and nothing-changed backup of Holdfast in a turn.
+/// Number of pairs of bare walk and nothing-changed backup of Holdfast in a turn.
 const PAIRS: usize = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -47,11 +47,11 @@ impl Phase {
     }
 }
 
-/// What one turn has given. A turn that fails keeps what it has measured before.
+/// Results of one turn. A turn that fails keeps its measurements from before the failure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turn {
     pub(crate) samples: BTreeMap<Phase, Vec<Sample>>,
-    /// As many as the nothing-changed backups of Holdfast, each right before its backup.
+    /// Walks, each right before the nothing-changed backup of Holdfast of the same index.
     pub(crate) walks: Vec<Sample>,
     pub(crate) pair: Option<Pair>,
     pub(crate) stored_bytes: Option<u64>,
@@ -59,26 +59,26 @@ pub(crate) struct Turn {
     pub(crate) failure: Option<String>,
 }
 
-/// The files of the tree made by one thread and nothing else, and a restore of Holdfast. Where the
-/// tree is in memory, each writes to what the one before it has freed.
+/// A creation of the tree's files by one thread, and a restore of Holdfast. If the tree is in
+/// memory, each of them writes to the memory that the one before has freed.
 #[derive(Clone, Debug)]
 pub(crate) struct Pair {
     pub(crate) creation: Sample,
     pub(crate) restore: Sample,
 }
 
-/// How a restored tree differs from its source.
+/// Differences of a restored tree from its source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Comparison {
     pub(crate) differences: u64,
     pub(crate) first: Vec<String>,
 }
 
-/// Why a turn goes no further.
+/// Reason why a turn goes no further.
 pub(crate) enum Stop {
-    /// The program failed: its row says so, and the others go on.
+    /// The program failed: its row shows that, and the other programs go on.
     Failed(String),
-    /// Nothing more can be measured.
+    /// The bench ends: nothing more can be measured.
     Ended(Trouble),
 }
 
@@ -88,20 +88,21 @@ impl From<Trouble> for Stop {
     }
 }
 
-/// What all turns share.
+/// Everything that all turns share.
 #[derive(Clone, Copy)]
 pub(crate) struct Stage<'a> {
     pub(crate) source: &'a Path,
     pub(crate) runner: &'a Runner,
     pub(crate) outputs: &'a Path,
-    /// Whether what peers restore is compared. What Holdfast restores always is.
+    /// True if the trees that peers restore are compared. Trees that Holdfast restores are always
+    /// compared.
     pub(crate) compares_peers: bool,
-    /// Whether files are made in memory, which is given back at once.
+    /// True if files are made in memory, which is freed at once.
     pub(crate) in_memory: bool,
 }
 
 impl Stage<'_> {
-    /// Lets `entrant` do all its phases in the new folder `folder`.
+    /// Runs all phases of `entrant` in the new folder `folder`.
     pub(crate) fn turn(&self, entrant: &Entrant, folder: &Path) -> Result<Turn, Trouble> {
         let mut turn = Turn::default();
         let result = match &entrant.role {
@@ -149,14 +150,14 @@ impl Stage<'_> {
         };
         machine::settle();
         turn.add(Phase::Restore, restore(&target)?);
-        // It restores the tree under its name into the folder that is named.
+        // Holdfast restores the tree under its name into the folder of `--to`.
         let name = self.source.file_name().unwrap_or_default();
         let compared = self.compare(&target.join(name))?;
         turn.comparison = Some(compared.clone());
-        clear(&target, self.in_memory)?;
+        workplace::clear(&target, self.in_memory)?;
         let made = folder.join("made");
         let creation = self.created(1, &made)?;
-        clear(&made, self.in_memory)?;
+        workplace::clear(&made, self.in_memory)?;
         let again = folder.join("again");
         turn.pair = Some(Pair { creation, restore: restore(&again)? });
         server.stop()?;
@@ -212,7 +213,7 @@ pub(crate) struct Play<'a> {
     recipe: &'static Recipe,
     program: &'a Path,
     ground: Ground,
-    /// Of the last backup.
+    /// Number of the last backup.
     number: usize,
 }
 
@@ -259,7 +260,8 @@ impl<'a> Play<'a> {
         self.measured(&mut command, phase.title())
     }
 
-    /// Some programs restore to the whole path of the tree below the folder that is named.
+    /// Returns the folder with the restored tree. Some programs restore to the whole path of the
+    /// tree below the folder that is given.
     fn restored(&self) -> PathBuf {
         let top = &self.ground.restored;
         let whole = self.ground.source.strip_prefix("/").map(|path| top.join(path));
@@ -293,7 +295,7 @@ impl<'a> Play<'a> {
     }
 }
 
-/// Reads every file of `tree`, so that no program pays for being the first to do so.
+/// Reads every file of `tree`, so that no program has the cost of the first read.
 fn read_all(tree: &Path) -> Result<(), Trouble> {
     let mut buffer = vec![0; 1 << 20];
     let mut folders = vec![tree.to_owned()];
@@ -303,7 +305,7 @@ fn read_all(tree: &Path) -> Result<(), Trouble> {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
                 Ok(kind) if kind.is_file() => {
-                    // What cannot be read is the affair of the programs that are measured.
+                    // Unreadable files are left to the programs that are measured.
                     let Ok(mut file) = std::fs::File::open(entry.path()) else { continue };
                     while matches!(std::io::Read::read(&mut file, &mut buffer), Ok(1..)) {}
                 }

@@ -1,4 +1,4 @@
-//! Lower bounds only: a busy machine is always slower.
+//! These tests check lower bounds only: a busy machine may always be slower.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ fn link(round_trip_ms: u64, mbit: Option<u64>) -> Link {
     Link { round_trip: Duration::from_millis(round_trip_ms), bits_per_sec }
 }
 
-/// Serves one connection: returns what comes to its sender.
+/// Serves one connection: returns every byte to its sender.
 fn echo() -> (String, JoinHandle<u64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -39,7 +39,7 @@ fn a_round_trip_takes_the_delay_twice() {
         stream.write_all(b"x").unwrap();
         stream.read_exact(&mut byte).unwrap();
     }
-    // One more for the handshake.
+    // Three round trips for the three bytes, and one for the handshake.
     assert!(begin.elapsed() >= round_trip * 4, "{:?}", begin.elapsed());
     let passed = relay.passed();
     assert_eq!(passed, Passed { connections: 1, up_bytes: 3, down_bytes: 3, turns: 6 });
@@ -76,7 +76,7 @@ fn connections_share_a_line() {
     let counts = Arc::new(Counts::default());
     let way = Direction::new(Way::Up, link(20, Some(8)), &counts);
     let begin = clock::now();
-    // 1 MB/s: 100 kB hold the line for 100 ms, whoever sends them.
+    // At 1 MB/s, 100 kB hold the line for 100 ms, whichever connection sends them.
     let first = way.carry(100_000, begin);
     let second = way.carry(100_000, begin);
     assert!(first >= begin + Duration::from_millis(110));

@@ -1,29 +1,31 @@
 //! Makes the objects of a [`Plan`], with all cores.
 //!
 //! Threads share one stack of directories to make. Each makes a directory, fills it relative to its
-//! descriptor, and puts its subdirectories on the stack: children before siblings, so few are open
-//! at once. An empty file is one `mknodat`; no path is ever resolved.
+//! descriptor, and puts its subdirectories on the stack: children come before siblings, so that few
+//! directories are open at once. An empty file is one `mknodat`; no path is ever resolved.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use e2e::clock;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, openat};
+use sys::lock::{Condvar, Mutex};
 
 use super::shape::{Division, Files, Plan, directory_name};
 use crate::output;
 use crate::process::check_interrupted;
 use crate::trouble::{Trouble, While as _};
 
+/// Interval between two messages about the progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// Files between two looks at whether a signal has come.
+/// Number of files between two checks for a signal.
 const LOOK_EVERY: u64 = 4096;
 
-/// A directory to make in `parent`, or `parent` itself where it has no name.
+/// A directory to make in `parent`; without a name, `parent` itself.
 struct Task {
     parent: Arc<OwnedFd>,
     name: Option<String>,
@@ -43,7 +45,7 @@ struct Filler {
     made: AtomicU64,
 }
 
-/// Fills the directory `top`, which is the first one of `plan`; returns how long it took.
+/// Fills the directory `top`, which is the first one of `plan`. Returns the time that it took.
 pub(crate) fn fill(top: &Path, plan: Plan) -> Result<Duration, Trouble> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let top =
@@ -70,18 +72,18 @@ pub(crate) fn fill(top: &Path, plan: Plan) -> Result<Duration, Trouble> {
 
 impl Filler {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// Says every few seconds how far it is, until nothing waits and nobody is busy.
+    /// Reports the progress every few seconds until all is made.
     fn watch(&self, objects: u64) {
         let begin = clock::now();
+        let mut reported = begin;
         let mut state = self.state();
         while !state.waiting.is_empty() || state.busy > 0 {
-            let waited = self.changed.wait_timeout(state, PROGRESS_EVERY);
-            let (again, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = again;
-            if timeout.timed_out() {
+            state = self.changed.wait_timeout(state, PROGRESS_EVERY);
+            if reported.elapsed() >= PROGRESS_EVERY {
+                reported = clock::now();
                 let (made, secs) = (self.made.load(Relaxed), begin.elapsed().as_secs().max(1));
                 let rate = made / secs;
                 output::progress(&format!("{made} of {objects} objects made, {rate} a second"));
@@ -102,14 +104,14 @@ impl Filler {
                     state.trouble.get_or_insert(trouble);
                 }
             }
-            // The watcher waits on the same condition, and must hear of the end.
+            // The thread that watches waits on the same condition for the end.
             if !state.waiting.is_empty() || state.busy == 0 {
                 self.changed.notify_all();
             }
         }
     }
 
-    /// The next task; `None` once nothing waits and nobody is busy.
+    /// Returns the next task, or `None` once no task waits and no thread is busy.
     fn take(&self) -> Option<Task> {
         let mut state = self.state();
         loop {
@@ -120,7 +122,7 @@ impl Filler {
             if state.busy == 0 {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state);
         }
     }
 

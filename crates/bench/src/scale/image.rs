@@ -1,10 +1,10 @@
 //! A file system in a sparse file, so that tens of millions of objects come and go with one file.
 //!
-//! 1. What is not whole has another name: an image is called `FILE.part` until its tree is made.
+//! 1. An image without its whole tree has another name: it is called `FILE.part` until the tree is
+//!    made.
 //! 2. The loop device reads and writes past the page cache of the file below it, so that an object
 //!    is cached once, as on a disk.
-//! 3. The place where it is mounted is removed as an empty directory only: nothing deletes what is
-//!    in an image.
+//! 3. The mount point is removed only as an empty directory: nothing deletes files in an image.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ const INODE_BYTES: u64 = 256;
 const BLOCK_BYTES: u64 = 4096;
 /// A name in a directory that is larger than a block.
 const NAME_BYTES: u64 = 40;
-/// One in so many files has content, which takes a block.
+/// One of this many files has content, which takes a block.
 const FILLED_ONE_IN: u64 = 20;
 
-/// A mounted image. Dropping it unmounts it, and removes it unless it is to be kept.
+/// A mounted image. Dropping it unmounts it, and removes the file unless it is to be kept.
 #[derive(Debug)]
 pub(crate) struct Image {
     path: PathBuf,
@@ -33,14 +33,14 @@ pub(crate) struct Image {
     is_kept: bool,
 }
 
-/// Returns what an image with `plan` takes on disk.
+/// Returns the bytes on disk of an image with the tree of `plan`.
 pub(crate) fn disk_bytes(plan: Plan) -> u64 {
     let directories = plan.directories * BLOCK_BYTES + plan.files * NAME_BYTES;
     let contents = plan.files / FILLED_ONE_IN * BLOCK_BYTES;
     plan.objects() * INODE_BYTES + directories + contents
 }
 
-/// Makes an image at `path` with room for `plan`; its tree is yet to be made.
+/// Makes an image at `path` with room for `plan`; its tree is not made yet.
 pub(crate) fn format(path: &Path, plan: Plan) -> Result<(), Trouble> {
     let file = std::fs::File::create(path).while_doing(|| format!("make {}", path.display()))?;
     let bytes = (plan.objects() * IMAGE_BYTES_PER_OBJECT).max(IMAGE_BYTES_MIN);
@@ -59,7 +59,8 @@ pub(crate) fn format(path: &Path, plan: Plan) -> Result<(), Trouble> {
         "-N".as_ref(),
         inodes.as_ref(),
         "-O".as_ref(),
-        // No journal: it costs time while the tree is made, and nothing of it is to survive.
+        // There is no journal: it would take time while the tree is made, and the image need not
+        // survive a crash.
         "^has_journal,^resize_inode,dir_index".as_ref(),
         // Tables in a hole of the file need no zeroing, now or later.
         "-Elazy_itable_init=0".as_ref(),
@@ -69,8 +70,8 @@ pub(crate) fn format(path: &Path, plan: Plan) -> Result<(), Trouble> {
 }
 
 impl Image {
-    /// Mounts the image at `path` below `folder`. From here on dropping it removes it unless
-    /// `is_kept`.
+    /// Mounts the image at `path` below `folder`. From then on, dropping the image removes its file
+    /// unless `is_kept` is set.
     pub(crate) fn mount(path: PathBuf, folder: &Path, is_kept: bool) -> Result<Self, Trouble> {
         let what = || format!("make a folder in {}", folder.display());
         let dir = tempfile::Builder::new().prefix("hfm").tempdir_in(folder).while_doing(what)?;
@@ -87,10 +88,10 @@ impl Image {
         let mut mount: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
         mount.push(image.mount_point.as_os_str());
         let mounted = command("mount", &mount);
-        // A device that is mounted goes when it is unmounted; one that is not goes at once.
+        // The loop device is detached after the unmount, or at once if the mount has failed.
         command("losetup", &["-d".as_ref(), device.as_ref()])?;
         mounted?;
-        // Not part of the tree; an image that has been used has none.
+        // This folder is not part of the tree; an image that was used before does not have it.
         drop(std::fs::remove_dir(image.tree().join("lost+found")));
         Ok(image)
     }
@@ -100,7 +101,7 @@ impl Image {
         &self.mount_point
     }
 
-    /// Gives the image its final name, now that it is whole.
+    /// Gives the image its final name, after its tree is whole.
     pub(crate) fn finish(&mut self, path: PathBuf, is_kept: bool) -> Result<(), Trouble> {
         let what = || format!("rename {} to {}", self.path.display(), path.display());
         std::fs::rename(&self.path, &path).while_doing(what)?;
@@ -135,7 +136,7 @@ fn is_mount_point(path: &Path) -> bool {
     device(path) != device(parent)
 }
 
-/// Runs a command of the system and returns what it prints.
+/// Runs a command of the system and returns its output.
 fn command(program: &str, words: &[&OsStr]) -> Result<String, Trouble> {
     let output = Command::new(program)
         .args(words)

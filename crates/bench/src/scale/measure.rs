@@ -1,4 +1,4 @@
-//! What is measured, in which order. See the drawing in `scale.rs`.
+//! Measurements, and their order. See the drawing in `scale.rs`.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,8 +10,7 @@ use e2e::clock;
 
 use super::fill::fill;
 use super::image::{self, Image};
-use super::shape::Plan;
-use super::{Options, Tree};
+use super::options::{Options, Tree};
 use crate::machine::{self, Machine};
 use crate::output;
 use crate::process::{self, Runner, Server};
@@ -21,11 +20,12 @@ use crate::trouble::{Trouble, While as _};
 use crate::walk::{self, Tally};
 use crate::workplace::Workplace;
 
-/// What an object takes in the server and in the home of the node at most.
+/// Maximum number of bytes that an object takes in the server and in the node's folder.
 const SERVER_BYTES_PER_OBJECT: u64 = 200;
 const SERVER_BYTES: u64 = 1 << 30;
 
-/// Few, since the kernel counts the peak memory of the bench in what it starts later.
+/// Number of names that are listed. It is small, because the kernel counts the peak memory of the
+/// bench in that of programs that it starts later.
 const NAMES_LISTED: usize = 10_000;
 
 /// One backup.
@@ -33,7 +33,7 @@ const NAMES_LISTED: usize = 10_000;
 pub(crate) struct Backup {
     pub(crate) sample: Sample,
     pub(crate) traffic: Passed,
-    /// What the server wrote to its files, as the kernel counts it.
+    /// Bytes that the server wrote to its files, by the kernel's count.
     pub(crate) server_written_bytes: u64,
 }
 
@@ -43,7 +43,7 @@ impl Backup {
     }
 }
 
-/// What both kinds of trees have.
+/// Measurements that both kinds of trees have.
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
@@ -52,24 +52,31 @@ pub(crate) struct Results {
     pub(crate) load_after: String,
     pub(crate) tally: Tally,
     pub(crate) is_cold: bool,
-    /// `None` for an image that was there.
+    /// Time to make the tree; `None` for an image that existed before.
     pub(crate) filled: Option<Duration>,
     pub(crate) first: Backup,
     pub(crate) stored: Stored,
-    /// Nothing has changed since the first backup.
+    /// Incremental with nothing changed since the first backup.
     pub(crate) incremental: Backup,
     pub(crate) further: Further,
-    /// All of it, from the start of the bench.
+    /// Time since the start of the bench.
     pub(crate) wall: Duration,
 }
 
-/// What follows for one kind of tree.
+/// Further measurements of one kind of tree.
 #[derive(Debug)]
 pub(crate) enum Further {
     /// The bare walks before and after the incremental.
     Walks { before: Duration, after: Duration },
-    /// Incrementals after one change each, with what was changed.
+    /// Incrementals after one change each, with the kind of the change.
     Changes(Vec<(&'static str, Backup)>),
+}
+
+/// All that is measured after the first backup.
+struct Incrementals {
+    tally: Tally,
+    unchanged: Backup,
+    further: Further,
 }
 
 pub(crate) fn measure(options: &Options) -> Result<Results, Trouble> {
@@ -91,9 +98,9 @@ pub(crate) fn measure(options: &Options) -> Result<Results, Trouble> {
     let first = place.back_up(&server, &relay)?;
     server.stop()?;
     let stored = place.site.stored()?;
-    // Its peak of memory is to be that of the incrementals.
+    // The server starts again, so that its peak memory is that of the incrementals.
     let server = place.site.serve()?;
-    let (tally, incremental, further) = match options.tree {
+    let Incrementals { tally, unchanged, further } = match options.tree {
         Tree::Many(_) => place.between_walks(&server, &relay)?,
         Tree::OneDirectory(_) => place.changes(&server, &relay)?,
     };
@@ -108,13 +115,13 @@ pub(crate) fn measure(options: &Options) -> Result<Results, Trouble> {
         filled,
         first,
         stored,
-        incremental,
+        incremental: unchanged,
         further,
         wall: begin.elapsed(),
     })
 }
 
-/// Fails when what is to be made does not fit, rather than to fill somebody's disk.
+/// Fails if the files to be made do not fit on the disk.
 fn check_room(options: &Options) -> Result<(), Trouble> {
     let plan = options.plan();
     let mut needed = SERVER_BYTES + plan.objects() * SERVER_BYTES_PER_OBJECT;
@@ -137,7 +144,7 @@ fn check_room(options: &Options) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Mounts the image; makes it where it is not there yet, and says how long its tree took.
+/// Mounts the image; makes it if it does not exist yet, and returns the time that its tree took.
 fn open_image(options: &Options) -> Result<(Image, Option<Duration>), Trouble> {
     let path = &options.image;
     if path.is_file() {
@@ -165,7 +172,7 @@ fn open_image(options: &Options) -> Result<(Image, Option<Duration>), Trouble> {
     Ok((image, Some(wall)))
 }
 
-/// Where all of it takes place.
+/// The place of the whole measurement.
 struct Place<'a> {
     site: Site<'a>,
     tree: &'a Path,
@@ -173,7 +180,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Makes and runs a server, with a node that reaches it through a relay.
+    /// Makes and runs a server, and enrols a node that reaches it through a relay.
     fn enrolled(&self) -> Result<(Relay, Server), Trouble> {
         let (server, address) = self.site.started()?;
         let relay = Relay::start(&address, Link::BARE)?;
@@ -181,7 +188,7 @@ impl Place<'_> {
         Ok((relay, server))
     }
 
-    /// Backs the tree up, to its end without failures: figures of less would be too good.
+    /// Backs up the tree. Fails unless the backup is complete: figures of a part would be too good.
     fn back_up(&self, server: &Server, relay: &Relay) -> Result<Backup, Trouble> {
         self.cool_down()?;
         let traffic_before = relay.passed();
@@ -202,16 +209,12 @@ impl Place<'_> {
         })
     }
 
-    fn between_walks(
-        &self,
-        server: &Server,
-        relay: &Relay,
-    ) -> Result<(Tally, Backup, Further), Trouble> {
+    fn between_walks(&self, server: &Server, relay: &Relay) -> Result<Incrementals, Trouble> {
         let (tally, before) = self.walk()?;
         output::progress("incremental, nothing changed");
-        let incremental = self.back_up(server, relay)?;
+        let unchanged = self.back_up(server, relay)?;
         let (_, after) = self.walk()?;
-        Ok((tally, incremental, Further::Walks { before, after }))
+        Ok(Incrementals { tally, unchanged, further: Further::Walks { before, after } })
     }
 
     fn walk(&self) -> Result<(Tally, Duration), Trouble> {
@@ -222,11 +225,11 @@ impl Place<'_> {
         Ok((tally?, wall))
     }
 
-    fn changes(&self, server: &Server, relay: &Relay) -> Result<(Tally, Backup, Further), Trouble> {
+    fn changes(&self, server: &Server, relay: &Relay) -> Result<Incrementals, Trouble> {
         let (tally, _) = self.walk()?;
         output::progress("incremental, nothing changed");
-        let incremental = self.back_up(server, relay)?;
-        // In the middle, so that pages before and behind it could be touched by mistake.
+        let unchanged = self.back_up(server, relay)?;
+        // In the middle: a fault could touch pages before it and after it.
         let file = self.middle_file()?;
         let added = self.tree.join("added.txt");
         let what = || format!("change {}", file.display());
@@ -241,7 +244,7 @@ impl Place<'_> {
         changes.push(("one file added", self.back_up_change("added", server, relay)?));
         std::fs::remove_file(&added).while_doing(what)?;
         changes.push(("one file removed", self.back_up_change("removed", server, relay)?));
-        Ok((tally, incremental, Further::Changes(changes)))
+        Ok(Incrementals { tally, unchanged, further: Further::Changes(changes) })
     }
 
     fn back_up_change(
@@ -254,8 +257,8 @@ impl Place<'_> {
         self.back_up(server, relay)
     }
 
-    /// Returns a file somewhere in the middle of the names of the top directory: of the first ones
-    /// that are listed, which come in the order of their hashes.
+    /// Returns a file in the middle of the names of the top directory. It is chosen among the first
+    /// names that are listed, which come in the order of their hashes.
     fn middle_file(&self) -> Result<PathBuf, Trouble> {
         let what = || format!("list {}", self.tree.display());
         let entries = std::fs::read_dir(self.tree).while_doing(what)?;
@@ -271,21 +274,12 @@ impl Place<'_> {
         Ok(self.tree.join(name))
     }
 
-    /// Empties the caches of the kernel, where that is asked for.
+    /// Empties the caches of the kernel, if the user asks for that.
     fn cool_down(&self) -> Result<(), Trouble> {
         if !self.is_cold {
             return Ok(());
         }
         rustix::fs::sync();
         std::fs::write("/proc/sys/vm/drop_caches", "3").while_doing(|| "drop the caches".to_owned())
-    }
-}
-
-impl Options {
-    pub(crate) fn plan(&self) -> Plan {
-        match self.tree {
-            Tree::Many(plan) => plan,
-            Tree::OneDirectory(files) => Plan { directories: 1, files, seed: super::SEED },
-        }
     }
 }

@@ -11,10 +11,12 @@ use crate::spread::float;
 
 const MIB: f64 = 1_048_576.0;
 
-/// What an incremental that finds no change may take, at 28 million objects.
+/// Maximum memory of the client and of the server in bytes, at 28 million objects.
 const CLIENT_MEMORY_MAX: f64 = 200e6;
 const SERVER_MEMORY_MAX: f64 = 1e9;
+/// Maximum traffic of an incremental without changes, in bytes an object.
 const BYTES_PER_OBJECT_MAX: f64 = 3.0;
+/// Maximum time of such an incremental, as a multiple of the bare walk's.
 const WALKS_MAX: f64 = 0.5;
 
 impl Further {
@@ -26,13 +28,13 @@ impl Further {
     }
 }
 
-/// What is held against a target.
+/// A figure with its target.
 struct Figure {
     label: &'static str,
     key: &'static str,
     value: f64,
     target: f64,
-    /// Divides both for people.
+    /// Divisor of value and target for people.
     unit: f64,
     unit_name: &'static str,
 }
@@ -216,7 +218,7 @@ fn changes_text(results: &Results, changes: &[(&'static str, Backup)]) -> String
     text
 }
 
-/// Returns all there is.
+/// Returns all results as JSON.
 pub(super) fn document(results: &Results) -> Value {
     let Results { tally, machine, stored, .. } = results;
     let backup = |backup: &Backup| backup_document(backup, tally.objects);
@@ -269,7 +271,7 @@ fn backup_document(backup: &Backup, objects: u64) -> Value {
     document
 }
 
-/// The incremental's time in means of the walks before and after it.
+/// Ratio of the incremental's time to the mean of the walks before and after it.
 fn ratio(results: &Results, before: Duration, after: Duration) -> f64 {
     let mean = f64::midpoint(secs(before), secs(after));
     secs(results.incremental.sample.wall) / mean.max(f64::MIN_POSITIVE)
@@ -295,7 +297,7 @@ fn per(bytes: u64, objects: u64) -> f64 {
     float(bytes) / float(objects.max(1))
 }
 
-/// Short times in seconds, long ones in minutes and seconds.
+/// Text of a duration: seconds if it is short, otherwise minutes and seconds.
 fn span(duration: Duration) -> String {
     match duration.as_secs() {
         0..120 => format!("{:.2} s", secs(duration)),

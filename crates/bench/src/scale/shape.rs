@@ -2,18 +2,18 @@
 //!
 //! A [`Plan`] says how many directories and files there are in and below one directory. Dividing it
 //! gives the directory's own files and the plans of its subdirectories, until a plan has one
-//! directory. Numbers are exact at each step, so that a tree has what was asked for.
+//! directory. Numbers are exact at each step, so that a tree has the requested numbers.
 //!
 //! Real trees are uneven: subdirectories get shares drawn at random of directories and of files, so
 //! some directories are empty and some hold hundreds of files.
 
 use e2e::nasty::Random;
 
-/// Subdirectories of one directory.
+/// Minimum number of subdirectories of one directory.
 const CHILDREN_MIN: u32 = 2;
 const CHILDREN_MAX: u32 = 15;
 
-/// One in so many files has content; the others are empty.
+/// One of this many files has content; the others are empty.
 const FILLED_ONE_IN: u32 = 20;
 const CONTENT_BYTES_MAX: u32 = 100;
 
@@ -26,7 +26,7 @@ const WORDS: [&str; 24] = [
 const ENDINGS: [&str; 12] =
     ["txt", "c", "h", "py", "jpg", "pdf", "json", "html", "xml", "csv", "md", "o"];
 
-/// A directory to make, with all that is in and below it.
+/// A directory to make, with everything below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
     /// Itself included.
@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
 }
 
-/// What a directory holds.
+/// Contents of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Division {
     pub(crate) own_files: u64,
@@ -56,7 +56,8 @@ impl Plan {
         let mut random = Random::new(self.seed, b"directory");
         let wanted = CHILDREN_MIN + random.below(CHILDREN_MAX - CHILDREN_MIN + 1);
         let count = u64::from(wanted).min(below);
-        // Less than twice the average of at least two directories: never more than there are.
+        // The number is less than twice the average of at least two directories, so there are
+        // enough files.
         let own_files = self.files * u64::from(random.below(200)) / 100 / self.directories;
         let weights: Vec<u64> = (0..count).map(|_| u64::from(1 + random.below(100))).collect();
         let directories: Vec<u64> =
@@ -74,7 +75,7 @@ impl Plan {
     }
 }
 
-/// Divides `total` in proportion to `weights`, to the last one.
+/// Divides `total` in proportion to `weights`. The parts add up to `total`.
 fn share(total: u64, weights: &[u64]) -> Vec<u64> {
     let sum: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
     let mut weight_before = 0;
@@ -131,16 +132,24 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Directories, files, depth and the most files in one directory.
-    fn measure(plan: &Plan) -> (u64, u64, u64, u64) {
-        let division = plan.divide();
-        let mut sum = (1, division.own_files, 1, division.own_files);
-        for child in &division.children {
-            let below = measure(child);
-            sum.0 += below.0;
-            sum.1 += below.1;
-            sum.2 = sum.2.max(1 + below.2);
-            sum.3 = sum.3.max(below.3);
+    struct Measures {
+        directories: u64,
+        files: u64,
+        /// Levels of directories.
+        depth: u64,
+        /// Number of files in the directory that has most of them.
+        files_max: u64,
+    }
+
+    fn measure(plan: &Plan) -> Measures {
+        let own = plan.divide();
+        let mut sum =
+            Measures { directories: 1, files: own.own_files, depth: 1, files_max: own.own_files };
+        for below in own.children.iter().map(measure) {
+            sum.directories += below.directories;
+            sum.files += below.files;
+            sum.depth = sum.depth.max(1 + below.depth);
+            sum.files_max = sum.files_max.max(below.files_max);
         }
         sum
     }
@@ -149,16 +158,16 @@ mod tests {
     fn tree_has_what_was_asked_for() {
         for (directories, files) in [(1, 0), (1, 5000), (2, 1), (3, 0), (9000, 91_000)] {
             let plan = Plan { directories, files, seed: 7 };
-            let (directories_made, files_made, ..) = measure(&plan);
-            assert_eq!((directories_made, files_made), (directories, files));
+            let made = measure(&plan);
+            assert_eq!((made.directories, made.files), (directories, files));
         }
     }
 
     #[test]
     fn tree_is_deep_and_uneven() {
-        let (.., depth, most) = measure(&Plan { directories: 25_000, files: 255_000, seed: 1 });
-        assert!((6..20).contains(&depth), "{depth} levels");
-        assert!((30..5000).contains(&most), "{most} files in one directory");
+        let made = measure(&Plan { directories: 25_000, files: 255_000, seed: 1 });
+        assert!((6..20).contains(&made.depth), "{} levels", made.depth);
+        assert!((30..5000).contains(&made.files_max), "{} files in one directory", made.files_max);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! A day of a library with six drives: opened files all day, lists now and then.
 //!
-//! 1. Opened files lie in projects, of which some volumes have more that are in use. Most are
+//! 1. Opened files lie in projects. Some volumes have more projects in use than others. Most are
 //!    opened during the day, few at night.
-//! 2. The same arrivals are served in three ways. *One by one*: whatever came first, each with its
-//!    mount unless the volume is in a drive. *By volume*: the volume of whoever waits longest is
-//!    mounted, and everything that waits for it is read in the order in which it came. *Queue*:
-//!    the schedule.
+//! 2. The same arrivals are served in three ways. *One by one*: requests in the order of arrival,
+//!    each with a mount unless the volume is in a drive. *By volume*: the volume of the oldest
+//!    request is mounted, and all requests for it are served in the order of arrival. *Queue*: the
+//!    schedule.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,8 +16,8 @@ use tape::schedule::{Config, Kind, Schedule, Source, VolumeId};
 use tape::simulation::Simulation;
 use tape::timing::{Timing, duration};
 
+use super::demand::{ask, fraction, seeded, source};
 use super::orders::scattered;
-use super::{ask, fraction, source};
 use crate::random::Random;
 
 pub(super) const OPENS: u64 = 10_000;
@@ -25,25 +25,26 @@ pub(super) const LISTS: u64 = 12;
 pub(super) const LIST_FILES: u64 = 300;
 pub(super) const VOLUMES: u64 = 40;
 pub(super) const DRIVES: u32 = 6;
-/// A forecast takes a plan of everything, and a tenth of them shows how good they are.
+/// One in this many requests gets a forecast. A forecast needs a plan of everything, and this part
+/// is enough to show how good forecasts are.
 const TOLD_EVERY: u64 = 10;
 const PROJECTS: u64 = 50;
 const PROJECT_BYTES: u64 = 20_000_000_000;
 const FILE_BYTES: u64 = 100_000_000;
 const SEED: u64 = 1;
-/// How many files are opened in each hour, against the others.
+/// Relative number of files that are opened in each hour.
 const HOURS: [u64; 24] =
     [1, 1, 1, 1, 1, 2, 4, 8, 12, 14, 14, 12, 10, 12, 14, 12, 10, 8, 5, 4, 3, 2, 2, 1];
 
-/// What somebody wants. Its waiter has the number of its place among all.
+/// A request. The number of its waiter is its index among all requests.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct Request {
     at: Duration,
     kind: Kind,
     source: Source,
 }
 
-/// How long something took for half, nine in ten, 99 in a hundred, and all.
+/// Percentiles of times: 50, 90, 99 and 100.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Percentiles {
     pub(super) p50: f64,
@@ -59,14 +60,14 @@ pub(super) struct Way {
     pub(super) opens: Percentiles,
     pub(super) lists: Percentiles,
     pub(super) mounts: u64,
-    /// When the last one was served.
+    /// Time at which the last request was served.
     pub(super) end_secs: f64,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Day {
     pub(super) ways: [Way; 3],
-    /// Seconds by which opens were served earlier or later than they were told.
+    /// Difference, in seconds, between the forecast of an open and its service.
     pub(super) errors: Percentiles,
 }
 
@@ -90,7 +91,7 @@ impl Percentiles {
 
 impl Way {
     /// `served` has the time for each of `wanted`.
-    fn new(name: &'static str, wanted: &[Wanted], served: &[Duration], mounts: u64) -> Self {
+    fn new(name: &'static str, wanted: &[Request], served: &[Duration], mounts: u64) -> Self {
         let waits = |kind: Kind| {
             let of_kind = wanted.iter().zip(served).filter(move |(wanted, _)| wanted.kind == kind);
             Percentiles::of(of_kind.map(|(wanted, at)| (*at - wanted.at).as_secs_f64()))
@@ -101,15 +102,15 @@ impl Way {
     }
 }
 
-/// All of the day, in the order in which it comes.
-fn wanted() -> Vec<Wanted> {
-    let mut random = super::random(SEED);
-    let mut wanted: Vec<Wanted> = (0..OPENS).map(|_| opened(&mut random)).collect();
+/// All requests of the day, in the order of arrival.
+fn wanted() -> Vec<Request> {
+    let mut random = seeded(SEED);
+    let mut wanted: Vec<Request> = (0..OPENS).map(|_| opened(&mut random)).collect();
     for list in 0..LISTS {
         let at = duration(fraction(&mut random) * 86_400.0);
         let volume = random.below(VOLUMES);
         let files = scattered(LIST_FILES, SEED + 1 + list, FILE_BYTES);
-        wanted.extend(files.into_iter().map(|stop| Wanted {
+        wanted.extend(files.into_iter().map(|stop| Request {
             at,
             kind: Kind::List,
             source: source(volume, stop.at, stop.bytes),
@@ -119,7 +120,7 @@ fn wanted() -> Vec<Wanted> {
     wanted
 }
 
-fn opened(random: &mut Random) -> Wanted {
+fn opened(random: &mut Random) -> Request {
     let mut weight = random.below(HOURS.iter().sum());
     let hour = HOURS.iter().position(|of_hour| {
         let is_in = weight < *of_hour;
@@ -128,19 +129,20 @@ fn opened(random: &mut Random) -> Wanted {
     });
     let hour = u32::try_from(hour.unwrap_or(0)).unwrap_or(0);
     let at = duration((f64::from(hour) + fraction(random)) * 3600.0);
-    // The square makes the first volumes, and the first projects of each, the ones in use.
+    // The product of two random numbers makes low numbers frequent: the first volumes, and the
+    // first projects of each, are the ones in use.
     let popular = |random: &mut Random, count: u64| {
         let [one, other] = [random.below(count), random.below(count)];
         one * other / count
     };
     let (volume, project) = (popular(random, VOLUMES), popular(random, PROJECTS));
     let within = random.below(PROJECT_BYTES / FILE_BYTES) * FILE_BYTES;
-    let begin = super::random(volume * PROJECTS + project)
+    let begin = seeded(volume * PROJECTS + project)
         .below(MEDIUM_LTO8.capacity_bytes - PROJECT_BYTES - FILE_BYTES);
-    Wanted { at, kind: Kind::Open, source: source(volume, begin + within, FILE_BYTES) }
+    Request { at, kind: Kind::Open, source: source(volume, begin + within, FILE_BYTES) }
 }
 
-fn queued(wanted: &[Wanted]) -> (Way, Percentiles) {
+fn queued(wanted: &[Request]) -> (Way, Percentiles) {
     let geometry = Geometry::even(MEDIUM_LTO8);
     let config = Config::new(Timing::lto8(), DRIVES as usize);
     let schedule = Schedule::new(config, geometry.clone());
@@ -170,8 +172,8 @@ struct Drive {
 }
 
 impl Drive {
-    /// Serves `wanted` once the drive is free; returns when that is done.
-    fn serve(&mut self, wanted: &Wanted) -> Duration {
+    /// Serves `wanted` once the drive is free; returns the time at which that is done.
+    fn serve(&mut self, wanted: &Request) -> Duration {
         let (timing, geometry) = (Timing::lto8(), Geometry::even(MEDIUM_LTO8));
         let Source { volume, stop } = wanted.source;
         let mut secs = 0.0;
@@ -190,9 +192,9 @@ impl Drive {
     }
 }
 
-fn one_by_one(wanted: &[Wanted]) -> Way {
+fn one_by_one(wanted: &[Request]) -> Way {
     let mut drives = [Drive::default(); DRIVES as usize];
-    let serve = |wanted: &Wanted| {
+    let serve = |wanted: &Request| {
         let holds = |drive: &Drive| drive.volume == Some(wanted.source.volume);
         let order = |drive: &&mut Drive| (!holds(drive), drive.free);
         drives.iter_mut().min_by_key(order).expect("there are drives").serve(wanted)
@@ -201,7 +203,7 @@ fn one_by_one(wanted: &[Wanted]) -> Way {
     Way::new("one by one", wanted, &served, drives.iter().map(|drive| drive.mounts).sum())
 }
 
-fn by_volume(wanted: &[Wanted]) -> Way {
+fn by_volume(wanted: &[Request]) -> Way {
     let mut queues: BTreeMap<VolumeId, VecDeque<usize>> = BTreeMap::new();
     for (index, one) in wanted.iter().enumerate() {
         queues.entry(one.source.volume).or_default().push_back(index);
@@ -216,14 +218,15 @@ fn by_volume(wanted: &[Wanted]) -> Way {
             .map(|at| drives[at].volume)
             .collect();
         let now = drives[first].free;
-        // Its own volume while somebody waits for it, else whoever has waited longest.
+        // The drive's own volume while a request waits for it, otherwise the volume whose request
+        // has waited longest.
         let order = |(volume, queue): &(&VolumeId, &VecDeque<usize>)| {
             let at = wanted[queue[0]].at;
             (at > now, drives[first].volume != Some(**volume) || at > now, at)
         };
         let free = queues.iter().filter(|(volume, _)| !others.contains(&Some(**volume)));
         let Some(volume) = free.min_by_key(order).map(|(volume, _)| *volume) else {
-            // All that is left is in other drives.
+            // All remaining volumes are in other drives.
             drives[first].free = Duration::MAX;
             continue;
         };
@@ -259,7 +262,7 @@ mod tests {
 
     #[test]
     fn whoever_comes_alone_is_served_alike() {
-        let alone = Wanted {
+        let alone = Request {
             at: Duration::from_secs(5),
             kind: Kind::Open,
             source: source(1, 1_000_000_000, FILE_BYTES),

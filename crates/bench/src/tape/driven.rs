@@ -1,9 +1,9 @@
 //! The first rows of IBM's table once more, through SCSI: the schedule that serves real drives, and
 //! the library and the drives as the server commands them, over an emulated library whose clock is
-//! the model's. What the model leaves out shows as the difference: commands that are too many,
-//! a tape that is wound for nothing, a file that is read twice.
+//! the model's. The difference between the two shows what the model leaves out: superfluous
+//! commands, needless winding, a file that is read twice.
 //!
-//! Rows of which more would have to be emulated than [`BYTES_MAX`] are left to the model.
+//! Rows with more than [`BYTES_MAX`] are not emulated.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use format::volume::VolumeName;
 use sim::{Cartridge, Clockwork, DriveModel, Layout, Motion};
 use tape::generation::MEDIUM_LTO8;
 use tape::geometry::Geometry;
-use tape::library::{Library, Mounted};
+use tape::library::{Library, MountedVolume};
 use tape::medium::Medium as _;
 use tape::order::Stop;
 use tape::schedule::{Config, DriveId, Schedule, VolumeId};
-use tape::simulation::{Hardware, Simulation};
+use tape::simulation::{Hardware, ReadTime, Simulation};
 use tape::timing::{Timing, duration};
 use tape::transport::ScsiTransport;
 
 use super::recalls::{self, Published};
 
-/// Bytes that are read in one row at most.
+/// Maximum number of bytes that are read in one row.
 const BYTES_MAX: u64 = 16 << 30;
 const BLOCK_BYTES_MAX: u64 = 512 << 10;
 const BARCODE: &str = "A00001L8";
@@ -33,10 +33,10 @@ pub(super) struct Row {
     /// Seconds of a list, and of opened files.
     pub(super) list_secs: f64,
     pub(super) open_secs: f64,
-    /// The same by the model.
+    /// Seconds of the list by the model.
     pub(super) list_model_secs: f64,
     pub(super) open_model_secs: f64,
-    /// Commands that one list took.
+    /// Number of commands that one list took.
     pub(super) commands: u64,
 }
 
@@ -67,7 +67,7 @@ fn library(published: &Published) -> Simulation<Driven> {
     Simulation::over(schedule, Driven::new(published), 1)
 }
 
-/// The model's times for what the emulated devices do.
+/// The model's times for the motions of the emulated devices.
 struct ModelClock {
     timing: Timing,
     geometry: Geometry,
@@ -99,8 +99,8 @@ impl Clockwork for ModelClock {
 pub(super) struct Driven {
     sim: sim::Library,
     library: Library,
-    mounted: BTreeMap<DriveId, Mounted>,
-    /// What the host takes besides: it is no command.
+    mounted: BTreeMap<DriveId, MountedVolume>,
+    /// Time of the host, which is not part of any command.
     timing: Timing,
     block_bytes: u64,
 }
@@ -149,18 +149,20 @@ impl Hardware for Driven {
         secs + self.timing.label + self.timing.session
     }
 
-    fn read(&mut self, drive: DriveId, stop: Stop) -> f64 {
+    fn read(&mut self, drive: DriveId, stop: Stop) -> ReadTime {
+        let block_bytes = self.block_bytes;
+        let positioning_secs = self.timed(|driven| {
+            let mounted = driven.mounted.get_mut(&drive).expect("it is mounted");
+            mounted.drive.locate(stop.at / block_bytes).expect("it is written");
+        });
         let secs = self.timed(|driven| {
-            let block_bytes = driven.block_bytes;
             let mounted = driven.mounted.get_mut(&drive).expect("it is mounted");
             let mut buffer = vec![0; usize::try_from(block_bytes).expect("it fits into memory")];
-            let first = stop.at / block_bytes;
-            mounted.drive.locate(first).expect("it is written");
             for _ in 0..stop.bytes.div_ceil(block_bytes) {
                 mounted.drive.read(&mut buffer).expect("it is written");
             }
         });
-        secs + self.timing.request
+        ReadTime { positioning_secs, reading_secs: secs + self.timing.request }
     }
 
     fn dismount(&mut self, drive: DriveId) -> f64 {

@@ -8,8 +8,8 @@ use tape::schedule::{Config, KINDS, Kind, Schedule};
 use tape::simulation::Simulation;
 use tape::timing::Timing;
 
+use super::demand::{ask, source};
 use super::orders::scattered;
-use super::{ask, source};
 
 const VOLUMES: u64 = 8;
 const FILES: u64 = 64;

@@ -7,12 +7,13 @@ use tape::geometry::Geometry;
 use tape::order::{Candidate, Course, Plan, Stop};
 use tape::timing::Timing;
 
+use super::demand::seeded;
 use crate::spread::{Spread, float};
 
 const FILE_BYTES: u64 = 200_000_000;
 const COUNTS: [u64; 6] = [4, 16, 64, 256, 1024, 2000];
 
-/// What so many files take, in seconds a file.
+/// Times of recalls of some number of files, in seconds a file.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) files: u64,
@@ -20,13 +21,13 @@ pub(super) struct Row {
     pub(super) by_block: Spread,
     pub(super) sweep: Spread,
     pub(super) greedy: Spread,
-    /// Only where it is made.
+    /// Improved order, for as many files as it is made for.
     pub(super) improved: Option<Spread>,
     /// The cheapest of all orders, only of a few files.
     pub(super) cheapest: Option<Spread>,
-    /// What is read, gaps read through where that is faster.
+    /// Order that the schedule chooses, which reads through gaps where that is faster.
     pub(super) chosen: Spread,
-    /// What is read against order by block, for each arrangement.
+    /// Ratio to the order by block, for each arrangement.
     pub(super) part: Spread,
 }
 
@@ -34,10 +35,10 @@ pub(super) fn rows(seeds: u64) -> Vec<Row> {
     COUNTS.into_iter().map(|files| row(files, 0..seeds)).collect()
 }
 
-/// The estimates of one arrangement.
+/// Estimates of one arrangement.
 struct Trial {
     random: f64,
-    /// Without reading through gaps.
+    /// Plan that reads through no gap.
     plain: Plan,
     cheapest: Option<f64>,
     chosen: Plan,
@@ -86,9 +87,9 @@ fn trial(files: u64, seed: u64) -> Trial {
     }
 }
 
-/// Returns files of `bytes` anywhere on a full volume, in no order.
+/// Returns files of `bytes` at random places of a full volume, in random order.
 pub(super) fn scattered(files: u64, seed: u64, bytes: u64) -> Vec<Stop> {
-    let mut random = super::random(seed);
+    let mut random = seeded(seed);
     let last = MEDIUM_LTO8.capacity_bytes - bytes;
     (0..files).map(|_| Stop { at: random.below(last), bytes }).collect()
 }

@@ -1,4 +1,4 @@
-//! What planning costs: processor time for files of 1 MB anywhere on a full volume.
+//! Cost of planning: processor time for files of 1 MB anywhere on a full volume.
 
 use tape::generation::MEDIUM_LTO8;
 use tape::geometry::Geometry;
@@ -15,7 +15,7 @@ const COUNTS: [u64; 6] = [100, 256, 1000, 2000, 10_000, 100_000];
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) files: u64,
-    /// Where gaps are read through, and where they never are.
+    /// Times with gaps that are read through, and without.
     pub(super) through: Cost,
     pub(super) never: Cost,
 }

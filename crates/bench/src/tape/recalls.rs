@@ -3,10 +3,9 @@
 //! 1. The published table does not say where the data lay. Each row has the first file at a place
 //!    that fits its published figure for a list; all others follow it.
 //! 2. Opened files come as in IBM's test: a hundred programs begin together, 20 ms apart and out of
-//!    order by up to 47 places; when all have what they want, the next hundred begins a second
-//!    later.
-//! 3. The same arrivals served one by one as they come, with what IBM's server takes besides, give
-//!    back IBM's figures: this is how well the model is calibrated, and what the queue gains.
+//!    order by up to 47 places; when all have their files, the next hundred begins a second later.
+//! 3. The same arrivals, served one by one with the additional times of IBM's server, give IBM's
+//!    figures. This shows how well the model is calibrated, and the gain by the queue.
 
 use std::time::Duration;
 
@@ -16,18 +15,18 @@ use tape::schedule::{Config, Kind, Schedule};
 use tape::simulation::{Hardware, Simulation};
 use tape::timing::Timing;
 
-use super::{ask, fraction, source};
+use super::demand::{ask, fraction, seeded, source};
 use crate::random::Random;
 use crate::spread::{Spread, float};
 
 /// Programs that begin together.
 const TOGETHER: u64 = 100;
 const APART: Duration = Duration::from_millis(20);
-/// Between the last file of a hundred programs and the next hundred.
+/// Pause between the last file of a hundred programs and the next hundred.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Places by which a program may be late: calibrated.
+/// Maximum number of places by which a program may be late: calibrated.
 const LATE_MAX: f64 = 47.0;
-/// Seconds that IBM's server takes for each file opened besides reading it: calibrated.
+/// Seconds that IBM's server takes for each opened file in addition to reading it: calibrated.
 const OPEN_SECS: f64 = 0.43;
 /// Seconds that IBM's server takes for every further hundred: calibrated.
 const PAUSE_SECS: f64 = 23.0;
@@ -40,7 +39,7 @@ pub(super) struct Published {
     pub(super) bytes: u64,
     pub(super) list_secs: u32,
     pub(super) open_secs: u32,
-    /// Where the first file is taken to lie.
+    /// Assumed position of the first file.
     first_at: u64,
 }
 
@@ -83,7 +82,7 @@ fn simulated(published: &Published, seeds: u64) -> Row {
     }
 }
 
-/// One drive of the model that plans it.
+/// A library with one drive, which takes the times that its schedule assumes.
 pub(super) fn library() -> Simulation {
     let geometry = Geometry::even(MEDIUM_LTO8);
     let config = Config::new(Timing::lto8(), 1);
@@ -95,12 +94,12 @@ impl Published {
         self.first_at + file * self.bytes
     }
 
-    /// Of all files.
+    /// Time of all files.
     pub(super) fn bytes_all(&self) -> u64 {
         self.files * self.bytes
     }
 
-    /// Behind the last file.
+    /// Returns the address after the last file.
     pub(super) fn end(&self) -> u64 {
         self.at(self.files)
     }
@@ -125,7 +124,7 @@ pub(super) fn opens<H: Hardware>(
     seed: u64,
     library: &mut Simulation<H>,
 ) -> f64 {
-    let mut random = super::random(seed);
+    let mut random = seeded(seed);
     let mut begin = Duration::ZERO;
     for first in (0..published.files).step_by(usize::try_from(TOGETHER).unwrap_or(usize::MAX)) {
         let mut at = begin;
@@ -148,10 +147,10 @@ fn arrivals(published: &Published, first: u64, random: &mut Random) -> Vec<u64> 
     late.into_iter().map(|(_, file)| file).collect()
 }
 
-/// Seconds that the same opens take one by one, in the order in which they come.
+/// Seconds that the same opens take one by one, in the order of arrival.
 fn as_they_come(published: &Published, seed: u64) -> f64 {
     let (timing, geometry) = (Timing::lto8(), Geometry::even(MEDIUM_LTO8));
-    let mut random = super::random(seed);
+    let mut random = seeded(seed);
     let mut head = geometry.point(published.first_at);
     let mut secs = timing.mount_secs() + timing.locate.secs(&geometry.load_point(), &head);
     for first in (0..published.files).step_by(usize::try_from(TOGETHER).unwrap_or(usize::MAX)) {

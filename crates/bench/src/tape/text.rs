@@ -4,19 +4,19 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 
-use super::Results;
 use super::day::{self, Percentiles, Way};
 use super::driven;
 use super::drives;
 use super::orders;
 use super::planning::{self, Cost};
 use super::recalls;
+use super::results::Results;
 use crate::page;
 use crate::spread::Spread;
 
-/// What opened files may take, against a list.
+/// Maximum ratio of the time of opened files to that of a list.
 const OPEN_TARGET: f64 = 1.2;
-/// What positioning may take, against the order by block, for so many files.
+/// Maximum ratio of positioning to that of the order by block, for some number of files.
 const ORDER_TARGET: f64 = 0.4;
 const ORDER_TARGET_FILES: RangeInclusive<u64> = 16..=256;
 
@@ -115,7 +115,7 @@ fn driven(results: &Results) -> String {
     )
 }
 
-/// Whether a list takes no longer than published, which is in whole seconds.
+/// Returns true if a list takes no longer than published. The published time has whole seconds.
 fn meets_list(row: &recalls::Row) -> bool {
     row.list_secs.round() <= f64::from(row.published.list_secs)
 }

@@ -1,4 +1,4 @@
-//! What is measured, in which order. See the drawing in `tree.rs`.
+//! Measurements, and their order. See the drawing in `tree.rs`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) const INCREMENTALS: usize = 5;
 pub(crate) struct Round {
     pub(crate) first: Sample,
     pub(crate) stored: Stored,
-    /// As many as `incrementals`: each was measured right before the one of the same index.
+    /// Walks, each measured right before the incremental of the same index.
     pub(crate) walks: Vec<Sample>,
     pub(crate) incrementals: Vec<Sample>,
     pub(crate) restore: Sample,
@@ -76,7 +76,7 @@ fn incrementals(site: &Site<'_>, tree: &Path) -> Result<(Vec<Sample>, Vec<Sample
     let server = site.serve()?;
     let backup: [&OsStr; 2] = ["backup".as_ref(), tree.as_os_str()];
     output::step("incrementals");
-    // Warms what a server that has just started has not yet in memory.
+    // This backup is not measured: it warms the caches of a server that has just started.
     site.client(&backup)?;
     let (mut walks, mut incrementals) = (Vec::new(), Vec::new());
     for _ in 0..INCREMENTALS {

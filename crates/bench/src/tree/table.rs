@@ -118,7 +118,7 @@ fn number(value: f64, decimals: usize) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Figures that a bare walk, the first phase, has not.
+/// Figures that a bare walk, the first phase, does not have.
 fn remote(values: [f64; 4], decimals: usize) -> [String; 4] {
     let mut cells = values.map(|value| number(value, decimals));
     "-".clone_into(&mut cells[0]);

@@ -1,4 +1,4 @@
-//! What is measured for each setting, in which order. See the drawing in `tuning.rs`.
+//! Measurements for each setting, and their order. See the drawing in `tuning.rs`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::trouble::{Trouble, While as _};
 use crate::walk::{self, Tally};
 use crate::workplace::{self, Workplace};
 
-/// Incrementals of which the fastest counts: they are short.
+/// Number of incrementals. They are short, so the fastest one counts.
 const INCREMENTALS: usize = 3;
 
-/// What a setting came to in a round.
+/// Result of a setting in a round.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     pub(super) first: Sample,
-    /// `backup --full`: all is read, nothing is new.
+    /// `backup --full`: everything is read, and nothing is new.
     pub(super) again: Sample,
     pub(super) nothing: Sample,
     pub(super) stored_bytes: u64,
@@ -33,7 +33,7 @@ pub(super) struct Results {
     pub(super) link: Option<Link>,
     pub(super) load_before: String,
     pub(super) load_after: String,
-    /// By round, then in the order of the settings.
+    /// Results by round, then in the order of the settings.
     pub(super) rounds: Vec<Vec<Trial>>,
 }
 

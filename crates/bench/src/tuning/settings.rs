@@ -1,11 +1,11 @@
-//! What is set, one thing at a time.
+//! Settings, each changed alone.
 
 /// A setting as a user would write it into `client.toml`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Setting {
-    /// A line above all sections, or none.
+    /// A line above all sections; empty for none.
     pub(super) line: &'static str,
-    /// A line of the section `[tuning]`, or none.
+    /// A line of the section `[tuning]`; empty for none.
     pub(super) tuning: &'static str,
 }
 
@@ -18,7 +18,7 @@ impl Setting {
         Self { line, tuning: "" }
     }
 
-    /// Returns what a reader sees of it.
+    /// Returns the setting as the page shows it.
     pub(super) fn shown(&self) -> String {
         match (self.line, self.tuning) {
             ("", "") => "defaults".to_owned(),
@@ -27,7 +27,7 @@ impl Setting {
         }
     }
 
-    /// Returns `config` with the setting in the place of what it says of the same.
+    /// Returns `config` with the setting, which replaces a line of the same key.
     pub(super) fn added_to(&self, config: &str) -> String {
         let Self { line, tuning } = self;
         let key = |line: &str| line.split('=').next().map(|key| key.trim().to_owned());
@@ -37,7 +37,7 @@ impl Setting {
     }
 }
 
-/// The defaults first: all others are compared with them.
+/// All settings. The defaults come first: all others are compared with them.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::tuning(""),
     Setting::tuning("resource_utilization = 1"),

@@ -1,4 +1,4 @@
-//! A page before, a change, the page after: told as text.
+//! Tests of changes, as text: a page before, a change, the page after.
 
 use std::sync::Arc;
 
@@ -38,11 +38,13 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// `before`, `backed_up`, `updated`, `expired` and `firsts` are names; `after` is each page in
-/// order, `name@inserted`, then `|`, then what became inactive.
+/// order, `name@inserted`, then `|`, then the names of new inactive versions and removed pages.
 #[track_caller]
 fn check(before: &str, [backed_up, updated, expired, firsts]: [&str; 4], after: &str) {
     let objects = |text| names(text).map(|name| object(name, 5, 7)).collect::<Vec<_>>();
-    let pages = std::iter::once("").chain(names(firsts)).map(|first| (first.into(), None));
+    let pages = std::iter::once("")
+        .chain(names(firsts))
+        .map(|first| PageStart { first: first.into(), digest: None });
     let change = Change {
         backed_up: objects(backed_up),
         updated: objects(updated),
@@ -51,13 +53,13 @@ fn check(before: &str, [backed_up, updated, expired, firsts]: [&str; 4], after: 
     };
     let key = PageKey::first_of(DirPath::root());
     let text = match apply(&key, objects(before), change, NOW) {
-        Ok(changed) => describe(&changed),
-        Err(unfit) => format!("{unfit:?}"),
+        Ok(effect) => describe(&effect),
+        Err(error) => format!("{error:?}"),
     };
     assert_eq!(text, after);
 }
 
-fn describe(changed: &Changed) -> String {
+fn describe(effect: &Effect) -> String {
     let text = |name: &[u8]| String::from_utf8(name.to_vec()).expect("plain");
     let page = |page: &PageRow| {
         let objects = page::decode::<model::Place>(&page.body).expect("just encoded");
@@ -65,10 +67,10 @@ fn describe(changed: &Changed) -> String {
         let shown = objects.iter().map(|o| format!("{}@{}", text(o.name.as_bytes()), o.inserted.0));
         format!("[{}]", shown.collect::<Vec<_>>().join(" "))
     };
-    let mut parts: Vec<String> = changed.pages.iter().map(page).collect();
+    let mut parts: Vec<String> = effect.pages.iter().map(page).collect();
     parts.push("|".to_owned());
-    parts.extend(changed.versions.iter().map(|version| text(version.name.as_bytes())));
-    parts.extend(changed.removed.iter().map(|key| format!("-{}", text(&key.first))));
+    parts.extend(effect.versions.iter().map(|version| text(version.name.as_bytes())));
+    parts.extend(effect.removed.iter().map(|key| format!("-{}", text(&key.first))));
     parts.join(" ")
 }
 
@@ -90,14 +92,14 @@ fn an_update_of_the_mode_keeps_the_state_before() {
     let mut update = object("a", 5, 0);
     update.stat.mode = 0o600;
     let change =
-        Change { updated: vec![update], pages: vec![(Vec::new(), None)], ..Change::default() };
+        Change { updated: vec![update], pages: vec![PageStart::default()], ..Change::default() };
     let key = PageKey::first_of(DirPath::root());
-    let changed = apply(&key, vec![object("a", 5, 7)], change, NOW).expect("fits");
-    assert_eq!(describe(&changed), "[a@1000] | a");
+    let effect = apply(&key, vec![object("a", 5, 7)], change, NOW).expect("fits");
+    assert_eq!(describe(&effect), "[a@1000] | a");
 }
 
 #[test]
-fn what_is_gone_becomes_inactive_once() {
+fn an_object_that_is_gone_becomes_inactive_once() {
     check("a b", ["", "", "a x", ""], "[b@7] | a");
 }
 
@@ -114,19 +116,19 @@ fn changes_for_another_page_are_unfit() {
     let key = PageKey { directory: DirPath::root(), first: b"m".to_vec() };
     let change = Change {
         backed_up: vec![object("a", 0, 0)],
-        pages: vec![(b"m".to_vec(), None)],
+        pages: vec![PageStart { first: b"m".to_vec(), digest: None }],
         ..Change::default()
     };
-    assert_eq!(apply(&key, Vec::new(), change, NOW), Err(Unfit::Pages));
+    assert_eq!(apply(&key, Vec::new(), change, NOW), Err(ChangeError::Pages));
 }
 
 #[test]
 fn an_update_of_another_size_is_unfit() {
     let change = Change {
         updated: vec![object("a", 6, 0)],
-        pages: vec![(Vec::new(), None)],
+        pages: vec![PageStart::default()],
         ..Change::default()
     };
     let key = PageKey::first_of(DirPath::root());
-    assert_eq!(apply(&key, vec![object("a", 5, 0)], change, NOW), Err(Unfit::Update));
+    assert_eq!(apply(&key, vec![object("a", 5, 0)], change, NOW), Err(ChangeError::Update));
 }

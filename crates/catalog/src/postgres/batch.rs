@@ -1,5 +1,5 @@
-//! The writes of a batch. Pages and versions that follow one another go in few large statements,
-//! and pages that are new by COPY: a statement costs the way to the database and back.
+//! The writes of a batch. Consecutive pages and versions are written by few large statements, and
+//! new pages by COPY: each statement costs the way to the database and back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -10,41 +10,43 @@ use model::FilespaceId;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::Session;
-use crate::sql::write::{self, page_numbers};
-use crate::sql::{Sql, params};
+use super::session::Session;
+use crate::sql::pages::{self, PageNumbers, page_numbers};
+use crate::sql::{Sql, batches, params, versions};
 use crate::{CatalogError, Day, PageKey, PageRow, VersionRow, Write};
 
-/// Rows of one statement at most.
+/// Maximum number of rows of one statement.
 const ROWS_MAX: usize = 1000;
-/// Fewer are put one by one.
+/// Minimum number of rows of a large statement; fewer rows are written one by one.
 const ROWS_MIN: usize = 3;
-/// So many new ones are copied: that costs more ways to the database, and less for each row.
+/// Minimum number of new pages for COPY, which costs more round trips to the database and less for
+/// each row.
 const COPIED_MIN: usize = 32;
 
-/// Writes that go together.
+/// Consecutive writes that are performed together.
 enum Run<'a> {
     Pages(FilespaceId, Vec<&'a PageRow>),
     Versions(FilespaceId, Vec<&'a VersionRow>),
     One(&'a Write),
 }
 
+/// Performs the writes of a batch in their order.
 pub(super) fn perform(session: &Session, writes: &[Write]) -> Result<(), CatalogError> {
-    hold(session, writes)?;
+    lock_filespaces(session, writes)?;
     for run in runs(writes) {
         match run {
             Run::Pages(filespace, pages) => put_pages(session, filespace, &pages)?,
             Run::Versions(filespace, versions) => add_versions(session, filespace, &versions)?,
-            Run::One(one) => write::perform_one(session, one)?,
+            Run::One(one) => batches::perform_one(session, one)?,
         }
     }
     Ok(())
 }
 
-/// Has nobody else write to the filespaces until the transaction ends: two would give the same
-/// number to two pages. Fails where one is unknown.
-fn hold(session: &Session, writes: &[Write]) -> Result<(), CatalogError> {
-    // In the order of their numbers: nobody waits for who waits for him.
+/// Locks the filespaces of the writes until the transaction ends: two transactions would give the
+/// same number to two pages. Fails with `NotFound` for an unknown filespace.
+fn lock_filespaces(session: &Session, writes: &[Write]) -> Result<(), CatalogError> {
+    // In the order of their numbers, so that no two transactions wait for each other.
     let filespaces: BTreeSet<FilespaceId> = writes.iter().filter_map(Write::filespace).collect();
     let sql: &dyn Sql = session;
     let select = "SELECT 1 FROM filespace WHERE id = ? FOR NO KEY UPDATE";
@@ -54,7 +56,7 @@ fn hold(session: &Session, writes: &[Write]) -> Result<(), CatalogError> {
     })
 }
 
-/// The writes in their order; pages and versions that follow one another together, none twice.
+/// Divides the writes into runs of consecutive pages and versions, in their order.
 fn runs(writes: &[Write]) -> Vec<Run<'_>> {
     let mut runs: Vec<Run<'_>> = Vec::new();
     for one in writes {
@@ -78,18 +80,24 @@ fn runs(writes: &[Write]) -> Vec<Run<'_>> {
             _ => runs.push(Run::One(one)),
         }
     }
+    let count = |run: &Run<'_>| match run {
+        Run::Pages(_, pages) => pages.len(),
+        Run::Versions(_, versions) => versions.len(),
+        Run::One(_) => 1,
+    };
+    assert_eq!(runs.iter().map(count).sum::<usize>(), writes.len(), "no write is lost");
     runs
 }
 
 impl Session {
-    /// Executes a statement with arrays for parameters.
+    /// Executes a statement whose parameters are arrays.
     fn put(&self, statement: &str, values: &[&(dyn ToSql + Sync)]) -> Result<(), CatalogError> {
         let prepared = self.prepare(statement)?;
         let done = block_on(self.client.execute(&prepared, values));
         done.map(drop).map_err(|error| self.failed(&error))
     }
 
-    /// Adds rows to the table, which has none of them.
+    /// Adds rows to the table, which must have none of them. `columns` returns the values of a row.
     fn copy<R>(
         &self,
         table: &str,
@@ -103,6 +111,7 @@ impl Session {
             let mut writer = pin!(BinaryCopyInWriter::new(sink, types));
             for row in rows {
                 let columns = columns(row);
+                assert_eq!(columns.len(), types.len(), "a value of each type");
                 writer.as_mut().write_raw(columns.iter().map(|column| &**column)).await?;
             }
             writer.finish().await
@@ -118,10 +127,11 @@ fn put_pages(
 ) -> Result<(), CatalogError> {
     let keys: BTreeSet<&PageKey> = pages.iter().map(|page| &page.key).collect();
     if pages.len() < ROWS_MIN || keys.len() < pages.len() {
-        return pages.iter().try_for_each(|page| write::put_page(session, filespace, page));
+        return pages.iter().try_for_each(|page| pages::put(session, filespace, page));
     }
-    let numbered = numbers(session, filespace, pages)?;
-    let (new, known): (Vec<Numbered<'_>>, Vec<Numbered<'_>>) =
+    let numbered = number(session, filespace, pages)?;
+    assert_eq!(numbered.len(), pages.len(), "each page gets a number");
+    let (new, known): (Vec<NumberedPage<'_>>, Vec<NumberedPage<'_>>) =
         numbered.into_iter().partition(|numbered| numbered.is_new);
     if new.len() < COPIED_MIN {
         return merge_pages(session, filespace, &[new, known].concat());
@@ -132,13 +142,14 @@ fn put_pages(
 
 /// A page with its number.
 #[derive(Clone, Copy)]
-struct Numbered<'a> {
+struct NumberedPage<'a> {
     page: &'a PageRow,
     number: i64,
+    /// True if the catalogue does not have the page yet.
     is_new: bool,
 }
 
-impl<'a> Numbered<'a> {
+impl<'a> NumberedPage<'a> {
     fn path(&self) -> &'a [u8] {
         self.page.key.directory.as_bytes()
     }
@@ -155,17 +166,17 @@ impl<'a> Numbered<'a> {
         self.page.digest.as_ref().map(|digest| &digest.0[..])
     }
 
-    /// As the digest has it: nothing for the first page of a directory.
+    /// First name as the table of digests has it: NULL for the first page of a directory.
     fn first_of_digest(&self) -> Option<&'a [u8]> {
         Some(self.first()).filter(|first| !first.is_empty())
     }
 }
 
-/// Puts pages that are not there yet. Nobody else adds any meanwhile: see [`hold`].
+/// Adds pages that the catalogue does not have. Nobody else adds any: see [`lock_filespaces`].
 fn copy_pages(
     session: &Session,
     filespace: FilespaceId,
-    pages: &[Numbered<'_>],
+    pages: &[NumberedPage<'_>],
 ) -> Result<(), CatalogError> {
     let of_filespace = i64::from(filespace.0);
     let (number, bytes) = (Type::INT8, Type::BYTEA);
@@ -193,17 +204,18 @@ fn copy_pages(
     })
 }
 
-/// Puts pages whether they are there or not.
+/// Adds or replaces pages.
 fn merge_pages(
     session: &Session,
     filespace: FilespaceId,
-    pages: &[Numbered<'_>],
+    pages: &[NumberedPage<'_>],
 ) -> Result<(), CatalogError> {
     let of_filespace = i64::from(filespace.0);
+    assert!(pages.len() <= ROWS_MAX, "a statement has a bounded number of rows");
     let numbers: Vec<i64> = pages.iter().map(|row| row.number).collect();
-    let paths: Vec<&[u8]> = pages.iter().map(Numbered::path).collect();
-    let firsts: Vec<&[u8]> = pages.iter().map(Numbered::first).collect();
-    let counts: Vec<i64> = pages.iter().map(Numbered::objects).collect();
+    let paths: Vec<&[u8]> = pages.iter().map(NumberedPage::path).collect();
+    let firsts: Vec<&[u8]> = pages.iter().map(NumberedPage::first).collect();
+    let counts: Vec<i64> = pages.iter().map(NumberedPage::objects).collect();
     session.put(
         "INSERT INTO directory SELECT CAST(?1 AS BIGINT), path, first, page, objects
          FROM unnest(CAST(?2 AS BYTEA[]), CAST(?3 AS BYTEA[]), CAST(?4 AS BIGINT[]),
@@ -220,8 +232,8 @@ fn merge_pages(
     )?;
     let hashes: Vec<_> = pages.iter().map(|row| path_hash(&row.page.key.directory).0).collect();
     let hashes: Vec<&[u8]> = hashes.iter().map(|hash| &hash[..]).collect();
-    let digests: Vec<Option<&[u8]>> = pages.iter().map(Numbered::digest).collect();
-    let firsts: Vec<Option<&[u8]>> = pages.iter().map(Numbered::first_of_digest).collect();
+    let digests: Vec<Option<&[u8]>> = pages.iter().map(NumberedPage::digest).collect();
+    let firsts: Vec<Option<&[u8]>> = pages.iter().map(NumberedPage::first_of_digest).collect();
     session.put(
         "INSERT INTO digest SELECT id, hash, digest, first
          FROM unnest(CAST(?1 AS BIGINT[]), CAST(?2 AS BYTEA[]), CAST(?3 AS BYTEA[]),
@@ -231,12 +243,12 @@ fn merge_pages(
     )
 }
 
-/// The numbers of the pages, which are all different: those that they have, or new ones.
-fn numbers<'a>(
+/// Numbers the pages, whose keys differ: a known page has its number, a new page gets the next one.
+fn number<'a>(
     session: &Session,
     filespace: FilespaceId,
     pages: &[&'a PageRow],
-) -> Result<Vec<Numbered<'a>>, CatalogError> {
+) -> Result<Vec<NumberedPage<'a>>, CatalogError> {
     let paths: Vec<&[u8]> = pages.iter().map(|page| page.key.directory.as_bytes()).collect();
     let firsts: Vec<&[u8]> = pages.iter().map(|page| &page.key.first[..]).collect();
     let select = session.prepare(
@@ -248,6 +260,7 @@ fn numbers<'a>(
     )?;
     let of_filespace = i64::from(filespace.0);
     let values: [&(dyn ToSql + Sync); 3] = [&paths, &firsts, &of_filespace];
+    assert_eq!(paths.len(), firsts.len(), "the arrays are read in parallel");
     let rows = block_on(session.client.query(&select, &values));
     let known: BTreeMap<i64, i64> = rows
         .map_err(|error| session.failed(&error))?
@@ -255,19 +268,19 @@ fn numbers<'a>(
         .map(|row| (row.get(0), row.get(1)))
         .collect();
     let mut next =
-        if known.len() < pages.len() { write::next_page_number(session, filespace)? } else { 0 };
-    let (_, end) = page_numbers(filespace);
+        if known.len() < pages.len() { pages::next_page_number(session, filespace)? } else { 0 };
+    let PageNumbers { end, .. } = page_numbers(filespace);
     // An ordinal counts from 1.
     let numbered = (1..).zip(pages).map(|(place, page)| match known.get(&place) {
-        Some(number) => Numbered { page, number: *number, is_new: false },
+        Some(number) => NumberedPage { page, number: *number, is_new: false },
         None => {
             next += 1;
-            Numbered { page, number: next - 1, is_new: true }
+            NumberedPage { page, number: next - 1, is_new: true }
         }
     });
     let numbered = numbered.collect();
     if next > end {
-        return Err(CatalogError::Database("the filespace has used up its page numbers".into()));
+        return Err(CatalogError::failed("the filespace has used up its page numbers"));
     }
     Ok(numbered)
 }
@@ -277,16 +290,14 @@ fn add_versions(
     filespace: FilespaceId,
     versions: &[&VersionRow],
 ) -> Result<(), CatalogError> {
-    let key = |version: &VersionRow| {
-        let VersionRow { directory, name, inserted, deactivated, .. } = version;
-        (directory.clone(), name.clone(), *inserted, *deactivated)
-    };
-    let keys: BTreeSet<_> = versions.iter().map(|version| key(version)).collect();
+    let keys: BTreeSet<_> = versions
+        .iter()
+        .map(|row| (&row.directory, &row.name, row.inserted, row.deactivated))
+        .collect();
     if versions.len() < ROWS_MIN || keys.len() < versions.len() {
-        return versions
-            .iter()
-            .try_for_each(|version| write::add_version(session, filespace, version));
+        return versions.iter().try_for_each(|row| versions::add(session, filespace, row));
     }
+    assert!(versions.len() <= ROWS_MAX, "a statement has a bounded number of rows");
     let of_filespace = i64::from(filespace.0);
     let directories: Vec<&[u8]> =
         versions.iter().map(|version| version.directory.as_bytes()).collect();

@@ -1,60 +1,79 @@
-//! Bulk tables by policy domain: what a domain's filespaces have lies in partitions of its own, so
-//! that it is vacuumed, and can be moved to other disks, apart from that of others.
+//! Partitions of the bulk tables by policy domain. The rows of a domain's filespaces lie in
+//! partitions of their own, so that each domain is vacuumed, and can be moved to other disks, apart
+//! from others.
 //!
 //! ```text
 //!   number of a filespace:  0 ............ 2^26 ... 2^26 + 2^16 ... 2^26 + 2 * 2^16 ... 2^27
 //!   block:                  0: STANDARD    1        2                ...
 //! ```
 //!
-//! A filespace gets a number of a block of its node's domain, and keeps it when the node goes to
-//! another domain. The domain STANDARD has the first block, where a site with one domain has all.
+//! A filespace gets a number in a block of its node's domain, and keeps it when the node goes to
+//! another domain. The domain STANDARD has the first block, so a site with one domain has one
+//! block.
 //!
-//! Invariant: a number that a filespace has lies in a block whose partitions are there. There is no
-//! partition for the rest: to add one behind it would wait for whoever reads a large table.
+//! Invariant: the partitions of each filespace's block exist. There is no default partition: adding
+//! a partition after it would wait for everybody who reads a large table.
 
-use super::Session;
 use crate::CatalogError;
-use crate::sql::write::PAGE_COUNT_BITS;
-use crate::sql::{Sql, params};
+use crate::sql::pages::PAGE_COUNT_BITS;
+use crate::sql::{Row, Sql, params};
 
-/// Filespaces of the first block: 2^26, with numbers below that.
+/// The first block has the filespaces with numbers below 2 to this power.
 const FIRST_BITS: u32 = 26;
-/// Of each other.
+/// Each other block has 2 to this power of filespaces.
 const BITS: u32 = 16;
-/// The number of the last block. What is behind it would have page numbers beyond 2^63.
+/// Number of the last block. A later block would have page numbers beyond 2^63.
 const LAST: i64 = (1 << (FIRST_BITS - BITS)) - 1;
-/// The domain that the first block is of.
+/// The domain of the first block.
 const STANDARD: i64 = 1;
 
-/// The partitioned tables; whether by the number of a page, else by that of a filespace.
-const TABLES: [(&str, bool); 5] =
-    [("directory", false), ("page", true), ("digest", true), ("version", false), ("ending", false)];
+/// A partitioned table.
+struct Partitioned {
+    name: &'static str,
+    /// True if the table is partitioned by the number of a page, false if by that of a filespace.
+    by_page: bool,
+}
 
-/// The first filespace of a block that is not the first.
+const TABLES: [Partitioned; 5] = [
+    Partitioned { name: "directory", by_page: false },
+    Partitioned { name: "page", by_page: true },
+    Partitioned { name: "digest", by_page: true },
+    Partitioned { name: "version", by_page: false },
+    Partitioned { name: "ending", by_page: false },
+];
+
+/// A filespace and its node's domain.
+struct Owner {
+    filespace: i64,
+    domain: i64,
+}
+
+/// The number of the first filespace of a block after the first block.
 fn begin(block: i64) -> i64 {
+    assert!(block > 0, "the first block begins at 0");
     (1 << FIRST_BITS) + ((block - 1) << BITS)
 }
 
-/// The block that the filespace is in.
+/// The block of the filespace.
 fn block_of(filespace: i64) -> i64 {
+    assert!(filespace >= 0, "filespaces are numbered from 0");
     if filespace < begin(1) { 0 } else { ((filespace - begin(1)) >> BITS) + 1 }
 }
 
-/// The number of a new filespace of the domain; `None` for one of the first block, which the
-/// database counts. The transaction has the catalogue alone.
-pub(super) fn next_filespace(session: &Session, domain: i64) -> Result<Option<i64>, CatalogError> {
+/// The number of a new filespace of the domain; `None` for a filespace of the first block, whose
+/// numbers the database counts. The transaction excludes all other writers.
+pub(super) fn next_filespace(sql: &dyn Sql, domain: i64) -> Result<Option<i64>, CatalogError> {
     if domain == STANDARD {
         return Ok(None);
     }
-    let sql: &dyn Sql = session;
-    // Of the domain, with a number left; else of one that is gone.
+    // A block of the domain with a number left, or otherwise a block of a domain that is gone.
     let find = "SELECT number, next FROM block
                 WHERE next < ?1 + (number << ?2)
                   AND (domain = ?3 OR domain NOT IN (SELECT id FROM domain))
                 ORDER BY domain = ?3 DESC, number LIMIT 1";
     let ends = begin(1);
     let bits = i64::from(BITS);
-    let columns = |row: &crate::sql::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let found: Option<(i64, i64)> = sql.first(find, params![ends, bits, domain], columns)?;
     let (block, next) = match found {
         Some(found) => found,
@@ -62,13 +81,16 @@ pub(super) fn next_filespace(session: &Session, domain: i64) -> Result<Option<i6
             let last = "SELECT coalesce(max(number), 0) FROM block";
             let block = sql.one(last, &[], |row| row.get::<i64>(0))? + 1;
             if block > LAST {
-                // More domains than anybody has: what is new lies with the first.
+                // There are more domains than blocks: the filespace goes to the first block.
                 return Ok(None);
             }
-            make(session, block)?;
+            make(sql, block)?;
             (block, begin(block))
         }
     };
+    if block_of(next) != block {
+        return Err(CatalogError::impossible("the next number of a block"));
+    }
     put(sql, block, domain, next + 1)?;
     Ok(Some(next))
 }
@@ -79,41 +101,44 @@ fn put(sql: &dyn Sql, block: i64, domain: i64, next: i64) -> Result<(), CatalogE
     sql.execute(put, params![block, domain, next]).map(drop)
 }
 
-/// Makes the partitions of a block. Waits for nobody who reads or writes the tables.
-fn make(session: &Session, block: i64) -> Result<(), CatalogError> {
-    for (table, by_page) in TABLES {
+/// Makes the partitions of a block, without waiting for readers or writers of the tables.
+fn make(sql: &dyn Sql, block: i64) -> Result<(), CatalogError> {
+    assert!((1..=LAST).contains(&block), "page numbers of a later block do not fit");
+    for Partitioned { name, by_page } in TABLES {
         let shift = if by_page { PAGE_COUNT_BITS } else { 0 };
         let (from, to) = (begin(block) << shift, begin(block + 1) << shift);
-        session.command(&format!(
-            "CREATE TABLE {table}_block{block}(LIKE {table} INCLUDING ALL);
-             ALTER TABLE {table} ATTACH PARTITION {table}_block{block}
+        let create = format!("CREATE TABLE {name}_block{block}(LIKE {name} INCLUDING ALL)");
+        sql.execute(&create, &[])?;
+        let attach = format!(
+            "ALTER TABLE {name} ATTACH PARTITION {name}_block{block}
                FOR VALUES FROM ({from}) TO ({to})"
-        ))?;
+        );
+        sql.execute(&attach, &[])?;
     }
     Ok(())
 }
 
-/// Makes the blocks of filespaces that have come from another catalogue, each for the domain of
-/// its first filespace. Returns where the database counts on in the first block: behind the `last`
-/// number of that catalogue, if it was of that block.
-pub(super) fn make_for_rows(session: &Session, last: i64) -> Result<i64, CatalogError> {
-    let sql: &dyn Sql = session;
+/// Makes the blocks of filespaces that come from another catalogue, each for the domain of its
+/// first filespace. Returns the last number in the first block: `last`, the last number of the
+/// other catalogue, or, if that is in a later block, the highest one in use.
+pub(super) fn make_for_rows(sql: &dyn Sql, last: i64) -> Result<i64, CatalogError> {
     let select = "SELECT filespace.id, node.domain FROM filespace
                   JOIN node ON node.id = filespace.node WHERE filespace.id >= ?
                   ORDER BY filespace.id DESC";
-    let columns = |row: &crate::sql::Row<'_>| Ok((row.get(0)?, row.get(1)?));
-    let rows: Vec<(i64, i64)> = sql.all(select, params![begin(1)], columns)?;
-    for of_block in rows.chunk_by(|a, b| block_of(a.0) == block_of(b.0)) {
-        let (block, highest, domain) =
-            (block_of(of_block[0].0), of_block[0].0, of_block[of_block.len() - 1].1);
+    let columns = |row: &Row<'_>| Ok(Owner { filespace: row.get(0)?, domain: row.get(1)? });
+    let owners: Vec<Owner> = sql.all(select, params![begin(1)], columns)?;
+    for in_block in owners.chunk_by(|a, b| block_of(a.filespace) == block_of(b.filespace)) {
+        let [last, ..] = in_block else { continue };
+        let [.., first] = in_block else { continue };
+        let (block, highest) = (block_of(last.filespace), last.filespace);
         if block > LAST {
-            let text = format!("a filespace has the number {highest}: there are none so great");
+            let text = format!("the filespace number {highest} is beyond the last block");
             return Err(CatalogError::Damaged(text));
         }
         if !sql.exists("SELECT 1 FROM block WHERE number = ?", params![block])? {
-            make(session, block)?;
+            make(sql, block)?;
         }
-        put(sql, block, domain, highest + 1)?;
+        put(sql, block, first.domain, highest + 1)?;
     }
     if last < begin(1) {
         return Ok(last);

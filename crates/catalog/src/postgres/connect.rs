@@ -1,12 +1,13 @@
-//! Where the database is, and a connection to it.
+//! The database's URL, and connections to the database.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::Runtime;
 use tokio_postgres::config::{Host, SslMode};
@@ -14,36 +15,54 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::CatalogError;
-
+/// Maximum time for one try to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// What is sent and not taken in for so long is lost with its connection.
+/// Time after which data that the database has not acknowledged ends the connection.
 const SILENCE: Duration = Duration::from_secs(30);
+/// Idle time before a keepalive, and between two of them.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// Number of lost keepalives that end a connection.
 const KEEPALIVES: u32 = 3;
-/// Threads that speak with databases.
+/// Number of threads that drive all connections.
 const THREADS: usize = 2;
 
-/// Whether `url` is that of a PostgreSQL database.
+/// Returns true if `url` is that of a PostgreSQL database.
 pub fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 
-/// Why there is no connection.
-pub(super) struct NoConnection {
+/// The reason why a URL names no database that can be used: the administrator changes the URL or
+/// the file.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum UrlError {
+    #[error("it is not a URL of PostgreSQL")]
+    Syntax(#[source] tokio_postgres::Error),
+    #[error("the passwords in {} cannot be read", path.display())]
+    PasswordFile { path: PathBuf, source: io::Error },
+    #[error("{} has no line for this database and user", path.display())]
+    Password { path: PathBuf },
+    #[error("the certificates in {} cannot be read", path.display())]
+    CertificateFile { path: PathBuf, source: pem::Error },
+    #[error("TLS cannot be set up")]
+    Tls(#[from] rustls::Error),
+}
+
+/// A failure to connect.
+pub(super) struct ConnectError {
     pub(super) text: String,
-    /// Whether another try may go.
+    /// True if another try may succeed.
     pub(super) is_passing: bool,
 }
 
+/// A database that connections can be opened to.
 pub(super) struct Connector {
     config: Config,
-    /// `None`: nobody is between, as on a socket of this machine.
+    /// TLS towards the database; `None` for a database on this machine.
     tls: Option<MakeRustlsConnect>,
 }
 
-/// The runtime that all connections share; it is made when the first one is.
-fn runtime() -> std::io::Result<&'static Runtime> {
+/// The runtime of all connections. The first connection creates it.
+fn runtime() -> io::Result<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
@@ -56,7 +75,8 @@ fn runtime() -> std::io::Result<&'static Runtime> {
     Ok(RUNTIME.get_or_init(|| made))
 }
 
-/// The options of the URL that are ours: where certificates and passwords are.
+/// Removes the option `name` from the URL and returns its value. The options `sslrootcert` and
+/// `passfile` are for this program; the client library does not know them.
 fn take_option(url: &mut String, name: &str) -> Option<String> {
     let (place, options) = url.split_once('?')?;
     let prefix = format!("{name}=");
@@ -68,12 +88,11 @@ fn take_option(url: &mut String, name: &str) -> Option<String> {
 }
 
 impl Connector {
-    pub(super) fn new(url: &str) -> Result<Self, CatalogError> {
-        let unfit = |reason: String| CatalogError::Url(reason);
+    pub(super) fn new(url: &str) -> Result<Self, UrlError> {
         let mut url = url.to_owned();
         let roots = take_option(&mut url, "sslrootcert").map(PathBuf::from);
         let passwords = take_option(&mut url, "passfile").map(PathBuf::from);
-        let mut config = Config::from_str(&url).map_err(|error| unfit(model::chain(&error)))?;
+        let mut config = Config::from_str(&url).map_err(UrlError::Syntax)?;
         config
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_user_timeout(SILENCE)
@@ -81,11 +100,10 @@ impl Connector {
             .keepalives_interval(KEEPALIVE)
             .keepalives_retries(KEEPALIVES)
             .application_name("holdfast");
-        if let Some(path) = &passwords {
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| unfit(format!("{}: {error}", path.display())))?;
-            let password = password(&text, &config)
-                .ok_or_else(|| unfit(format!("{} has no fitting line", path.display())))?;
+        if let Some(path) = passwords {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|source| UrlError::PasswordFile { path: path.clone(), source })?;
+            let password = password(&text, &config).ok_or(UrlError::Password { path })?;
             config.password(password);
         }
         let is_local = config.get_hosts().iter().all(|host| match host {
@@ -96,16 +114,16 @@ impl Connector {
             config.ssl_mode(SslMode::Disable);
             None
         } else {
-            // What the catalogue says is nobody's who listens on the way.
+            // Nobody who listens on the network may read the catalogue.
             config.ssl_mode(SslMode::Require);
-            Some(MakeRustlsConnect::new(tls(roots.as_deref()).map_err(unfit)?))
+            Some(MakeRustlsConnect::new(tls(roots.as_deref())?))
         };
         Ok(Self { config, tls })
     }
 
-    /// Connects, or says why not. May be called from any thread.
-    pub(super) fn connect(&self) -> Result<Client, NoConnection> {
-        let lasting = |text: String| NoConnection { text, is_passing: false };
+    /// Opens a connection. May be called from any thread.
+    pub(super) fn connect(&self) -> Result<Client, ConnectError> {
+        let lasting = |text: String| ConnectError { text, is_passing: false };
         let runtime = runtime().map_err(|error| lasting(error.to_string()))?;
         let (sender, answer) = mpsc::channel();
         let (config, tls) = (self.config.clone(), self.tls.clone());
@@ -139,22 +157,22 @@ impl Connector {
                 Some(state) => starting.contains(state),
                 None => !is_distrust(&error),
             };
-            NoConnection { text: model::chain(&error), is_passing }
+            ConnectError { text: model::chain(&error), is_passing }
         })
     }
 }
 
-/// Whether the database is not the one that it should be, or shows that it is in no way that is
-/// taken: another try does not change that.
+/// Returns true if the two ends cannot prove their identity to each other: another try does not
+/// change that.
 fn is_distrust(error: &tokio_postgres::Error) -> bool {
     use std::error::Error as _;
-    // A password is asked for and none is given: only the text says so.
+    // The error for a missing password has no code, only this text.
     if error.to_string().starts_with("invalid configuration") {
         return true;
     }
     let mut source = error.source();
     while let Some(inner) = source {
-        let refused = inner.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let refused = inner.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         if refused.is_some_and(|refused| refused.is::<rustls::Error>())
             || inner.is::<rustls::Error>()
         {
@@ -165,9 +183,9 @@ fn is_distrust(error: &tokio_postgres::Error) -> bool {
     false
 }
 
-/// Whatever the database's defaults are: a commit that was told of is durable, nothing is cut off
-/// that takes its time, and a server whose machine is gone holds up nobody for more than 20
-/// seconds.
+/// Settings of each connection, whatever the database's defaults are: an acknowledged commit is
+/// durable, no statement is ended because it is slow, and a server whose machine is gone stops
+/// nobody for more than 20 seconds.
 const SETTINGS: &str = "
     SET tcp_keepalives_idle = 5;
     SET tcp_keepalives_interval = 5;
@@ -180,17 +198,15 @@ const SETTINGS: &str = "
     SET default_transaction_isolation = 'read committed';
 ";
 
-fn tls(roots: Option<&Path>) -> Result<ClientConfig, String> {
+/// Configuration of TLS that trusts the certificates in the file `roots`, or otherwise those of the
+/// system.
+fn tls(roots: Option<&Path>) -> Result<ClientConfig, UrlError> {
     let mut store = RootCertStore::empty();
     match roots {
         Some(path) => {
-            let unusable = |error: &dyn std::error::Error| {
-                format!("the certificates in {} cannot be used: {error}", path.display())
-            };
-            let found = CertificateDer::pem_file_iter(path).map_err(|error| unusable(&error))?;
-            for certificate in found {
-                let certificate = certificate.map_err(|error| unusable(&error))?;
-                store.add(certificate).map_err(|error| unusable(&error))?;
+            let unreadable = |source| UrlError::CertificateFile { path: path.to_owned(), source };
+            for certificate in CertificateDer::pem_file_iter(path).map_err(unreadable)? {
+                store.add(certificate.map_err(unreadable)?)?;
             }
         }
         None => {
@@ -199,14 +215,13 @@ fn tls(roots: Option<&Path>) -> Result<ClientConfig, String> {
         }
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(builder.with_root_certificates(store).with_no_client_auth())
 }
 
-/// The password for the place that `config` has, of lines `HOST:PORT:DATABASE:USER:PASSWORD` as
-/// other programs for PostgreSQL read them.
+/// The password for the database and user in `config`. `text` has lines
+/// `HOST:PORT:DATABASE:USER:PASSWORD`, as other programs for PostgreSQL read them.
 fn password(text: &str, config: &Config) -> Option<String> {
     let host = match config.get_hosts().first() {
         Some(Host::Tcp(name)) => name.clone(),
@@ -215,12 +230,12 @@ fn password(text: &str, config: &Config) -> Option<String> {
     let port = config.get_ports().first().copied().unwrap_or(5432).to_string();
     let user = config.get_user().unwrap_or_default();
     let database = config.get_dbname().unwrap_or(user);
-    let wanted = [host.as_str(), &port, database, user];
+    let key = [host.as_str(), &port, database, user];
     text.lines().find_map(|line| {
         let mut fields = line.splitn(5, ':');
-        let fits = wanted
+        let fits = key
             .iter()
-            .all(|wanted| fields.next().is_some_and(|field| field == "*" || field == *wanted));
+            .all(|part| fields.next().is_some_and(|field| field == "*" || field == *part));
         fields.next().filter(|_| fits).map(ToOwned::to_owned)
     })
 }
@@ -248,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_crosses_a_network_is_encrypted() {
+    fn connections_over_a_network_are_encrypted() {
         let is_encrypted = |url: &str| Connector::new(url).unwrap().tls.is_some();
         assert!(is_encrypted("postgres://anna@db.example.org/holdfast"));
         assert!(is_encrypted("postgres://anna@db.example.org/holdfast?sslmode=disable"));

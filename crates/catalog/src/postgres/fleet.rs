@@ -1,63 +1,64 @@
-//! The servers of one catalogue: which there are, what each has for itself, and what each tells the
-//! others.
+//! The list of the servers of one catalogue, their reservations, and their news of packs.
 //!
 //! ```text
-//! enter --> beat, beat, beat ... --> leave          each server, about once a second
-//!             |                                     what it still fills and reads
-//!             +--> who is silent is taken off the list, and what it had is anybody's
-//!             +--> one of them keeps house
+//! enter --> beat, beat, beat ... --> leave          each server, about once a second:
+//!             |                                     the packs that it fills, the news that it has
+//!             +--> a silent server is taken off the list, with its reservations
+//!             +--> one server keeps house
 //! ```
 //!
-//! 1. Whoever is on the list may write. Each transaction looks whether its server still is, and to
-//!    take one off waits for the transactions that go on: a server that stood still meanwhile
-//!    writes nothing any more.
-//! 2. What a server has for itself, such as a filespace that it backs up, ends with it.
-//! 3. `horizon` of a server is not above a pack that it fills, or has filled for a session that
-//!    goes on. It is set with the numbers that the server takes for its packs, before it uses any,
-//!    and only a server that has taken none since may take it back.
-//! 4. The changes of packs are found by the number of their transaction: what was not over when
-//!    somebody looked is looked at again.
+//! 1. A server in the list may write. Each transaction checks that its server is in the list, and
+//!    to take a server off waits for the transactions that go on: a server that stood still
+//!    meanwhile writes nothing more.
+//! 2. A server's reservations, such as one of a filespace that it backs up, end with the server.
+//! 3. The `horizon` of a server is not above any pack that it fills, or has filled for a session
+//!    that goes on. It is set together with the numbers that the server takes for its packs, before
+//!    it uses any of them. Only a server that has taken no more numbers since may raise it.
+//! 4. Changes of packs are found by the number of their transaction: a transaction that was not
+//!    over at the last look is looked at again.
 
 use std::ops::Range;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use model::PackNumber;
 
-use super::{Alone, PATIENCE, Postgres, Session};
-use crate::relocate::Standing;
-use crate::sql::{Row, Sql, params, read};
-use crate::{CatalogError, PackRow};
+use super::connections::PATIENCE;
+use super::engine::Postgres;
+use super::membership::GONE;
+use super::session::Locking;
+use crate::sql::{Row, Sql, packs, params};
+use crate::{CatalogError, PackRow, Standing};
 
-/// A server that was not heard of for so long is taken for dead.
+/// Time after which a silent server counts as dead.
 pub const SILENCE: Duration = Duration::from_secs(15);
-/// Changes of packs are kept for so long: who did not look meanwhile is not on the list any more.
+/// Time for which changes of packs are kept. A server that has not looked for so long is not in the
+/// list any more.
 const CHANGES_KEPT_HOURS: u32 = 24;
 
-/// What a server says of itself.
+/// The state that a server reports of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Beat {
-    /// Not above the packs that it fills; `None` where it fills none.
+    /// A number that is not above the packs that the server fills; `None` if it fills none.
     pub horizon: Option<PackNumber>,
-    /// The end of the numbers that it had taken for packs when it looked.
+    /// End of the numbers that the server had taken for packs when it found `horizon`.
     pub numbers_end: PackNumber,
-    /// Whoever reads there knows of all that was condemned up to here.
+    /// Number of condemnations that every reader at the server knows of.
     pub generation: u64,
-    /// Backups that go on.
+    /// Number of backups that go on.
     pub sessions: u64,
 }
 
-/// A server that is on the list.
+/// A server in the list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerRow {
     pub id: u64,
-    /// Where nodes reach it.
+    /// Address at which nodes reach the server.
     pub address: String,
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
     pub started: model::ServerTime,
-    /// Since it was heard of last.
+    /// Time since the server's last sign of life.
     pub silent: Duration,
     pub keeps_house: bool,
     /// See [`Beat`].
@@ -66,110 +67,114 @@ pub struct ServerRow {
     pub sessions: u64,
 }
 
-/// All that are on the list, at one moment.
+/// The list of servers, at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Roll {
     pub servers: Vec<ServerRow>,
-    /// No server has taken this number for a pack, nor a later one.
+    /// Lowest number that no server has taken for a pack.
     pub numbers_end: PackNumber,
-    /// Whether nothing is to be taken for unneeded, see [`Postgres::hold`].
+    /// True while no pack counts as unneeded; see [`Postgres::hold`].
     pub is_held: bool,
 }
 
 impl Roll {
-    /// Nobody, and nothing taken.
+    /// The empty list; no number is taken.
     pub fn empty() -> Self {
         Self { servers: Vec::new(), numbers_end: PackNumber(0), is_held: false }
     }
 
-    /// What is below was told of to all, or will never be.
+    /// Number of a pack. Each server has recorded all packs below it that it will ever record.
     pub fn horizon(&self) -> PackNumber {
         let horizons = self.servers.iter().filter_map(|server| server.horizon);
         horizons.min().unwrap_or(self.numbers_end)
     }
 
-    /// The one that keeps house.
+    /// The server that keeps house.
     pub fn keeper(&self) -> Option<&ServerRow> {
         self.servers.iter().find(|server| server.keeps_house)
     }
 }
 
-/// What has become of packs.
+/// Changes of packs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PackChanges {
-    /// How often packs were condemned, when this was looked up.
+    /// Number of condemnations when the changes were read.
     pub generation: u64,
-    /// Where to go on.
+    /// Position from which the next call continues.
     pub position: u64,
-    /// As they are now; `None` for those that are gone.
+    /// The changed packs as they are now; `None` for a pack that is gone.
     pub packs: Vec<(PackNumber, Option<PackRow>)>,
 }
 
 impl Postgres {
-    /// Puts this server on the list; what its process of before had there goes. `place` is what the
-    /// server's folder is known by. Returns its number; `None` while the catalogue is being moved,
-    /// or a program that knows nothing of others has it.
+    /// Puts this server into the list in place of its earlier process, whose row goes. `place`
+    /// identifies the server's folder. Returns the server's number; `None` while somebody has the
+    /// catalogue alone.
     pub fn enter(
         &self,
         place: &[u8; 16],
-        (address, version): (&str, &str),
+        address: &str,
+        version: &str,
     ) -> Result<Option<u64>, CatalogError> {
-        let mut stay = self.stay.lock().unwrap_or_else(PoisonError::into_inner);
-        let session = self.connect(PATIENCE)?;
+        let mut claim = self.claim.lock();
+        let session = self.connections.connect(PATIENCE)?;
         if !session.try_lock_shared()? {
             return Ok(None);
         }
-        let id = self.transact((Alone::Yes, None), &mut |session| {
-            session.check_not_moved()?;
+        let id: i64 = self.transact(Locking::Exclusive, &mut |session| {
             let sql: &dyn Sql = session;
+            Standing::read(sql)?.check()?;
             sql.execute("DELETE FROM server WHERE place = ?", params![place])?;
             let insert = "INSERT INTO server(place, address, version, generation)
                           VALUES(?, ?, ?, ?) RETURNING id";
             let generation = generation(sql)?;
             sql.one(insert, params![place, address, version, generation], |row| row.get(0))
         })?;
+        assert!(id > 0, "the database counts servers from 1");
         self.server.store(id, Ordering::SeqCst);
-        *stay = Some(session);
+        *claim = Some(session);
         Ok(Some(id.unsigned_abs()))
     }
 
-    /// Takes this server off the list: it has ended in order.
+    /// Takes this server off the list: the server ends in order.
     pub fn leave(&self) -> Result<(), CatalogError> {
-        let id = self.server.swap(-1, Ordering::SeqCst);
-        self.retried(|sql| sql.execute("DELETE FROM server WHERE id = ?", &[&id]).map(drop))
+        let id = self.server.swap(GONE, Ordering::SeqCst);
+        self.retry(|sql| sql.execute("DELETE FROM server WHERE id = ?", &[&id]).map(drop))
     }
 
-    /// Has nobody else use the catalogue for as long as this value lives; `false` where somebody
-    /// does.
+    /// Keeps everybody else from using the catalogue while this value lives. Returns false if
+    /// somebody uses it.
     pub fn try_alone(&self) -> Result<bool, CatalogError> {
-        let mut stay = self.stay.lock().unwrap_or_else(PoisonError::into_inner);
-        let session = self.connect(PATIENCE)?;
+        let mut claim = self.claim.lock();
+        let session = self.connections.connect(PATIENCE)?;
         if !session.try_lock()? {
             return Ok(false);
         }
-        self.transact((Alone::Yes, None), &mut |session| {
-            session.check_not_moved()?;
-            // None of them lives, or it would have the lock; one that stands still finds out.
-            (session as &dyn Sql).execute("DELETE FROM server", &[]).map(drop)
+        self.transact(Locking::Exclusive, &mut |session| {
+            let sql: &dyn Sql = session;
+            Standing::read(sql)?.check()?;
+            // A server that runs would have the lock. A server that stands still fails at its next
+            // transaction.
+            sql.execute("DELETE FROM server", &[]).map(drop)
         })?;
-        *stay = Some(session);
+        *claim = Some(session);
         Ok(true)
     }
 
-    /// Says that this server is there, by a connection that nobody else waits for. Fails with
-    /// `Fenced` where it is not on the list any more.
+    /// Records a sign of life of this server, on a connection that nobody else waits for. Fails
+    /// with `Fenced` if the server is not in the list any more.
     pub fn say_alive(&self) -> Result<(), CatalogError> {
-        let mut stay = self.stay.lock().unwrap_or_else(PoisonError::into_inner);
-        if stay.as_ref().is_none_or(|session| session.client.is_closed()) {
-            *stay = None;
-            let session = self.connect(PATIENCE)?;
+        let mut claim = self.claim.lock();
+        if claim.as_ref().is_none_or(|session| session.client.is_closed()) {
+            *claim = None;
+            let session = self.connections.connect(PATIENCE)?;
             if !session.try_lock_shared()? {
                 return Err(CatalogError::Fenced);
             }
-            *stay = Some(session);
+            *claim = Some(session);
         }
-        let Some(session) = stay.as_ref() else { return Err(CatalogError::Fenced) };
-        let id = self.server.load(Ordering::SeqCst);
+        let Some(session) = claim.as_ref() else { return Err(CatalogError::Fenced) };
+        let id = self.server_id();
         let update = "UPDATE server SET seen = clock_timestamp() WHERE id = ?";
         match (session as &dyn Sql).execute(update, &[&id])? {
             0 => Err(CatalogError::Fenced),
@@ -177,145 +182,159 @@ impl Postgres {
         }
     }
 
-    /// Says what this server fills and reads, and hears of all of them. Fails with `Fenced` where
-    /// it is not on the list any more, or the database knows less of its numbers than it was told:
-    /// it is an older one.
+    /// Records the state of this server and returns the list. Fails with `Fenced` if the server is
+    /// not in the list any more, or if the database knows fewer of its numbers than it has taken:
+    /// then the database is an older copy.
     pub fn beat(&self, beat: &Beat) -> Result<Roll, CatalogError> {
-        let id = self.server.load(Ordering::SeqCst);
+        let id = self.server_id();
         let Beat { horizon, numbers_end, generation, sessions } = *beat;
         let horizon = horizon.map(|pack| pack.0);
         let update = "UPDATE server SET generation = ?1, sessions = ?2,
                         horizon = CASE WHEN reserved = ?3 THEN ?4 ELSE horizon END
                       WHERE id = ?5 AND reserved >= ?3";
         let values = params![generation, sessions, numbers_end.0, horizon, id];
-        self.retried(|sql| match sql.execute(update, values)? {
+        self.retry(|sql| match sql.execute(update, values)? {
             0 => Err(CatalogError::Fenced),
             _ => roll(sql),
         })
     }
 
-    /// The servers that there are.
+    /// The list of servers.
     pub fn roll(&self) -> Result<Roll, CatalogError> {
-        self.retried(roll)
+        self.retry(roll)
     }
 
-    /// Says to all servers whether nothing is to be taken for unneeded: the catalogue was made
-    /// again, and may know less than there is.
+    /// Tells all servers that no pack counts as unneeded, or ends that: a catalogue that was made
+    /// again may know less than the pools have.
     pub fn hold(&self, is_held: bool) -> Result<(), CatalogError> {
-        let say = if is_held {
+        let statement = if is_held {
             "INSERT INTO counter VALUES('held', 1) ON CONFLICT(name) DO NOTHING"
         } else {
             "DELETE FROM counter WHERE name = 'held'"
         };
-        self.retried(|sql| sql.execute(say, &[]).map(drop))
+        self.retry(|sql| sql.execute(statement, &[]).map(drop))
     }
 
-    /// Has this server keep house where nobody does, and takes those of the `dead` off the list
-    /// that were not heard of meanwhile. Returns how many it took off. Fails where somebody does
-    /// not let go of the catalogue: it is tried again.
+    /// Lets this server keep house if no server does, and takes those of the servers `dead` off the
+    /// list that are still silent. Returns the number of servers taken off. Fails if the
+    /// transactions of others do not end soon: try again.
     pub fn tidy(&self, dead: &[u64]) -> Result<usize, CatalogError> {
-        let id = self.server.load(Ordering::SeqCst);
-        self.transact((Alone::Soon, None), &mut |session| {
+        let id = self.server_id();
+        self.transact(Locking::ExclusiveSoon, &mut |session| {
             let sql: &dyn Sql = session;
-            let bury = "DELETE FROM server
+            let remove = "DELETE FROM server
                         WHERE id = ?
                           AND seen < clock_timestamp() - CAST(? AS BIGINT) * INTERVAL '1 second'";
-            let mut gone = 0;
+            let mut removed = 0;
             for other in dead {
-                gone += sql.execute(bury, params![other, SILENCE.as_secs()])?;
+                removed += sql.execute(remove, params![other, SILENCE.as_secs()])?;
             }
+            assert!(removed <= dead.len(), "a server has one row");
             let keep = "UPDATE server SET keeper = 1
                         WHERE id = ? AND NOT EXISTS (SELECT 1 FROM server WHERE keeper = 1)";
             sql.execute(keep, &[&id])?;
-            Ok(gone)
+            Ok(removed)
         })
     }
 
-    /// Has numbers of packs go on behind `last`, which is there: the database may be an older one.
+    /// Makes the numbers of packs continue after `last`, the number of an existing pack: the
+    /// database may be an older copy.
     pub fn pass_pack_number(&self, last: PackNumber) -> Result<(), CatalogError> {
         let pass = "UPDATE counter SET value = ?1 WHERE name = 'pack' AND value < ?1";
-        self.retried(|sql| sql.execute(pass, params![last.0]).map(drop))
+        self.retry(|sql| sql.execute(pass, params![last.0]).map(drop))
     }
 
-    /// Takes `count` numbers for packs that nobody else gets.
+    /// Takes `count` numbers for packs; nobody else gets them. Fails with `Fenced` if this server
+    /// is not in the list any more.
     pub fn take_pack_numbers(&self, count: u32) -> Result<Range<PackNumber>, CatalogError> {
-        let id = self.server.load(Ordering::SeqCst);
+        assert!(count > 0, "a pack needs a number");
+        let id = self.server_id();
         let take = "WITH taken AS (
                       UPDATE counter SET value = value + ?1 WHERE name = 'pack' RETURNING value)
                     UPDATE server SET reserved = taken.value + 1,
                       horizon = coalesce(horizon, taken.value - ?1 + 1)
                     FROM taken WHERE id = ?2 RETURNING reserved";
-        let end = self.retried(|sql| {
+        let end = self.retry(|sql| {
             let end = sql.first(take, params![count, id], |row| row.get::<u64>(0))?;
             end.ok_or(CatalogError::Fenced)
         })?;
         Ok(PackNumber(end - u64::from(count))..PackNumber(end))
     }
 
-    /// Has this server have `what` for itself, such as a filespace. Returns the server that has it.
-    pub fn try_have(&self, what: &str) -> Result<u64, CatalogError> {
-        let id = self.server.load(Ordering::SeqCst);
+    /// Reserves `what`, such as a filespace, for this server. Returns the number of the server that
+    /// has it reserved now. Fails with `Fenced` if this server is not in the list any more.
+    pub fn try_reserve(&self, what: &str) -> Result<u64, CatalogError> {
+        let id = self.server_id();
         let insert = "INSERT INTO busy SELECT ?, id FROM server WHERE id = ?
                       ON CONFLICT(what) DO UPDATE SET server = busy.server RETURNING server";
-        self.retried(|sql| {
-            let has = sql.first(insert, params![what, id], |row| row.get(0))?;
-            has.ok_or(CatalogError::Fenced)
+        self.retry(|sql| {
+            let holder = sql.first(insert, params![what, id], |row| row.get(0))?;
+            holder.ok_or(CatalogError::Fenced)
         })
     }
 
-    /// Lets go of it, if the database is there: whoever waited for it before has waited enough.
-    pub fn let_go(&self, what: &str) -> Result<(), CatalogError> {
-        let id = self.server.load(Ordering::SeqCst);
+    /// Ends this server's reservation of `what`. Does not wait for a database that does not answer.
+    pub fn release(&self, what: &str) -> Result<(), CatalogError> {
+        let id = self.server_id();
         let delete = "DELETE FROM busy WHERE what = ? AND server = ?";
-        self.with_within(Duration::ZERO, |session| {
+        self.connections.with(Duration::ZERO, |session| {
             (session as &dyn Sql).execute(delete, params![what, id]).map(drop)
         })?
     }
 
-    /// All that this server has for itself.
-    pub fn had(&self) -> Result<Vec<String>, CatalogError> {
-        let id = self.server.load(Ordering::SeqCst);
+    /// All reservations of this server.
+    pub fn reservations(&self) -> Result<Vec<String>, CatalogError> {
+        let id = self.server_id();
         let select = "SELECT what FROM busy WHERE server = ?";
-        self.retried(|sql| sql.all(select, &[&id], |row| row.get(0)))
+        self.retry(|sql| sql.all(select, &[&id], |row| row.get(0)))
     }
 
-    /// Where changes of packs begin that are not over yet.
+    /// Position of the first change of packs that may not be visible yet.
     pub fn pack_position(&self) -> Result<u64, CatalogError> {
-        Ok(self.retried(look)?.1)
+        Ok(self.retry(Visibility::read)?.position)
     }
 
-    /// What has become of packs since `position`, some of which was told before.
+    /// The changes of packs since `position`; some of them may have been read before.
     pub fn pack_changes(&self, position: u64) -> Result<PackChanges, CatalogError> {
         let select = "SELECT changed.pack, pack.number, domain, sealed, bytes, node
                       FROM (SELECT DISTINCT pack FROM pack_change WHERE change >= ?) AS changed
                         LEFT JOIN pack ON pack.number = changed.pack
                       ORDER BY changed.pack";
-        self.retried(|sql| {
-            // In this order: what the first has seen the second sees too.
-            let (generation, next) = look(sql)?;
+        self.retry(|sql| {
+            // The order of the two queries matters: each change that the first one sees is visible
+            // to the second.
+            let Visibility { generation, position: next } = Visibility::read(sql)?;
             let packs = sql.all(select, &[&position], pack_change)?;
             Ok(PackChanges { generation, position: next, packs })
         })
     }
 
-    /// Forgets changes of packs of long ago.
+    /// Removes old changes of packs.
     pub fn forget_pack_changes(&self) -> Result<(), CatalogError> {
         let delete = "DELETE FROM pack_change WHERE at < now() - make_interval(hours => ?)";
-        self.retried(|sql| sql.execute(delete, &[&CHANGES_KEPT_HOURS]).map(drop))
+        self.retry(|sql| sql.execute(delete, &[&CHANGES_KEPT_HOURS]).map(drop))
     }
 }
 
-/// How often packs were condemned.
+/// Number of condemnations so far.
 fn generation(sql: &dyn Sql) -> Result<u64, CatalogError> {
     let select = "SELECT value FROM counter WHERE name = 'generation'";
     Ok(sql.first(select, &[], |row| row.get(0))?.unwrap_or(0))
 }
 
-/// The generation, and the first transaction that goes on.
-fn look(sql: &dyn Sql) -> Result<(u64, u64), CatalogError> {
-    let select = "SELECT coalesce((SELECT value FROM counter WHERE name = 'generation'), 0),
-                    CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS TEXT) AS BIGINT)";
-    sql.one(select, &[], |row| Ok((row.get(0)?, row.get(1)?)))
+/// The changes that are visible at one moment.
+struct Visibility {
+    generation: u64,
+    /// Number of the first transaction that goes on.
+    position: u64,
+}
+
+impl Visibility {
+    fn read(sql: &dyn Sql) -> Result<Self, CatalogError> {
+        let select = "SELECT coalesce((SELECT value FROM counter WHERE name = 'generation'), 0),
+                        CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS TEXT) AS BIGINT)";
+        sql.one(select, &[], |row| Ok(Self { generation: row.get(0)?, position: row.get(1)? }))
+    }
 }
 
 fn roll(sql: &dyn Sql) -> Result<Roll, CatalogError> {
@@ -357,40 +376,5 @@ fn pack_change(row: &Row<'_>) -> Result<(PackNumber, Option<PackRow>), CatalogEr
     if row.get::<Option<u64>>(1)?.is_none() {
         return Ok((number, None));
     }
-    Ok((number, Some(read::pack(row, 1)?)))
-}
-
-impl Session {
-    /// Takes the lock that says that the catalogue is used, for as long as the connection stands.
-    fn try_lock_shared(&self) -> Result<bool, CatalogError> {
-        let select = format!("SELECT 1 WHERE pg_try_advisory_lock_shared({})", super::CLAIM);
-        (self as &dyn Sql).exists(&select, &[])
-    }
-
-    /// The same alone.
-    fn try_lock(&self) -> Result<bool, CatalogError> {
-        let select = format!("SELECT 1 WHERE pg_try_advisory_lock({})", super::CLAIM);
-        (self as &dyn Sql).exists(&select, &[])
-    }
-
-    fn check_not_moved(&self) -> Result<(), CatalogError> {
-        Standing::read(self)?.check()
-    }
-
-    /// Fails with `Fenced` unless the server is on the list, 0 being anybody, and with `Stale`
-    /// where packs were condemned since `generation`.
-    pub(super) fn check(&self, server: i64, generation: Option<u64>) -> Result<(), CatalogError> {
-        if server == 0 && generation.is_none() {
-            return Ok(());
-        }
-        let select = "SELECT coalesce((SELECT value FROM counter WHERE name = 'generation'), 0),
-                        (SELECT id FROM server WHERE id = ?)";
-        let columns = |row: &Row<'_>| Ok((row.get::<u64>(0)?, row.get::<Option<i64>>(1)?));
-        let (now, found) = (self as &dyn Sql).one(select, &[&server], columns)?;
-        match generation {
-            _ if server != 0 && found.is_none() => Err(CatalogError::Fenced),
-            Some(known) if known != now => Err(CatalogError::Stale),
-            _ => Ok(()),
-        }
-    }
+    Ok((number, Some(packs::pack(row, 1)?)))
 }

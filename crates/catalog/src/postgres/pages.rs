@@ -1,12 +1,12 @@
-//! Pages by their keys, many in one statement: each statement waits for the network.
+//! Look-up of pages by their keys, many in one statement: each statement waits for the network.
 
 use model::FilespaceId;
 
-use crate::sql::read::{PAGE, page_of};
+use crate::sql::pages::{PAGE, page_of};
 use crate::sql::{Sql, ToValue};
 use crate::{CatalogError, PageKey, PageRow};
 
-/// Pages that one statement asks for.
+/// Number of keys in one statement.
 const PAGES_AT_ONCE: usize = 32;
 
 pub(super) fn pages_at(
@@ -14,11 +14,11 @@ pub(super) fn pages_at(
     filespace: FilespaceId,
     keys: &[PageKey],
 ) -> Result<Vec<PageRow>, CatalogError> {
-    // Always as many, so that it is prepared once. OFFSET has the planner look each of them up by
-    // itself, where it would read the whole of a table that it takes for small.
-    let wanted = vec!["(CAST(? AS bytea), CAST(? AS bytea))"; PAGES_AT_ONCE].join(", ");
+    // The number of keys is fixed, so that the statement is prepared once. OFFSET makes the planner
+    // look up each key; without it the planner reads the whole of a table that it takes for small.
+    let values = vec!["(CAST(? AS bytea), CAST(? AS bytea))"; PAGES_AT_ONCE].join(", ");
     let select = format!(
-        "SELECT found.* FROM (VALUES {wanted}) AS wanted(in_path, from_name)
+        "SELECT found.* FROM (VALUES {values}) AS asked(in_path, from_name)
          CROSS JOIN LATERAL (
            {PAGE} WHERE filespace = ? AND path = in_path AND directory.first = from_name OFFSET 0
          ) AS found"
@@ -30,9 +30,10 @@ pub(super) fn pages_at(
         for (path, key) in paths.iter().zip(some) {
             parameters.extend([path as &dyn ToValue, &key.first]);
         }
-        // Nothing is found at what is nothing.
+        // No page has the key NULL.
         parameters.resize(2 * PAGES_AT_ONCE, &None::<Vec<u8>>);
         parameters.push(&filespace.0);
+        assert_eq!(parameters.len(), 2 * PAGES_AT_ONCE + 1, "the statement has as many");
         let found: Vec<PageRow> = sql.all(&select, &parameters, page_of)?;
         rows.extend(found);
     }

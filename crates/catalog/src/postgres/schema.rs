@@ -1,13 +1,14 @@
-//! Tables, by version of the schema. A migration is never edited: a later one is added behind it.
+//! The tables in PostgreSQL, by version of the schema. A migration is never edited: a change of the
+//! tables is a new migration.
 //!
-//! A migration takes nothing away: servers of the version before go on with it, so that several are
-//! brought up to date one after the other. They wait while it happens.
+//! A migration removes nothing that the version before uses: several servers are upgraded one after
+//! the other, and those of the version before go on. They wait while a migration runs.
 
-use super::Session;
+use super::session::Session;
 use crate::CatalogError;
-use crate::sql::Sql;
+use crate::sql::{Row, Sql};
 
-/// So long it is known which transaction of a connection was the last: two days.
+/// Time for which the last transaction of each connection is known: two days.
 const SETTLED_MICROS: i64 = 2 * 86_400_000_000;
 
 const MIGRATIONS: [&str; 4] = [
@@ -25,8 +26,8 @@ pub(super) fn migrate(session: &Session) -> Result<(), CatalogError> {
     )?;
     let sql: &dyn Sql = session;
     let select = "SELECT version, needs FROM holdfast_schema";
-    let known = sql.first(select, &[], |row| Ok((row.get::<usize>(0)?, row.get::<usize>(1)?)))?;
-    let (version, needs) = known.unwrap_or((0, 0));
+    let columns = |row: &Row<'_>| Ok((row.get::<usize>(0)?, row.get::<usize>(1)?));
+    let (version, needs) = sql.first(select, &[], columns)?.unwrap_or((0, 0));
     if needs > MIGRATIONS.len() {
         return Err(CatalogError::Damaged(format!(
             "its schema needs programs of version {needs}; this one knows up to {}",
@@ -34,7 +35,8 @@ pub(super) fn migrate(session: &Session) -> Result<(), CatalogError> {
         )));
     }
     if version > 0 && version < MIGRATIONS.len() {
-        // Whoever reads may wait for who waits for this: it lets go, and is begun again.
+        // A reader may wait for a transaction that waits for this one. The timeout ends such a
+        // deadlock: this transaction is begun again.
         session.command("SET LOCAL lock_timeout = '5s'")?;
     }
     for migration in MIGRATIONS.iter().skip(version) {
@@ -42,14 +44,13 @@ pub(super) fn migrate(session: &Session) -> Result<(), CatalogError> {
     }
     if version == 0 {
         let standard = ::policy::PolicySet::standard(model::ClassId(1));
-        let body = serde_json::to_string(&standard)
-            .map_err(|error| CatalogError::Database(Box::new(error)))?;
+        let body = serde_json::to_string(&standard).map_err(CatalogError::failed)?;
         let insert = "INSERT INTO policy_set VALUES(1, 'active', 0, ?)";
         sql.execute(insert, &[&body])?;
         let insert = "INSERT INTO holdfast_schema VALUES(?, 1)";
         sql.execute(insert, &[&MIGRATIONS.len()])?;
     } else {
-        // Nobody asks any more about connections of long ago.
+        // Nothing asks for the last transaction of an old connection.
         let delete = "DELETE FROM settled WHERE changed < ?";
         sql.execute(delete, &[&(sys::clock::system().0 - SETTLED_MICROS)])?;
     }

@@ -1,11 +1,29 @@
-//! What expiration goes by: the days on which versions have ended, by directory.
+//! Statements about expiration: the days on which versions ended, by directory.
 
-use super::{Sql, params};
-use crate::CatalogError;
-use crate::{Day, ExpiryState, VersionKey};
+use std::ops::RangeInclusive;
+
 use model::{DirPath, FilespaceId, ServerTime};
 
-pub(crate) fn add_ending(
+use super::{Engine, Sql, params, row_count};
+use crate::{CatalogError, Day, Ending, Expiry, ExpiryState};
+
+impl<E: Engine> Expiry for E {
+    fn expiry(&self, filespace: FilespaceId) -> Result<ExpiryState, CatalogError> {
+        self.read(|sql| get(sql, filespace))
+    }
+
+    fn endings(
+        &self,
+        filespace: FilespaceId,
+        days: RangeInclusive<Day>,
+        after: Option<&Ending>,
+        limit: usize,
+    ) -> Result<Vec<Ending>, CatalogError> {
+        self.read(|sql| endings(sql, filespace, &days, after, limit))
+    }
+}
+
+pub(super) fn add_ending(
     sql: &dyn Sql,
     filespace: FilespaceId,
     directory: &DirPath,
@@ -16,7 +34,7 @@ pub(crate) fn add_ending(
     sql.execute(insert, &[&filespace.0, &day.0, &directory.as_bytes()]).map(drop)
 }
 
-pub(crate) fn mark(
+pub(super) fn mark(
     sql: &dyn Sql,
     filespace: FilespaceId,
     directory: &DirPath,
@@ -29,7 +47,7 @@ pub(crate) fn mark(
     Ok(())
 }
 
-pub(crate) fn unmark(
+pub(super) fn unmark(
     sql: &dyn Sql,
     filespace: FilespaceId,
     directory: &DirPath,
@@ -39,30 +57,14 @@ pub(crate) fn unmark(
     sql.execute(delete, &[&filespace.0, &day.0, &directory.as_bytes()]).map(drop)
 }
 
-pub(crate) fn drop_versions(
-    sql: &dyn Sql,
-    filespace: FilespaceId,
-    directory: &DirPath,
-    versions: &[VersionKey],
-) -> Result<(), CatalogError> {
-    let delete = "DELETE FROM version WHERE filespace = ? AND directory = ? AND name = ?
-                  AND deactivated = ? AND inserted = ?";
-    let directory = directory.as_bytes();
-    for VersionKey { name, inserted, deactivated } in versions {
-        let name = name.as_bytes();
-        sql.execute(delete, &[&filespace.0, &directory, &name, &deactivated.0, &inserted.0])?;
-    }
-    Ok(())
-}
-
-pub(crate) fn get(sql: &dyn Sql, filespace: FilespaceId) -> Result<ExpiryState, CatalogError> {
+fn get(sql: &dyn Sql, filespace: FilespaceId) -> Result<ExpiryState, CatalogError> {
     let select = "SELECT expired_to FROM filespace WHERE id = ?";
     let done_to: Option<Option<i64>> = sql.first(select, params![filespace.0], |row| row.get(0))?;
     let done_to = done_to.ok_or(CatalogError::NotFound { what: "the filespace" })?;
     Ok(ExpiryState { done_to: done_to.map(ServerTime) })
 }
 
-pub(crate) fn set(
+pub(super) fn set(
     sql: &dyn Sql,
     filespace: FilespaceId,
     state: ExpiryState,
@@ -72,33 +74,33 @@ pub(crate) fn set(
     sql.execute(update, &[&done_to, &filespace.0]).map(drop)
 }
 
-pub(crate) fn endings(
+fn endings(
     sql: &dyn Sql,
     filespace: FilespaceId,
-    (from, to): (Day, Day),
-    after: Option<&(Day, DirPath)>,
+    days: &RangeInclusive<Day>,
+    after: Option<&Ending>,
     limit: usize,
-) -> Result<Vec<(Day, DirPath)>, CatalogError> {
+) -> Result<Vec<Ending>, CatalogError> {
     let select = "SELECT day, directory FROM ending
                   WHERE filespace = ?1 AND (day, directory) >= (?2, ?3) AND day <= ?4
                   ORDER BY day, directory LIMIT ?5";
-    // In byte order nothing lies between a path and the same path with a NUL behind it.
-    let behind = |(day, path): &(Day, DirPath)| (*day, [path.as_bytes(), &[0]].concat());
-    let low = (from, Vec::new());
-    let (day, path) = after.map_or(low.clone(), |after| behind(after).max(low));
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let damaged = |_| CatalogError::Damaged("an ending's directory is impossible".to_owned());
-    let values = params![filespace.0, day.0, path, to.0, limit];
-    let endings: Vec<(Day, DirPath)> = sql.all(select, values, |row| {
-        let found: Vec<u8> = row.get(1)?;
-        Ok((Day(row.get(0)?), DirPath::new(&found).map_err(damaged)?))
+    // In byte order nothing lies between a path and the same path followed by NUL.
+    let next = |ending: &Ending| (ending.day, [ending.directory.as_bytes(), &[0]].concat());
+    let low = (*days.start(), Vec::new());
+    let (day, path) = after.map_or(low.clone(), |after| next(after).max(low));
+    let values = params![filespace.0, day.0, path, days.end().0, row_count(limit)];
+    let endings: Vec<Ending> = sql.all(select, values, |row| {
+        let directory: Vec<u8> = row.get(1)?;
+        let directory = DirPath::new(&directory)
+            .map_err(|_| CatalogError::impossible("an ending's directory"))?;
+        Ok(Ending { day: Day(row.get(0)?), directory })
     })?;
-    // Whoever asks on behind the last must get further, even in a damaged tree.
-    let starts_behind =
-        endings.first().is_none_or(|(of, at)| (*of, at.as_bytes()) >= (day, &path[..]));
-    if starts_behind && endings.is_sorted_by(|a, b| a < b) {
+    assert!(endings.len() <= limit, "the statement limits its rows");
+    // The caller asks again with the last ending as `after`: in a damaged tree too it must advance.
+    let advances = |first: &Ending| (first.day, first.directory.as_bytes()) >= (day, &path[..]);
+    if endings.first().is_none_or(advances) && endings.is_sorted_by(|a, b| a < b) {
         Ok(endings)
     } else {
-        Err(CatalogError::Damaged("the order of endings is impossible".to_owned()))
+        Err(CatalogError::impossible("the order of endings"))
     }
 }

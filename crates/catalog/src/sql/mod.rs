@@ -1,73 +1,76 @@
 //! The statements of the catalogue, the same for every engine.
 //!
-//! An engine is a [`Sql`], a connection in a transaction, and whatever begins and ends
-//! transactions: see [`Engine`]. What is written here goes to all of them, so it keeps to what they
-//! have in common:
+//! An engine is an [`Engine`], which begins and ends transactions, and a [`Sql`], which is a
+//! connection in a transaction. The statements use only the SQL that all engines have in common:
 //!
-//! 1. Numbers are of 64 bits, also those that are only 0 or 1; names and bodies are bytes; text has
-//!    no order but that of its bytes.
+//! 1. Numbers have 64 bits, also those that are only 0 or 1; names and bodies are bytes; text is
+//!    ordered by its bytes.
 //! 2. Parameters are `?` in their order, or `?1` and so on; no statement has another question mark.
-//! 3. A conflict names its columns; names that are equal in whatever case are looked up by
+//! 3. A conflict names its columns; names that differ only in case are equal and are looked up by
 //!    `lower(name)`.
+//!
+//! There is a module for each noun, with the implementation of its trait for every engine.
+//! `batches` is above the others: it gives each write of a batch to the statements of its noun.
 
-mod archive;
-mod catalog;
-pub(crate) mod expiry;
-pub(crate) mod identity;
-pub(crate) mod policy;
+mod archives;
+pub(crate) mod batches;
+mod credentials;
+mod deletions;
+mod events;
+mod expiry;
+mod filespaces;
+pub(crate) mod nodes;
+pub(crate) mod packs;
+pub(crate) mod pages;
+pub(crate) mod policies;
 pub(crate) mod pools;
-pub(crate) mod read;
+mod sessions;
 pub(crate) mod tables;
-pub(crate) mod tape;
-pub(crate) mod tasks;
-pub(crate) mod write;
+mod tasks;
+pub(crate) mod versions;
+pub(crate) mod volumes;
 
 use std::path::Path;
 
 use model::FilespaceId;
 
-use crate::{CatalogError, PageKey, PageRow};
+use crate::{CatalogError, CommitError, PageKey, PageRow, Write};
 
-/// What an engine does with the statements.
+/// Transactions of a database.
 pub(crate) trait Engine: Send + Sync {
-    /// Runs `query`, which writes nothing; each of its statements sees all that was committed
-    /// before. It may be begun more than once.
+    /// Runs `query`, which writes nothing; each of its statements sees all batches that were
+    /// committed before it. `query` may be called more than once.
     fn read<T>(
         &self,
         query: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError>;
 
-    /// The same for a query that tells somebody what it finds, and is not begun again.
+    /// Runs `query` once: it passes on the rows while it reads them.
     fn read_once<T>(
         &self,
         query: impl FnOnce(&dyn Sql) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError>;
 
-    /// Performs `work` as a whole or not at all, and waits until it is durable. It may be begun
-    /// more than once.
+    /// Performs `work` as a whole or not at all, and waits until it is durable. `work` may be
+    /// called more than once.
     fn write<T: Send + 'static>(
         &self,
         work: impl FnMut(&dyn Sql) -> Result<T, CatalogError> + Send + 'static,
     ) -> Result<T, CatalogError>;
 
-    /// The same for batches, of which several may go on at once: what of them touches the same rows
-    /// is for callers to keep apart.
-    fn commit(&self, writes: Vec<crate::Write>) -> Result<(), CatalogError>;
+    /// Performs a batch as a whole or not at all. Several batches may go on at once: their callers
+    /// see to it that no two of them write the same rows.
+    fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError>;
 
-    /// See [`crate::Catalog::commit_at`]. An engine that has one server need not look.
-    fn commit_at(&self, _: u64, writes: Vec<crate::Write>) -> Result<(), CatalogError> {
-        self.commit(writes)
-    }
+    /// See [`crate::Batches::commit_at`].
+    fn commit_at(&self, generation: u64, writes: Vec<Write>) -> Result<(), CommitError>;
 
-    /// See [`crate::Catalog::pages_at`]. An engine without a network asks for one after the other.
+    /// See [`crate::Pages::pages_at`].
     fn pages_at(
         &self,
         filespace: FilespaceId,
         keys: &[PageKey],
-    ) -> Result<Vec<PageRow>, CatalogError> {
-        let page = |key| self.read(|sql| read::page(sql, filespace, key));
-        keys.iter().map(page).filter_map(Result::transpose).collect()
-    }
+    ) -> Result<Vec<PageRow>, CatalogError>;
 
     /// See [`crate::Catalog::copy_to`].
     fn copy_to(&self, path: &Path) -> Result<(), CatalogError>;
@@ -84,7 +87,7 @@ pub(crate) enum Value<'a> {
     TooLarge,
 }
 
-/// What can be a parameter.
+/// A type whose values can be parameters.
 pub(crate) trait ToValue {
     fn to_value(&self) -> Value<'_>;
 }
@@ -154,7 +157,7 @@ impl<T: ToValue> ToValue for Option<T> {
     }
 }
 
-/// Parameters of any kinds.
+/// Parameters of different types.
 macro_rules! params {
     ($($value:expr),* $(,)?) => {
         &[$(&$value as &dyn $crate::sql::ToValue),*] as &[&dyn $crate::sql::ToValue]
@@ -162,9 +165,9 @@ macro_rules! params {
 }
 pub(crate) use params;
 
-/// What can be read off a column.
+/// A type whose values can be read off a column.
 pub(crate) trait FromColumn: Sized {
-    /// `None` where the column has something else.
+    /// Returns `None` if `value` is of another type.
     fn from_column(value: Value<'_>) -> Option<Self>;
 }
 
@@ -212,11 +215,11 @@ pub(crate) trait Columns {
     fn value(&self, column: usize) -> Result<Value<'_>, CatalogError>;
 }
 
-/// The same with types.
+/// A row of an answer, with typed access to its columns.
 pub(crate) struct Row<'a>(pub(crate) &'a dyn Columns);
 
 impl Row<'_> {
-    /// Fails with `Damaged` where the column has something else.
+    /// Value of a column. Fails with `Damaged` if it is of another type.
     pub(crate) fn get<T: FromColumn>(&self, column: usize) -> Result<T, CatalogError> {
         let value = self.0.value(column)?;
         T::from_column(value).ok_or_else(|| {
@@ -225,27 +228,49 @@ impl Row<'_> {
         })
     }
 
-    /// The one of `all` that the column's number stands for.
+    /// The value in `all` that the column's code stands for; see [`code`].
     pub(crate) fn coded<T: Copy>(&self, column: usize, all: &[T]) -> Result<T, CatalogError> {
-        let place: usize = self.get(column)?;
-        let unknown = || CatalogError::Damaged(format!("column {column} has no meaning: {place}"));
-        all.get(place).copied().ok_or_else(unknown)
+        let code: usize = self.get(column)?;
+        let unknown = || CatalogError::Damaged(format!("column {column} has no meaning: {code}"));
+        all.get(code).copied().ok_or_else(unknown)
     }
 }
 
-/// What stands for `value` in a column: its place among `all`, which every value has.
-pub(crate) fn code<T: PartialEq>(value: T, all: &[T]) -> Option<usize> {
-    all.iter().position(|other| *other == value)
+/// Code of `value` in a column: its index in `all`, which has every value.
+pub(crate) fn code<T: PartialEq>(value: T, all: &[T]) -> usize {
+    let code = all.iter().position(|other| *other == value);
+    code.expect("the list has every value of its type")
 }
 
-/// Rows go to a visitor, until it says `false`.
+/// Value of a LIMIT or OFFSET.
+fn row_count(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// The largest row number that a descending list has: `from`, or any.
+fn row_number(from: Option<u64>) -> i64 {
+    from.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MAX)
+}
+
+/// Fails with `NotFound` of `what` if a statement found or changed no row.
+fn require(count: usize, what: &'static str) -> Result<(), CatalogError> {
+    if count == 0 { Err(CatalogError::NotFound { what }) } else { Ok(()) }
+}
+
+/// Fails with `Exists` of `what` if an insert added no row because its key is taken.
+fn require_new(count: usize, what: &'static str) -> Result<(), CatalogError> {
+    if count == 0 { Err(CatalogError::Exists { what }) } else { Ok(()) }
+}
+
+/// Visitor of rows; it returns false to end the query.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&Row<'_>) -> Result<bool, CatalogError>;
 
 /// A connection in a transaction.
 pub(crate) trait Sql {
-    /// Returns how many rows it has changed.
+    /// Performs a statement and returns the number of rows that it changed.
     fn execute(&self, statement: &str, values: &[&dyn ToValue]) -> Result<usize, CatalogError>;
 
+    /// Performs a query and calls `visit` with each row.
     fn each(
         &self,
         statement: &str,
@@ -253,18 +278,18 @@ pub(crate) trait Sql {
         visit: Visit<'_>,
     ) -> Result<(), CatalogError>;
 
-    /// The last number that the database has given a row of the table.
+    /// The last number that the database has given to a row of the table.
     fn last_number(&self, table: &str, column: &str) -> Result<i64, CatalogError>;
 
-    /// Has the database count on from `last`; all rows of the table are there.
+    /// Makes the database count on from `last`. All rows of the table are present.
     fn count_from(&self, table: &str, column: &str, last: i64) -> Result<(), CatalogError>;
 
-    /// The number of a new filespace of the policy domain; `None` where the database counts it.
+    /// The number of a new filespace of the policy domain; `None` if the database counts it.
     fn next_filespace(&self, domain: i64) -> Result<Option<i64>, CatalogError>;
 }
 
 impl dyn Sql + '_ {
-    /// The first row of the answer.
+    /// The first row of the answer, read by `columns`.
     pub(crate) fn first<T>(
         &self,
         statement: &str,
@@ -279,7 +304,7 @@ impl dyn Sql + '_ {
         Ok(found)
     }
 
-    /// The one row of the answer.
+    /// The row of an answer that always has one, read by `columns`.
     pub(crate) fn one<T>(
         &self,
         statement: &str,
@@ -287,9 +312,10 @@ impl dyn Sql + '_ {
         columns: impl FnMut(&Row<'_>) -> Result<T, CatalogError>,
     ) -> Result<T, CatalogError> {
         let found = self.first(statement, values, columns)?;
-        found.ok_or_else(|| CatalogError::Damaged("a row is gone that was there".to_owned()))
+        found.ok_or_else(|| CatalogError::Damaged("a row is missing".to_owned()))
     }
 
+    /// Returns true if the answer has a row.
     pub(crate) fn exists(
         &self,
         statement: &str,
@@ -298,7 +324,7 @@ impl dyn Sql + '_ {
         Ok(self.first(statement, values, |_| Ok(()))?.is_some())
     }
 
-    /// All rows, each read by `columns`.
+    /// All rows of the answer, each read by `columns`.
     pub(crate) fn all<T, C: Default + Extend<T>>(
         &self,
         statement: &str,
@@ -312,8 +338,4 @@ impl dyn Sql + '_ {
         })?;
         Ok(all)
     }
-}
-
-fn failed(reason: &str) -> CatalogError {
-    CatalogError::Database(reason.into())
 }

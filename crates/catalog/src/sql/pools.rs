@@ -1,14 +1,35 @@
-//! Storage pools.
+//! Statements about storage pools.
 
-use super::{Row, Sql, code, params};
-use crate::{CatalogError, Collocation, PoolRow};
 use model::PoolId;
+
+use super::{Engine, Row, Sql, code, params, require};
+use crate::{CatalogError, Collocation, PoolRow, Pools};
 
 const COLUMNS: &str = "id, name, url, is_copy, mark, next, capacity, high, low, delay,
                        collocation, reclaim, reuse_delay";
 
-/// In the order of their codes.
+/// All collocations, in the order of their codes.
 const COLLOCATIONS: [Collocation; 3] = [Collocation::No, Collocation::Group, Collocation::Node];
+
+impl<E: Engine> Pools for E {
+    fn pools(&self) -> Result<Vec<PoolRow>, CatalogError> {
+        self.read(all)
+    }
+
+    fn add_pool(&self, pool: &PoolRow) -> Result<PoolId, CatalogError> {
+        let pool = pool.clone();
+        self.write(move |sql| add(sql, &pool))
+    }
+
+    fn change_pool(&self, pool: &PoolRow) -> Result<(), CatalogError> {
+        let pool = pool.clone();
+        self.write(move |sql| change(sql, &pool))
+    }
+
+    fn remove_pool(&self, pool: PoolId) -> Result<(), CatalogError> {
+        self.write(move |sql| remove(sql, pool))
+    }
+}
 
 pub(crate) fn all(sql: &dyn Sql) -> Result<Vec<PoolRow>, CatalogError> {
     let select = format!("SELECT {COLUMNS} FROM pool ORDER BY id");
@@ -32,7 +53,7 @@ pub(crate) fn all(sql: &dyn Sql) -> Result<Vec<PoolRow>, CatalogError> {
     sql.all(&select, &[], columns)
 }
 
-pub(crate) fn add(sql: &dyn Sql, pool: &PoolRow) -> Result<PoolId, CatalogError> {
+fn add(sql: &dyn Sql, pool: &PoolRow) -> Result<PoolId, CatalogError> {
     let known = "SELECT 1 FROM pool WHERE lower(name) = ?";
     if sql.exists(known, params![pool.name.to_ascii_lowercase()])? {
         return Err(CatalogError::Exists { what: "a pool of this name" });
@@ -61,7 +82,7 @@ pub(crate) fn add(sql: &dyn Sql, pool: &PoolRow) -> Result<PoolId, CatalogError>
     sql.one(insert, values, |row| row.get(0)).map(PoolId)
 }
 
-pub(crate) fn change(sql: &dyn Sql, pool: &PoolRow) -> Result<(), CatalogError> {
+fn change(sql: &dyn Sql, pool: &PoolRow) -> Result<(), CatalogError> {
     let update = "UPDATE pool SET name = ?, url = ?, mark = ?, next = ?, capacity = ?, high = ?,
                   low = ?, delay = ?, collocation = ?, reclaim = ?, reuse_delay = ? WHERE id = ?";
     let PoolRow { id, name, url, mark, capacity_bytes, .. } = pool;
@@ -82,16 +103,12 @@ pub(crate) fn change(sql: &dyn Sql, pool: &PoolRow) -> Result<(), CatalogError> 
         reuse_delay_days,
         id.0
     ];
-    found(sql.execute(update, values)?)
+    require(sql.execute(update, values)?, "the pool")
 }
 
-pub(crate) fn remove(sql: &dyn Sql, pool: PoolId) -> Result<(), CatalogError> {
+fn remove(sql: &dyn Sql, pool: PoolId) -> Result<(), CatalogError> {
     for table in ["part", "stored"] {
         sql.execute(&format!("DELETE FROM {table} WHERE pool = ?"), &[&pool.0])?;
     }
-    found(sql.execute("DELETE FROM pool WHERE id = ?", &[&pool.0])?)
-}
-
-fn found(rows: usize) -> Result<(), CatalogError> {
-    if rows == 1 { Ok(()) } else { Err(CatalogError::NotFound { what: "the pool" }) }
+    require(sql.execute("DELETE FROM pool WHERE id = ?", &[&pool.0])?, "the pool")
 }

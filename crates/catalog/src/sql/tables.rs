@@ -1,4 +1,4 @@
-//! All tables, for who takes a catalogue from one engine to another.
+//! All tables of the catalogue, and the copy of their rows from one engine to another.
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -6,12 +6,12 @@ use super::{Row, Sql, ToValue, Value};
 use crate::CatalogError;
 
 /// A table as every engine has it.
-pub(crate) struct Table {
-    pub(crate) name: &'static str,
-    pub(crate) columns: &'static [&'static str],
-    /// What puts its rows into one order, the same for every engine.
+struct Table {
+    name: &'static str,
+    columns: &'static [&'static str],
+    /// ORDER BY clause that puts the rows into the same order in every engine.
     key: &'static str,
-    /// Whether the database counts its first column on.
+    /// True if the database gives the numbers in the first column.
     is_counted: bool,
 }
 
@@ -24,8 +24,8 @@ const fn table(
     Table { name, columns, key, is_counted }
 }
 
-/// Whatever names rows of another table comes behind it.
-pub(crate) const TABLES: [Table; 25] = [
+/// All tables except `part`. A table that names rows of another table comes after it.
+const TABLES: [Table; 25] = [
     table("counter", &["name", "value"], "name", false),
     table("domain", &["id", "name"], "id", false),
     table("policy_set", &["domain", "state", "changed", "body"], "domain, state", false),
@@ -161,8 +161,8 @@ pub(crate) const TABLES: [Table; 25] = [
     table("stored", &["pool", "pack", "bytes", "stored"], "pool, pack", false),
 ];
 
-/// Behind the others: its columns are not named as those of a table of its own would be.
-pub(crate) const PARTS: Table = table(
+/// The table `part`. It comes after all others, because it names pools and volumes.
+const PARTS: Table = table(
     "part",
     &[
         "pool",
@@ -181,13 +181,15 @@ pub(crate) const PARTS: Table = table(
     false,
 );
 
-pub(crate) fn all() -> impl DoubleEndedIterator<Item = &'static Table> {
+/// All tables, each after the tables whose rows it names.
+fn all() -> impl DoubleEndedIterator<Item = &'static Table> {
     TABLES.iter().chain([&PARTS])
 }
 
 impl Table {
-    /// The column that the database counts on, if it does.
-    pub(crate) fn counted(&self) -> Option<&'static str> {
+    /// The column whose numbers the database gives, if there is one.
+    fn counted(&self) -> Option<&'static str> {
+        assert!(!self.columns.is_empty(), "every table has a column");
         self.is_counted.then(|| self.columns[0])
     }
 
@@ -200,9 +202,9 @@ impl Table {
         format!("INSERT INTO {}({}) VALUES({places})", self.name, self.columns.join(", "))
     }
 
-    /// What all rows come to.
-    fn sum(&self, sql: &dyn Sql) -> Result<Sum, CatalogError> {
-        let mut sum = Sum::default();
+    /// Checksum of all rows.
+    fn checksum(&self, sql: &dyn Sql) -> Result<Checksum, CatalogError> {
+        let mut sum = Checksum::default();
         sql.each(&self.select(), &[], &mut |row| {
             sum.add(&self.values(row)?);
             Ok(true)
@@ -215,14 +217,15 @@ impl Table {
     }
 }
 
-/// What rows, in their order, come to.
+/// Number and hash of the rows of a table, in their order.
 #[derive(Default)]
-struct Sum {
+struct Checksum {
     rows: u64,
     hash: Xxh3,
 }
 
-impl Sum {
+impl Checksum {
+    /// Adds a row. Its number of values is that of the table's columns.
     fn add(&mut self, values: &[Value<'_>]) {
         self.rows += 1;
         for value in values {
@@ -238,7 +241,7 @@ impl Sum {
         }
     }
 
-    fn told(&self) -> (u64, u128) {
+    fn value(&self) -> (u64, u128) {
         (self.rows, self.hash.digest128())
     }
 }
@@ -249,8 +252,8 @@ impl ToValue for Value<'_> {
     }
 }
 
-/// Puts all rows of one catalogue in the place of all that there are in the other, and looks
-/// whether they are the same there; returns how many there are.
+/// Replaces all rows of the catalogue `to` with those of `from`, and compares the checksums of each
+/// table. Returns the number of rows.
 pub(crate) fn copy(
     from: &dyn Sql,
     to: &dyn Sql,
@@ -262,9 +265,10 @@ pub(crate) fn copy(
     let mut rows = 0;
     for table in all() {
         let insert = table.insert();
-        let mut sum = Sum::default();
+        let mut sum = Checksum::default();
         from.each(&table.select(), &[], &mut |row| {
             let values = table.values(row)?;
+            assert_eq!(values.len(), table.columns.len(), "one value a column");
             sum.add(&values);
             let parameters: Vec<&dyn ToValue> =
                 values.iter().map(|value| value as &dyn ToValue).collect();
@@ -276,8 +280,8 @@ pub(crate) fn copy(
         if let Some(column) = table.counted() {
             to.count_from(table.name, column, from.last_number(table.name, column)?)?;
         }
-        if table.sum(to)?.told() != sum.told() {
-            let text = format!("the rows of {} are not what they were", table.name);
+        if table.checksum(to)?.value() != sum.value() {
+            let text = format!("the copied rows of {} differ from the original ones", table.name);
             return Err(CatalogError::Damaged(text));
         }
     }

@@ -1,22 +1,31 @@
-//! What a server does by itself when it is due.
+//! Statements about runs of the server's tasks.
 
-use super::{Row, Sql, params};
-use crate::{CatalogError, TaskEnd, TaskRun};
 use model::ServerTime;
 
-/// Runs are known for so long.
+use super::{Engine, Row, Sql, params, row_count, row_number};
+use crate::{CatalogError, LoggedRun, TaskEnd, TaskRun, Tasks};
+
+/// Time for which the catalogue keeps runs.
 const KEPT_MICROS: i64 = 100 * 86_400_000_000;
-/// Of a run whose server did not live to say what became of it.
+
+/// Reason of a run whose server ended before the run did.
 const LOST_REASON: &str = "the server ended before it did";
 
-/// A run has begun: one of the same task that has not ended never will, and those of long ago are
-/// forgotten.
-pub(crate) fn begin(
+impl<E: Engine> Tasks for E {
+    fn task_runs(&self, from: Option<u64>, limit: usize) -> Result<Vec<LoggedRun>, CatalogError> {
+        self.read(|sql| runs(sql, from, limit))
+    }
+}
+
+/// Begins a run. An open run of the same task has failed: its server has ended. Old runs are
+/// removed.
+pub(super) fn begin(
     sql: &dyn Sql,
     task: &str,
     due: ServerTime,
     started: ServerTime,
 ) -> Result<(), CatalogError> {
+    assert!(due <= started, "a run begins when it is due");
     let delete = "DELETE FROM task_run WHERE started < ?";
     sql.execute(delete, &[&(started.0 - KEPT_MICROS)])?;
     let lost = TaskEnd { at: started, code: TaskEnd::FAILED, reason: LOST_REASON.to_owned() };
@@ -25,17 +34,21 @@ pub(crate) fn begin(
     sql.execute(insert, params![task, due.0, started.0]).map(drop)
 }
 
-pub(crate) fn end(sql: &dyn Sql, task: &str, end: &TaskEnd) -> Result<(), CatalogError> {
+pub(super) fn end(sql: &dyn Sql, task: &str, end: &TaskEnd) -> Result<(), CatalogError> {
+    assert!(end.code > 0 || end.reason.is_empty(), "a success needs no reason");
     let update = "UPDATE task_run SET ended = ?, code = ?, reason = ?
                   WHERE task = ? AND ended IS NULL";
     sql.execute(update, params![end.at.0, end.code, end.reason, task]).map(drop)
 }
 
-pub(crate) fn runs(sql: &dyn Sql, limit: usize) -> Result<Vec<TaskRun>, CatalogError> {
-    let select = "SELECT task, due, started, ended, code, reason FROM task_run
-                  ORDER BY id DESC LIMIT ?";
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    sql.all(select, &[&limit], run)
+fn runs(sql: &dyn Sql, from: Option<u64>, limit: usize) -> Result<Vec<LoggedRun>, CatalogError> {
+    let select = "SELECT task, due, started, ended, code, reason, id FROM task_run
+                  WHERE id <= ? ORDER BY id DESC LIMIT ?";
+    let values = params![row_number(from), row_count(limit)];
+    let columns = |row: &Row<'_>| Ok(LoggedRun { number: row.get(6)?, run: run(row)? });
+    let runs: Vec<LoggedRun> = sql.all(select, values, columns)?;
+    assert!(runs.len() <= limit, "the statement limits its rows");
+    Ok(runs)
 }
 
 fn run(row: &Row<'_>) -> Result<TaskRun, CatalogError> {

@@ -1,10 +1,12 @@
-//! Tables, by version of the schema. A migration is never edited: a later one is added behind it.
+//! The tables in SQLite, by version of the schema. A migration is never edited: a change of the
+//! tables is a new migration.
 
 use rusqlite::Connection;
 
-use super::{CatalogError, database};
+use super::database_error::database;
+use crate::CatalogError;
 
-/// What makes each version of the schema from the one before.
+/// Migrations, each from the version before to the next.
 const MIGRATIONS: [&str; 8] =
     [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8];
 
@@ -54,7 +56,7 @@ INSERT INTO domain VALUES(1, 'STANDARD');
 INSERT INTO class VALUES(1, 1, 'STANDARD', 1, NULL, NULL, 30, 60);
 ";
 
-/// Policy sets with drafts, option sets, rights of nodes, events, and what expiration goes by.
+/// Policy sets with drafts, option sets, rights of nodes, events, and days on which versions ended.
 const VERSION_2: &str = "
 CREATE TABLE policy_set(
     domain INTEGER NOT NULL REFERENCES domain, state TEXT NOT NULL, changed INTEGER NOT NULL,
@@ -98,7 +100,7 @@ INSERT INTO ending SELECT DISTINCT filespace, deactivated / 86400000000, directo
 ALTER TABLE filespace ADD COLUMN expired_to INTEGER;
 ";
 
-/// Archives, and what was deleted and can be had back.
+/// Archives; deletions that can be undone.
 const VERSION_3: &str = "
 CREATE TABLE archive(
     number INTEGER PRIMARY KEY AUTOINCREMENT, node INTEGER NOT NULL, description TEXT NOT NULL,
@@ -125,7 +127,7 @@ CREATE TABLE pool(
     delay INTEGER NOT NULL) STRICT;
 ";
 
-/// Libraries, volumes and where packs lie on them; what says which packs share a volume.
+/// Libraries, volumes and the parts of packs on them; collocation.
 const VERSION_5: &str = "
 CREATE TABLE library(
     name TEXT NOT NULL PRIMARY KEY COLLATE NOCASE, changer TEXT, drives TEXT NOT NULL, folder TEXT,
@@ -156,7 +158,7 @@ ALTER TABLE node ADD COLUMN collocation_group TEXT;
 ALTER TABLE pack ADD COLUMN node INTEGER;
 ";
 
-/// Numbers that count on, and views for who knows the tables of TSM.
+/// Counters, and views with the names of TSM's tables.
 const VERSION_6: &str = "
 CREATE TABLE counter(name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO counter VALUES(
@@ -189,6 +191,7 @@ CREATE VIEW actlog AS SELECT
     what AS message, details AS details FROM event;
 ";
 
+/// The view of occupancy tells archives and space management from backups.
 const VERSION_7: &str = "
 DROP VIEW occupancy;
 CREATE VIEW occupancy AS SELECT
@@ -202,7 +205,7 @@ CREATE VIEW occupancy AS SELECT
     FROM filespace JOIN node ON node.id = filespace.node;
 ";
 
-/// What the server has done by itself.
+/// Runs of the server's own tasks.
 const VERSION_8: &str = "
 CREATE TABLE task_run(
     id INTEGER PRIMARY KEY AUTOINCREMENT, task TEXT NOT NULL, due INTEGER NOT NULL,
@@ -228,6 +231,7 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), CatalogError> {
             MIGRATIONS.len()
         )));
     }
+    assert!(version <= MIGRATIONS.len(), "a newer schema is refused above");
     for (step, migration) in MIGRATIONS.iter().enumerate().skip(version) {
         let transaction = connection.unchecked_transaction().map_err(database)?;
         transaction.execute_batch(migration).map_err(database)?;
@@ -242,7 +246,7 @@ mod tests {
     use model::{DomainId, PackNumber, PoolId, ServerTime};
 
     use super::*;
-    use crate::sql::{identity, policy as policies, pools, read, tape};
+    use crate::sql::{nodes, packs, policies, pools, volumes};
     use crate::{Collocation, PackRow, PackState, PoolRow};
 
     /// A catalogue as the first version made it, with a version in it.
@@ -312,15 +316,15 @@ mod tests {
         assert_eq!(pools::all(&connection).expect("are listed"), [pool]);
         let (number, domain, state) = (PackNumber(8), DomainId(1), PackState::Condemned);
         let pack = PackRow { number, domain, state, bytes: 900, node: None };
-        assert_eq!(read::packs(&connection).expect("are listed"), [pack]);
-        let nodes = identity::nodes(&connection).expect("are listed");
+        assert_eq!(packs::packs(&connection).expect("are listed"), [pack]);
+        let nodes = nodes::nodes(&connection).expect("are listed");
         let node = &nodes[0];
         assert_eq!((node.name.as_str(), node.domain, node.locked), ("a", DomainId(1), true));
         assert_eq!((node.registered, &node.collocation_group), (ServerTime(7), &None));
         assert_eq!((node.deletes_backups, node.deletes_archives), (true, false));
-        assert_eq!(tape::libraries(&connection).expect("are listed"), []);
-        assert_eq!(tape::volumes(&connection).expect("are listed"), []);
-        assert_eq!(tape::stored_packs(&connection, PoolId(3)).expect("are listed"), []);
+        assert_eq!(volumes::libraries(&connection).expect("are listed"), []);
+        assert_eq!(volumes::volumes(&connection).expect("are listed"), []);
+        assert_eq!(volumes::stored_packs(&connection, PoolId(3)).expect("are listed"), []);
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Failures that nobody can cause through the trait.
+//! Failures that nobody can cause through the trait of the catalogue.
 
-use model::{DirPath, FilespaceId, NodeName, ServerTime};
+use model::{DirPath, NodeName, ServerTime};
 
 use super::*;
-use crate::{Catalog as _, PageKey, PageRow, PageSpan};
+use crate::{Filespaces as _, Nodes as _, PageSpan, Pages as _};
 
 const NOW: ServerTime = ServerTime(1);
 
@@ -16,7 +16,7 @@ fn new_catalog(folder: &Path) -> (Sqlite, FilespaceId) {
     (catalog, filespace.id)
 }
 
-/// Lets the file grow by `blocks` and no further, as a full disk would.
+/// Limits the growth of the file to `blocks`, like a full disk.
 fn limit(catalog: &Sqlite, blocks: i64) {
     let limiting = move |connection: &Connection| {
         let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
@@ -33,7 +33,7 @@ fn put_page(filespace: FilespaceId, first: &[u8], body_bytes: usize) -> Write {
     Write::PutPage { filespace, page }
 }
 
-/// Has the writer find all of `pieces` when it next looks, and returns what each caller is told.
+/// Lets the writer take all of `pieces` as one group, and returns the outcome of each.
 fn as_one_group(catalog: &Sqlite, pieces: Vec<Work>) -> Vec<Result<(), CatalogError>> {
     let (started, has_started) = channel();
     let (open, opened) = channel();
@@ -57,15 +57,15 @@ fn queue(catalog: &Sqlite, work: Work) -> Receiver<Result<(), CatalogError>> {
     outcome
 }
 
-/// When space runs out, SQLite rolls back the whole transaction, not the savepoint. Pieces that had
-/// their turn are gone then, and those behind would each be a transaction of their own.
+/// When space runs out, SQLite rolls back the whole transaction, not only the savepoint. The pieces
+/// before are undone with it, and each piece after it would be a transaction of its own.
 #[test]
 fn a_group_that_is_rolled_back_fails_as_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let (catalog, filespace) = new_catalog(folder.path());
     let piece = |first: &'static [u8], body_bytes: usize| -> Work {
         let write = put_page(filespace, first, body_bytes);
-        Box::new(move |connection| write::perform(connection, std::slice::from_ref(&write)))
+        Box::new(move |connection| batches::perform(connection, std::slice::from_ref(&write)))
     };
     limit(&catalog, 20);
     let pieces = vec![piece(b"a", 10), piece(b"b", 1 << 20), piece(b"c", 10)];
@@ -81,18 +81,18 @@ fn a_group_that_is_rolled_back_fails_as_one() {
     assert_eq!(catalog.pages(filespace, &span, None, 9).expect("are read").len(), 3);
 }
 
-/// A piece that fails may have written already: when that cannot be taken back alone, nothing of
+/// A piece that fails may have written already. If its writes cannot be undone alone, nothing of
 /// the group may be committed.
 #[test]
-fn what_cannot_be_taken_back_alone_is_taken_back_with_the_group() {
+fn writes_that_cannot_be_undone_alone_are_undone_with_the_group() {
     let folder = tempfile::tempdir().expect("a folder");
     let (catalog, filespace) = new_catalog(folder.path());
     let good = put_page(filespace, b"a", 10);
     let good: Work =
-        Box::new(move |connection| write::perform(connection, std::slice::from_ref(&good)));
+        Box::new(move |connection| batches::perform(connection, std::slice::from_ref(&good)));
     let bad = put_page(filespace, b"b", 10);
     let bad: Work = Box::new(move |connection| {
-        write::perform(connection, std::slice::from_ref(&bad))?;
+        batches::perform(connection, std::slice::from_ref(&bad))?;
         connection.execute_batch("RELEASE piece").map_err(database)?;
         Err(CatalogError::NotFound { what: "the savepoint" })
     });
@@ -103,20 +103,20 @@ fn what_cannot_be_taken_back_alone_is_taken_back_with_the_group() {
 }
 
 #[test]
-fn what_is_alone_and_fails_is_taken_back() {
+fn a_piece_that_is_alone_and_fails_is_undone() {
     let folder = tempfile::tempdir().expect("a folder");
     let (catalog, filespace) = new_catalog(folder.path());
     let bad = put_page(filespace, b"a", 10);
     let bad: Work = Box::new(move |connection| {
-        write::perform(connection, std::slice::from_ref(&bad))?;
-        Err(CatalogError::NotFound { what: "what comes behind" })
+        batches::perform(connection, std::slice::from_ref(&bad))?;
+        Err(CatalogError::NotFound { what: "the next object" })
     });
     let outcomes = as_one_group(&catalog, vec![bad]);
     assert!(matches!(outcomes[..], [Err(CatalogError::NotFound { .. })]), "{outcomes:?}");
     let span = PageSpan::Directory(DirPath::root());
     assert_eq!(catalog.pages(filespace, &span, None, 9).expect("none"), []);
     let good = put_page(filespace, b"b", 10);
-    crate::Catalog::commit(&catalog, vec![good]).expect("goes on");
+    crate::Batches::commit(&catalog, vec![good]).expect("goes on");
     assert_eq!(catalog.pages(filespace, &span, None, 9).expect("is read").len(), 1);
 }
 
@@ -134,4 +134,20 @@ fn the_view_of_occupancy_tells_archives_from_backups() {
         connection.query_row(ask, [], |row| row.get::<_, String>(0)).map_err(database)
     };
     assert_eq!(catalog.perform(asking).expect("is told"), "Bkup,Arch,SpMg");
+}
+
+#[test]
+fn nothing_is_committed_to_a_file_that_was_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    let catalog = Sqlite::open(&path).unwrap();
+    catalog.commit(Vec::new()).unwrap();
+    std::fs::rename(&path, folder.path().join("aside")).unwrap();
+    for _ in 0..2 {
+        let refused = catalog.commit(Vec::new()).expect_err("nobody would find it");
+        assert!(matches!(refused, CatalogError::Unusable(_)), "{refused}");
+        Sqlite::open(&path).unwrap();
+    }
+    std::fs::rename(folder.path().join("aside"), &path).unwrap();
+    catalog.commit(Vec::new()).expect("it is the same file again");
 }

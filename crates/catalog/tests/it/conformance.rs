@@ -1,8 +1,8 @@
-//! What every engine of the catalogue promises, statement by statement.
+//! The promises of every engine of the catalogue, one function each.
 //!
-//! The statements see a `dyn Catalog` and an [`Engine`] that opens it, nothing else. A second
-//! engine is held to them by one more `impl Engine` and one more line `conformance!(name, how to
-//! make it)`. A statement that the macro forgets is dead code, which the compiler reports.
+//! The functions see only a `dyn Catalog` and an [`Engine`] that opens it. Another engine is
+//! tested with one more `impl Engine` and one more line `conformance!(name, how to make it)`. A
+//! function that the macro forgets is dead code, which the compiler reports.
 
 pub(crate) mod archives;
 pub(crate) mod batches;
@@ -23,7 +23,7 @@ pub(crate) mod versions;
 
 use catalog::Catalog;
 
-/// One catalogue of an engine, empty at first.
+/// A catalogue of an engine, empty at first.
 pub(crate) trait Engine {
     /// Opens the catalogue.
     fn open(&self) -> Box<dyn Catalog>;
@@ -35,7 +35,7 @@ pub(crate) trait Engine {
     }
 }
 
-/// Makes a test of each statement for the engine that `$new` makes, if it is there.
+/// Makes a test of each promise for the engine that `$new` makes, if the machine has it.
 macro_rules! conformance {
     ($engine:ident, $new:expr) => {
         mod $engine {
@@ -44,6 +44,7 @@ macro_rules! conformance {
             conformance!(@theme nodes, $new,
                 a_new_node_is_there_as_registered,
                 nodes_are_listed_in_byte_order_of_their_names,
+                nodes_are_listed_from_a_name,
                 a_name_is_given_once,
                 an_unknown_domain_has_no_nodes,
                 an_unknown_node_is_not_found,
@@ -89,6 +90,8 @@ macro_rules! conformance {
             conformance!(@theme filespaces, $new,
                 a_filespace_is_made_once,
                 filespaces_are_listed_in_byte_order,
+                filespaces_are_listed_from_a_name,
+                filespaces_are_found_by_their_archive,
                 equal_names_of_two_nodes_are_two_filespaces,
             );
             conformance!(@theme policy, $new,
@@ -103,9 +106,10 @@ macro_rules! conformance {
                 a_task_runs_once_at_a_time,
             );
             conformance!(@theme archives, $new,
-                archives_are_newest_first_and_change_as_is_said,
+                archives_are_newest_first_and_can_be_changed,
+                archives_and_deletions_are_listed_from_a_number,
                 an_archive_goes_with_its_filespaces,
-                what_was_deleted_is_aside_until_it_is_emptied,
+                deleted_versions_are_in_the_trash_until_it_is_emptied,
                 what_changes_the_rules_has_archives_looked_at,
             );
             conformance!(@theme expiry, $new,

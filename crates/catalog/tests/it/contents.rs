@@ -1,22 +1,22 @@
-//! All that can be read of a catalogue, to be compared as a whole.
+//! The contents of a catalogue, to be compared as a whole.
 
 use catalog::{
-    Catalog, CatalogError, Filespace, Node, PackRow, PageDigest, PageRow, PageSpan, SessionRow,
-    TaskRun, VersionRow,
+    Catalog, CatalogError, Filespace, LoggedRun, Node, PackRow, PageDigest, PageRow, PageSpan,
+    SessionRow, VersionRow,
 };
 use model::{DirPath, FilespaceId, NodeId, PackNumber};
 
-/// What one filespace holds.
+/// The rows of a filespace.
 #[derive(PartialEq, Eq, Debug, Default)]
 pub(crate) struct Holding {
     pub(crate) pages: Vec<PageRow>,
-    /// Sorted by what they are, for they come in no order.
+    /// Sorted by value, because the catalogue returns them in no order.
     pub(crate) digests: Vec<PageDigest>,
     pub(crate) versions: Vec<VersionRow>,
     pub(crate) object_count: u64,
 }
 
-/// What a node has.
+/// The rows of a node.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Belongings {
     pub(crate) filespaces: Vec<(Filespace, Holding)>,
@@ -24,13 +24,13 @@ pub(crate) struct Belongings {
     pub(crate) is_enrolled: bool,
 }
 
-/// A whole catalogue, but for tokens and certificates, which cannot be listed.
+/// The rows of a catalogue, except tokens and certificates, which cannot be listed.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Contents {
     pub(crate) nodes: Vec<(Node, Belongings)>,
     pub(crate) packs: Vec<PackRow>,
     pub(crate) next_pack: PackNumber,
-    pub(crate) task_runs: Vec<TaskRun>,
+    pub(crate) task_runs: Vec<LoggedRun>,
 }
 
 pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError> {
@@ -39,7 +39,7 @@ pub(crate) fn of_catalog(catalog: &dyn Catalog) -> Result<Contents, CatalogError
         nodes: catalog.nodes()?.into_iter().map(belongings).collect::<Result<_, _>>()?,
         packs: catalog.packs()?,
         next_pack: catalog.next_pack()?,
-        task_runs: catalog.task_runs(usize::MAX)?,
+        task_runs: catalog.task_runs(None, usize::MAX)?,
     })
 }
 

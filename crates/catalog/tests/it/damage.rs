@@ -1,4 +1,4 @@
-//! SQLite's file with something wrong: every call answers, none panics.
+//! Damage in SQLite's file: every call returns, none panics.
 
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +6,8 @@ use std::path::Path;
 
 use catalog::sqlite::Sqlite;
 use catalog::{
-    Catalog, CatalogError, Certificate, Day, Node, PackState, PageSpan, VolumeRow, Write,
+    Catalog, CatalogError, Certificate, Day, Node, PackState, PageSpan, TokenError, VolumeRow,
+    Write,
 };
 use model::{DirPath, DomainId, FilespaceId, NodeId, PackNumber, PoolId};
 
@@ -21,7 +22,7 @@ use crate::samples::{
 /// Bytes of a database page.
 const BLOCK_BYTES: usize = 4096;
 
-/// The file of a catalogue with a little of everything, closed.
+/// The bytes of a closed catalogue with rows in every table.
 fn sample() -> Vec<u8> {
     let engine = SqliteInFolder::in_memory();
     let catalog = engine.open();
@@ -45,24 +46,24 @@ fn sample() -> Vec<u8> {
     std::fs::read(engine.path()).expect("the file is read")
 }
 
-/// Opens `bytes` as a catalogue and calls every method. `what` says what is wrong with them.
+/// Opens `bytes` as a catalogue and calls every method. `what` describes the damage.
 #[track_caller]
 fn check(what: &str, bytes: &[u8]) {
     let engine = SqliteInFolder::in_memory();
     std::fs::write(engine.path(), bytes).expect("the file is written");
     let tried = catch_unwind(AssertUnwindSafe(|| use_all_of(&engine.path())));
     let errors = tried.unwrap_or_else(|_| panic!("{what}: a call panicked"));
-    // A panic of the writing thread shows as an answer that it has stopped.
-    let stopped = |error: &CatalogError| {
+    // After a panic of the writing thread, callers get an error that it has stopped.
+    let stopped = |error: &TokenError| {
         error.source().is_some_and(|source| source.to_string().contains("stopped"))
     };
     assert!(!errors.iter().any(stopped), "{what}: the writer panicked");
 }
 
-fn use_all_of(path: &Path) -> Vec<CatalogError> {
+fn use_all_of(path: &Path) -> Vec<TokenError> {
     let catalog = match Sqlite::open(path) {
         Ok(catalog) => catalog,
-        Err(error) => return vec![error],
+        Err(error) => return vec![error.into()],
     };
     let mut errors = Vec::new();
     ask_everything(&catalog, &mut errors);
@@ -71,11 +72,11 @@ fn use_all_of(path: &Path) -> Vec<CatalogError> {
     errors
 }
 
-fn note<T>(errors: &mut Vec<CatalogError>, answer: Result<T, CatalogError>) {
-    errors.extend(answer.err());
+fn note<T, E: Into<TokenError>>(errors: &mut Vec<TokenError>, answer: Result<T, E>) {
+    errors.extend(answer.err().map(Into::into));
 }
 
-fn ask_everything(catalog: &dyn Catalog, errors: &mut Vec<CatalogError>) {
+fn ask_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     note(errors, contents::of_catalog(catalog));
     note(errors, catalog.nodes());
     note(errors, catalog.packs());
@@ -103,7 +104,7 @@ fn ask_everything(catalog: &dyn Catalog, errors: &mut Vec<CatalogError>) {
     }
 }
 
-fn ask_filespace(catalog: &dyn Catalog, id: FilespaceId, errors: &mut Vec<CatalogError>) {
+fn ask_filespace(catalog: &dyn Catalog, id: FilespaceId, errors: &mut Vec<TokenError>) {
     note(errors, contents::of_filespace(catalog, id));
     for path in [DirPath::above_root(), dir("/"), dir("/m/")] {
         note(errors, contents::digests(catalog, id, &path));
@@ -111,7 +112,7 @@ fn ask_filespace(catalog: &dyn Catalog, id: FilespaceId, errors: &mut Vec<Catalo
         note(errors, catalog.page(id, &key(&path, &150_u32.to_be_bytes())));
         note(errors, catalog.versions(id, &path));
         note(errors, catalog.expiry(id));
-        note(errors, catalog.endings(id, (Day(0), Day(i64::MAX)), None, usize::MAX));
+        note(errors, catalog.endings(id, Day(0)..=Day(i64::MAX), None, usize::MAX));
         note(errors, catalog.count_objects(id, &path));
         for span in [PageSpan::Directory(path.clone()), PageSpan::Subtree(path)] {
             note(errors, follow_pages(catalog, id, &span));
@@ -120,7 +121,7 @@ fn ask_filespace(catalog: &dyn Catalog, id: FilespaceId, errors: &mut Vec<Catalo
     }
 }
 
-/// Reads all pages of `span`, a few at a time. Keys that did not grow would make that endless.
+/// Reads all pages of `span`, a few at a time. The loop ends only if the keys grow.
 fn follow_pages(
     catalog: &dyn Catalog,
     id: FilespaceId,
@@ -136,7 +137,7 @@ fn follow_pages(
     }
 }
 
-fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<CatalogError>) {
+fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<TokenError>) {
     let node = Node {
         id: NodeId(2),
         name: node_name("b"),
@@ -186,7 +187,7 @@ fn write_everything(catalog: &dyn Catalog, errors: &mut Vec<CatalogError>) {
     note(errors, catalog.remove_node(NodeId(3)));
 }
 
-/// The same numbers each time: a fault that was found is found again.
+/// Pseudo-random numbers, the same in each run, so that a failure can be repeated.
 struct Numbers(u64);
 
 impl Numbers {
@@ -225,9 +226,9 @@ fn an_undamaged_catalogue_gives_no_errors() {
     std::fs::write(engine.path(), sample()).expect("the file is written");
     let mut errors = Vec::new();
     ask_everything(&engine.open_sqlite(), &mut errors);
-    // Some of the tokens and certificates asked for are used up or were never given.
-    let refused = |error: &CatalogError| {
-        matches!(error, CatalogError::Token(_) | CatalogError::NotFound { .. })
+    // Some of the tokens and certificates are used up or do not exist.
+    let refused = |error: &TokenError| {
+        matches!(error, TokenError::Invalid(_) | TokenError::Catalog(CatalogError::NotFound { .. }))
     };
     assert!(errors.iter().all(refused), "{errors:?}");
 }
@@ -268,7 +269,7 @@ fn a_flipped_byte_never_panics() {
     let bytes = sample();
     let mut numbers = Numbers(2);
     let mut offsets: Vec<usize> = (16..100).step_by(5).collect();
-    // What a block of a tree begins with: its kind, the counts and places of its cells.
+    // The header of a block of a tree: its kind, the counts and places of its cells.
     let blocks = 1..bytes.len() / BLOCK_BYTES;
     offsets.extend(blocks.map(|block| block * BLOCK_BYTES + numbers.below(12)));
     offsets.extend((0..100).map(|_| numbers.below(bytes.len())));

@@ -1,11 +1,11 @@
-//! A database that fails: connections are cut off, its server is killed, or away for a while.
+//! Failures of PostgreSQL: connections are cut off, its server is killed or away for a while.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use catalog::postgres::Postgres;
-use catalog::{Catalog as _, EventRow, Write};
+use catalog::{Batches as _, EventRow, Events as _, LoggedEvent, Nodes as _, Pages as _, Write};
 use e2e::clock::pause;
 use e2e::harness::Cluster;
 
@@ -19,17 +19,17 @@ fn event(details: &str) -> Write {
     Write::AddEvent(EventRow { time: at(1), actor, what, details: details.to_owned() })
 }
 
-/// How often each event is there.
+/// Number of rows of each event.
 fn events(catalog: &Postgres) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for (_, event) in catalog.events(None, 1_000_000).expect("are listed") {
+    for LoggedEvent { event, .. } in catalog.events(None, 1_000_000).expect("are listed") {
         *counts.entry(event.details).or_default() += 1;
     }
     counts
 }
 
-/// Has writers commit while `trouble` happens; returns what they were told is durable, and what
-/// they were told nothing of.
+/// Lets writers commit while `trouble` happens. Returns the events that were reported durable, and
+/// those whose commit failed.
 fn write_through(catalog: &Postgres, trouble: impl FnOnce()) -> (Vec<String>, Vec<String>) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -135,7 +135,7 @@ fn two_servers_write_to_one_filespace_without_mixing_its_pages() {
             assert_eq!(found.expect("is read"), Some(page(&key(server, count), count)));
         }
     }
-    // What one does the other sees at once.
+    // A server sees the other server's commits at once.
     add_node(&servers[0], "another");
     assert!(servers[1].node(&samples::node_name("another")).is_ok());
 }
@@ -153,7 +153,7 @@ fn a_database_over_a_network_is_asked_in_private_and_only_where_it_is_trusted() 
     let refused = Postgres::open(&cluster.url_encrypted(&database, "other.pem"));
     let refused = refused.err().expect("is refused").to_string();
     assert!(refused.contains("certificate"), "{refused}");
-    // Whoever does not know the password does not get in.
+    // A client without the password is refused.
     let url = cluster.url_encrypted(&database, "ca.pem");
     let url = url.split("&passfile").next().expect("has a beginning");
     let refused = Postgres::open(url).err().expect("is refused").to_string();
@@ -170,7 +170,7 @@ fn who_listens_slowly_holds_up_nobody() {
     catalog.commit(vec![put(filespace, page(&key, 1))]).expect("is committed");
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // More than there are connections.
+        // There are more readers than connections.
         let listeners: Vec<_> = (0..40)
             .map(|_| {
                 scope.spawn(|| {

@@ -1,9 +1,9 @@
-//! Several servers of one catalogue: who has what, and what each hears of the others.
+//! Several servers of one catalogue: their reservations, and the news that they get of each other.
 
 use std::time::Duration;
 
 use catalog::postgres::{Beat, Postgres, SILENCE};
-use catalog::{Catalog as _, EventRow, PackRow, PackState, Write};
+use catalog::{Batches as _, CommitError, EventRow, Events as _, PackRow, PackState, Write};
 use e2e::clock::pause;
 use model::{DomainId, PackNumber};
 
@@ -13,7 +13,7 @@ use crate::samples::{at, refusal};
 /// A server of the catalogue that has entered.
 fn enter(engine: &PostgresInCluster, place: u8) -> (Postgres, u64) {
     let catalog = Postgres::open(&engine.url()).expect("the catalogue opens");
-    let id = catalog.enter(&[place; 16], ("somewhere:1500", "1")).expect("enters");
+    let id = catalog.enter(&[place; 16], "somewhere:1500", "1").expect("enters");
     (catalog, id.expect("nobody has it alone"))
 }
 
@@ -33,29 +33,29 @@ fn event() -> Write {
 }
 
 #[test]
-fn what_one_has_the_others_have_not_until_it_is_gone() {
+fn a_reservation_lasts_until_its_server_is_gone() {
     let Some(engine) = PostgresInCluster::new() else { return };
     let ((one, first), (two, second)) = (enter(&engine, 1), enter(&engine, 2));
     assert_ne!(first, second);
-    assert_eq!(one.try_have("filespace 1").expect("is told"), first);
-    assert_eq!(two.try_have("filespace 1").expect("is told"), first);
-    assert_eq!(two.try_have("filespace 2").expect("is told"), second);
-    two.let_go("filespace 1").expect("what is another's stays");
-    assert_eq!(two.try_have("filespace 1").expect("is told"), first);
-    one.let_go("filespace 1").expect("lets go");
-    assert_eq!(two.try_have("filespace 1").expect("is told"), second);
-    assert_eq!(two.had().expect("is told").len(), 2);
-    // A new process of the same server has nothing of what the one before had.
+    assert_eq!(one.try_reserve("filespace 1").expect("is told"), first);
+    assert_eq!(two.try_reserve("filespace 1").expect("is told"), first);
+    assert_eq!(two.try_reserve("filespace 2").expect("is told"), second);
+    two.release("filespace 1").expect("does nothing");
+    assert_eq!(two.try_reserve("filespace 1").expect("is told"), first);
+    one.release("filespace 1").expect("lets go");
+    assert_eq!(two.try_reserve("filespace 1").expect("is told"), second);
+    assert_eq!(two.reservations().expect("is told").len(), 2);
+    // A new process of the same server has no reservation of the earlier one.
     let (three, third) = enter(&engine, 2);
-    assert_eq!(one.try_have("filespace 2").expect("is told"), first);
-    assert_eq!(three.try_have("filespace 1").expect("is told"), third);
+    assert_eq!(one.try_reserve("filespace 2").expect("is told"), first);
+    assert_eq!(three.try_reserve("filespace 1").expect("is told"), third);
     assert_eq!(refusal(two.beat(&idle())), "fenced");
     assert_eq!(refusal(two.say_alive()), "fenced");
     assert_eq!(refusal(two.commit(vec![event()])), "fenced");
     assert_eq!(refusal(two.take_pack_numbers(1)), "fenced");
-    assert_eq!(refusal(two.try_have("filespace 3")), "fenced");
+    assert_eq!(refusal(two.try_reserve("filespace 3")), "fenced");
     three.leave().expect("leaves");
-    assert_eq!(one.try_have("filespace 1").expect("is told"), first);
+    assert_eq!(one.try_reserve("filespace 1").expect("is told"), first);
     assert_eq!(refusal(three.commit(vec![event()])), "fenced");
 }
 
@@ -64,11 +64,11 @@ fn a_server_that_is_silent_is_taken_off_the_list() {
     let Some(engine) = PostgresInCluster::new() else { return };
     let ((one, first), (two, second)) = (enter(&engine, 1), enter(&engine, 2));
     assert_eq!(one.tidy(&[]).expect("is done"), 0);
-    two.try_have("filespace 1").expect("is told");
+    two.try_reserve("filespace 1").expect("is told");
     assert_eq!(two.tidy(&[first]).expect("is done"), 0);
     let roll = two.beat(&idle()).expect("is heard");
     assert_eq!(roll.keeper().map(|keeper| keeper.id), Some(first));
-    // The other one goes on saying that it is there.
+    // The other server goes on reporting.
     let rounds = SILENCE.as_secs() + 1;
     for _ in 0..rounds {
         pause(Duration::from_secs(1));
@@ -91,7 +91,8 @@ fn a_commit_that_knows_too_little_is_refused() {
     two.commit_at(known, vec![event()]).expect("is committed");
     let now = one.condemn(vec![put(7, PackState::Condemned)]).expect("is condemned");
     assert_eq!(now, known + 1);
-    assert_eq!(refusal(two.commit_at(known, vec![event()])), "stale");
+    let refused = two.commit_at(known, vec![event()]);
+    assert!(matches!(refused, Err(CommitError::Stale)), "{refused:?}");
     assert_eq!(two.events(None, 10).expect("are listed").len(), 1);
     let changes = two.pack_changes(0).expect("is told");
     assert_eq!(changes.generation, now);
@@ -108,7 +109,7 @@ fn numbers_of_packs_are_nobody_elses_and_hold_the_horizon() {
     assert_eq!((first.start, first.end), (PackNumber(1), PackNumber(5)));
     assert_eq!((second.start, second.end), (PackNumber(5), PackNumber(9)));
     assert_eq!(one.roll().expect("is told").horizon(), PackNumber(1));
-    // Who has looked before it took more must not say that it fills nothing.
+    // A server that looked before it took more numbers must not report that it fills nothing.
     let late = Beat { numbers_end: PackNumber(0), ..idle() };
     assert_eq!(one.beat(&late).expect("is heard").horizon(), PackNumber(1));
     let rests = Beat { numbers_end: first.end, ..idle() };
@@ -117,7 +118,7 @@ fn numbers_of_packs_are_nobody_elses_and_hold_the_horizon() {
     assert_eq!(two.beat(&fills).expect("is heard").horizon(), PackNumber(7));
     let rests = Beat { numbers_end: second.end, ..idle() };
     assert_eq!(two.beat(&rests).expect("is heard").horizon(), PackNumber(9));
-    // A database that knows nothing of what it has given is an older one.
+    // A database that does not know the numbers that it has given is an older copy.
     let given = Beat { numbers_end: PackNumber(200), ..idle() };
     assert_eq!(refusal(two.beat(&given)), "fenced");
     two.pass_pack_number(PackNumber(100)).expect("is done");
@@ -149,7 +150,7 @@ fn every_change_of_a_pack_is_heard_of() {
     let heard = hear(&mut position);
     assert!(heard.contains(&(1, Some(PackState::Condemned))), "{heard:?}");
     assert!(heard.contains(&(2, None)), "{heard:?}");
-    // Also what a transaction does that others have overtaken.
+    // The change of a transaction that a later one has overtaken comes too.
     let slow = engine.cluster.slow_change(&engine.database, "UPDATE pack SET bytes = 11", 1500);
     pause(Duration::from_millis(400));
     one.commit(vec![put(3, PackState::Sealed)]).expect("is committed");
@@ -166,7 +167,7 @@ fn every_change_of_a_pack_is_heard_of() {
 }
 
 #[test]
-fn who_moves_a_catalogue_has_it_alone() {
+fn a_mover_has_the_catalogue_alone() {
     let Some(engine) = PostgresInCluster::new() else { return };
     let (one, _) = enter(&engine, 1);
     let mover = Postgres::open(&engine.url()).expect("the catalogue opens");
@@ -180,12 +181,12 @@ fn who_moves_a_catalogue_has_it_alone() {
     });
     assert!(alone);
     let other = Postgres::open(&engine.url()).expect("the catalogue opens");
-    assert_eq!(other.enter(&[2; 16], ("elsewhere:1500", "1")).expect("is told"), None);
+    assert_eq!(other.enter(&[2; 16], "elsewhere:1500", "1").expect("is told"), None);
     mover.leave_alone(7).expect("is done");
     drop(mover);
     let refused = (0..50).find_map(|_| {
         pause(Duration::from_millis(100));
-        other.enter(&[2; 16], ("elsewhere:1500", "1")).err()
+        other.enter(&[2; 16], "elsewhere:1500", "1").err()
     });
     assert!(refused.expect("is refused").to_string().contains("moved elsewhere"));
 }

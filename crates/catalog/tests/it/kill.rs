@@ -1,8 +1,8 @@
-//! What a killed process was told is durable is there, and nothing is there in part.
+//! A killed process loses no batch that was reported durable, and leaves no part of a batch.
 //!
 //! The parent runs this test program again as the child, which commits numbered batches from
-//! several threads and says each number once its commit has returned. The parent kills it at
-//! moments that suit nobody: after some numbers, and then a little later.
+//! several threads and prints each number once its commit has returned. The parent kills it at any
+//! moment: after some numbers, and then a little later.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,7 +11,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use catalog::sqlite::Sqlite;
-use catalog::{Catalog, PackState, PageRow, PageSpan, Write};
+use catalog::{
+    Batches as _, Catalog, Filespaces as _, Nodes as _, PackState, Packs as _, PageRow, PageSpan,
+    Write,
+};
 use model::{DirPath, FilespaceId, NodeId, PackNumber, ServerTime};
 
 use crate::SqliteInFolder;
@@ -19,14 +22,15 @@ use crate::samples::{
     add_filespace, add_version, dir, key, node_name, pack, page, put, session, version,
 };
 
-/// Tells the child which catalogue to write to.
+/// Name of the environment variable with the catalogue that the child writes to.
 const CATALOGUE: &str = "HOLDFAST_TEST_KILLED_CATALOGUE";
 const KILLS: u32 = 10;
 const THREADS: u32 = 4;
-/// Pages of a batch. They lie in two directories far apart, so that a batch touches several blocks.
+/// Number of pages of a batch, in two directories far apart, so that a batch touches several
+/// blocks.
 const PAGES: u32 = 6;
 
-/// The batch with this number. Some are large, so that the log is moved into the file now and then.
+/// The batch with this number. Some are large, so that SQLite checkpoints its log now and then.
 fn batch(filespace: FilespaceId, node: &catalog::Node, number: u32) -> Vec<Write> {
     let mut writes = Vec::new();
     for part in 0..PAGES {
@@ -46,7 +50,7 @@ fn place(number: u32, part: u32) -> DirPath {
     dir(&format!("/{}/{number}/{part}/", part % 2))
 }
 
-/// Not a test of its own: the child's part, when the parent has named the catalogue.
+/// The child's part, when the parent has named the catalogue; otherwise it does nothing.
 #[test]
 fn child_commits_until_killed() {
     let Some(path) = std::env::var_os(CATALOGUE) else { return };
@@ -61,7 +65,7 @@ fn child_commits_until_killed() {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     catalog.commit(batch(filespace, &node, number)).expect("is performed");
-                    // One write of less than a pipe takes at once: never a part of a line.
+                    // A pipe takes a write of this size as a whole: the parent reads whole lines.
                     let line = format!("\ncommitted {number}\n");
                     std::io::stdout().write_all(line.as_bytes()).expect("the parent listens");
                 }
@@ -91,7 +95,8 @@ impl Committer {
         Self { child, output }
     }
 
-    /// Waits for `count` numbers and then for `delay` turns, kills, and returns all numbers said.
+    /// Waits for `count` numbers and then for `delay` turns, kills the child, and returns all
+    /// numbers that it printed.
     fn kill_after(mut self, count: usize, delay: u32) -> BTreeSet<u32> {
         let mut said = BTreeSet::new();
         while said.len() < count {
@@ -110,7 +115,7 @@ impl Committer {
         said
     }
 
-    /// The next number that the child says; `None` when it has ended.
+    /// The next number that the child prints; `None` when it has ended.
     fn next_number(&mut self) -> Option<u32> {
         let mut line = String::new();
         loop {
@@ -124,7 +129,7 @@ impl Committer {
     }
 }
 
-/// The numbers of the batches that the catalogue holds. Each is there with all of its parts.
+/// The numbers of the batches in the catalogue. Checks that each is whole.
 fn whole_batches(catalog: &dyn Catalog, node: NodeId, filespace: FilespaceId) -> BTreeSet<u32> {
     let packs = catalog.packs().expect("are listed");
     let numbers: BTreeSet<u32> =

@@ -1,5 +1,5 @@
-//! The catalogue from outside: what every engine promises, what SQLite's file does when it is
-//! damaged or its process is killed, and what PostgreSQL's clients do when the database fails.
+//! Tests of the catalogue from outside: the promises of every engine, damage of SQLite's file,
+//! kills of its process, and failures of PostgreSQL.
 
 mod conformance;
 mod contents;
@@ -31,7 +31,7 @@ impl SqliteInFolder {
         Self { folder: tempfile::tempdir().expect("a folder for the catalogue") }
     }
 
-    /// In memory where the system has a place for that: when nothing is to survive a power cut.
+    /// A folder in memory, if the system has one: for tests without power cuts.
     fn in_memory() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Self { folder: folder.expect("a folder for the catalogue") }
@@ -59,7 +59,7 @@ struct PostgresInCluster {
 }
 
 impl PostgresInCluster {
-    /// `None` where there is no PostgreSQL.
+    /// Returns `None` on a machine without PostgreSQL.
     fn new() -> Option<Self> {
         let cluster = Cluster::shared()?;
         Some(Self { cluster, database: cluster.add_database() })

@@ -1,11 +1,14 @@
-//! Bulk tables by policy domain, in a database.
+//! Partitions of the bulk tables by policy domain, in PostgreSQL.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use catalog::postgres::Postgres;
 use catalog::sqlite::Sqlite;
-use catalog::{Catalog, Location, Node, NodeChange, PageSpan, relocate};
+use catalog::{
+    Catalog, Filespaces as _, Location, Node, NodeChange, Nodes as _, PageSpan, Pages as _,
+    Policies as _, relocate,
+};
 use e2e::clock::pause;
 use model::{DirPath, DomainId, FilespaceId};
 
@@ -52,16 +55,16 @@ fn a_domain_has_partitions_of_its_own() {
     for table in ["directory", "page", "digest", "version", "ending"] {
         assert_eq!((count(table), count(&format!("{table}_block1"))), (2, 1), "{table}");
     }
-    // The same filespace again, and the next one.
+    // The known filespace again, and the next new one.
     assert_eq!(catalog.open_filespace(bert.id, b"/", at(2)).expect("is known").id, of_bert);
     let next = catalog.open_filespace(bert.id, b"/home", at(2)).expect("is made").id;
     assert_eq!(next.0, of_bert.0 + 1);
-    // A node that goes elsewhere keeps what it has where it is.
+    // The filespaces of a node that changes its domain stay in their block.
     let change = NodeChange { domain: Some(DomainId(1)), ..NodeChange::default() };
     catalog.change_node(bert.id, &change).expect("is set");
     assert!(catalog.open_filespace(bert.id, b"/new", at(3)).expect("is made").id.0 < BLOCK_1);
     assert_eq!((pages(&catalog, of_bert), pages(&catalog, first)), (1, 1));
-    // What a domain that is gone had is another's.
+    // Another domain takes the block of a domain that is gone.
     catalog.remove_domain(legal).expect("is removed");
     let other = catalog.add_domain("OTHER", at(4)).expect("is made").id;
     assert_eq!(fill_in(&catalog, "cleo", other).1.0, BLOCK_1 + 2);
@@ -123,13 +126,13 @@ fn a_catalogue_with_domains_goes_from_engine_to_engine() {
         Location::Database(other.url()),
     ];
     for (from, to) in places.iter().zip(&places[1..]) {
-        relocate((from, to), 7, &mut |_, _| Ok(())).expect("is moved");
+        relocate(from, to, 7, &mut |_, _| Ok(())).expect("is moved");
     }
     let again = Postgres::open(&other.url()).expect("opens");
     let same = contents::of_catalog(&catalog).expect("is read");
     assert!(same == contents::of_catalog(&again).expect("is read"));
     assert!(same == contents::of_catalog(&Sqlite::open(&file).expect("opens")).expect("is read"));
-    // It counts on in each block as the first one would have.
+    // The second catalogue counts on in each block, like the first.
     for (name, domain) in [("dora", DomainId(1)), ("emil", domains[0]), ("fred", domains[1])] {
         let there = fill_in(&again, name, domain).1;
         assert_eq!(there, fill_in(&catalog, name, domain).1, "{name}");
@@ -137,7 +140,7 @@ fn a_catalogue_with_domains_goes_from_engine_to_engine() {
     }
 }
 
-/// A server of the version before has made the catalogue.
+/// A catalogue that a server of the version before has made.
 #[test]
 fn what_was_there_before_lies_in_the_first_block() {
     let Some(engine) = PostgresInCluster::new() else { return };
@@ -146,7 +149,7 @@ fn what_was_there_before_lies_in_the_first_block() {
     sql(include_str!("../../src/postgres/schema/2.sql"));
     sql("CREATE TABLE holdfast_schema(version BIGINT NOT NULL, needs BIGINT NOT NULL)");
     sql("INSERT INTO holdfast_schema VALUES(2, 1)");
-    // As a new one begins, and with the rows of a sample.
+    // The rows of a new catalogue, and those of a sample.
     let sample = PostgresInCluster::new().expect("was there");
     let samples = Postgres::open(&sample.url()).expect("opens");
     fill(&samples, "anna", 1);
@@ -164,7 +167,7 @@ fn what_was_there_before_lies_in_the_first_block() {
     }
     sql("SELECT setval('filespace_id_seq', 1000), setval('node_id_seq', 1000)");
     let expected = contents::of_catalog(&samples).expect("is read");
-    // Somebody reads for longer than it waits at once.
+    // A reader takes longer than the migration waits at a time.
     let reader = engine.cluster.slow_change(&engine.database, "SELECT FROM version", 6_000);
     pause(Duration::from_millis(500));
     let catalog = Postgres::open(&engine.url()).expect("is brought up to date");
@@ -176,7 +179,7 @@ fn what_was_there_before_lies_in_the_first_block() {
     assert_eq!((filespace.0, pages(&catalog, filespace)), (1001, 1));
 }
 
-/// A row as COPY tells it, as a list of values.
+/// Rewrites a row of COPY as a list of values.
 fn values(row: &str) -> String {
     let value = |text: &str| match text {
         "\\N" => "NULL".to_owned(),

@@ -1,11 +1,12 @@
-//! A catalogue is taken from one engine to another, and nothing of it is lost.
+//! Moves of a catalogue from one engine to another: they lose nothing.
 
 use std::path::Path;
 
 use catalog::postgres::Postgres;
 use catalog::sqlite::Sqlite;
 use catalog::{
-    Catalog, CatalogError, Location, PackState, Standing, Write, arrive, leave, relocate, standing,
+    Catalog, CatalogError, Location, Nodes as _, PackState, Standing, Write, arrive, leave,
+    relocate, standing,
 };
 use model::{DomainId, PackNumber};
 
@@ -14,7 +15,7 @@ use crate::samples::{
 };
 use crate::{PostgresInCluster, contents};
 
-/// Something in every table.
+/// Writes rows into every table.
 fn fill_all(catalog: &dyn Catalog) {
     let node = fill(catalog, "anna", 1);
     fill(catalog, "bert", 2);
@@ -29,7 +30,7 @@ fn fill_all(catalog: &dyn Catalog) {
     let archive = catalog.add_archive(node.id, "a title", at(5)).expect("is made");
     catalog.remove_archive(node.id, archive.number).expect("is removed");
     catalog.add_deletion(node.id, "by hand", at(6)).expect("is made");
-    // Numbers that were given and are gone.
+    // Numbers of removed rows.
     let (gone, _) = add_filespace(catalog, "gone");
     catalog.remove_node(gone.id).expect("is removed");
 }
@@ -42,7 +43,7 @@ fn next_numbers(catalog: &dyn Catalog) -> (u32, u64, u64) {
 }
 
 fn moved(from: &Location, to: &Location) -> Result<u64, CatalogError> {
-    let rows = relocate((from, to), 7, &mut |_, _| Ok(()))?;
+    let rows = relocate(from, to, 7, &mut |_, _| Ok(()))?;
     arrive(to)?;
     Ok(rows)
 }
@@ -80,11 +81,11 @@ fn a_catalogue_goes_to_a_database_and_back() {
     let again = Sqlite::open(&second).expect("opens");
     assert_equal(&sqlite, &postgres);
     assert_equal(&sqlite, &again);
-    // No number is given twice, whoever has given it.
+    // No number is given twice, also by another engine.
     let numbers = next_numbers(&sqlite);
     assert_eq!(numbers, next_numbers(&postgres));
     assert_eq!(numbers, next_numbers(&again));
-    // A copy for the pools is the same again.
+    // A copy for the pools has the same contents.
     let copy = folder.path().join("copy");
     postgres.copy_to(&copy).expect("is copied");
     assert_equal(&postgres, &Sqlite::open(&copy).expect("opens"));
@@ -110,7 +111,7 @@ fn a_move_that_is_cut_off_leaves_nothing_and_is_begun_again() {
     let path = folder.path().join("catalogue");
     fill_all(&Sqlite::open(&path).expect("opens"));
     let database = Location::Database(engine.url());
-    let ended = relocate((&place(&path), &database), 7, &mut |table, _| {
+    let ended = relocate(&place(&path), &database, 7, &mut |table, _| {
         let is_enough = table == "version";
         if is_enough { Err(CatalogError::NotFound { what: "patience" }) } else { Ok(()) }
     });
@@ -129,13 +130,13 @@ fn a_move_goes_on_from_every_step() {
     fill(&Sqlite::open(&path).expect("opens"), "anna", 1);
     let (from, to) = (place(&path), Location::Database(engine.url()));
     let places = || (standing(&from).expect("is told"), standing(&to).expect("is told"));
-    let enter = || Postgres::open(&engine.url()).expect("opens").enter(&[1; 16], ("a:1", "1"));
-    relocate((&from, &to), 7, &mut |_, _| Ok(())).expect("goes there");
+    let enter = || Postgres::open(&engine.url()).expect("opens").enter(&[1; 16], "a:1", "1");
+    relocate(&from, &to, 7, &mut |_, _| Ok(())).expect("goes there");
     assert_eq!(places(), (Standing::Whole, Standing::Arriving(7)));
     assert!(enter().expect_err("is not for use yet").to_string().contains("goes on"));
-    // Cut off here the old place is used, and may change.
+    // A move that is cut off here leaves the old place in use, and it may change.
     fill(&Sqlite::open(&path).expect("opens"), "bert", 2);
-    relocate((&from, &to), 8, &mut |_, _| Ok(())).expect("is begun again");
+    relocate(&from, &to, 8, &mut |_, _| Ok(())).expect("is begun again");
     leave(&from, 8).expect("is left");
     assert_eq!(places(), (Standing::Left(8), Standing::Arriving(8)));
     assert!(!path.try_exists().expect("is told"));

@@ -1,11 +1,11 @@
-//! Rows to put into a catalogue, and what a call that failed wanted of its caller.
+//! Rows for the tests, and names for the errors that they expect.
 
 use std::fmt::Debug;
 
 use catalog::{
     Catalog, CatalogError, Collocation, LibraryRow, Node, PackRow, PackState, PageKey, PageRow,
-    PartRow, PoolRow, SessionRow, StoredPack, TokenRow, VersionRow, VolumeAccess, VolumeRow,
-    VolumeState, Write,
+    PartRow, PoolRow, SessionRow, StoredPack, TokenError, TokenRow, VersionRow, VolumeAccess,
+    VolumeRow, VolumeState, Write,
 };
 use model::{
     DirPath, DirectoryDigest, DomainId, FilespaceId, Name, NodeId, NodeName, PackNumber, PoolId,
@@ -23,7 +23,7 @@ pub(crate) const NO_FILESPACE: FilespaceId = FilespaceId(77_777);
 /// A node that no catalogue of these tests has.
 pub(crate) const NO_NODE: NodeId = NodeId(77_777);
 
-/// Directories that are near each other in byte order but not all in each other.
+/// Directories that are neighbours in byte order; some are within others.
 pub(crate) fn directories() -> Vec<DirPath> {
     let paths: [&[u8]; 13] = [
         b"",
@@ -43,7 +43,7 @@ pub(crate) fn directories() -> Vec<DirPath> {
     paths.map(|path| DirPath::new(path).expect("a directory path")).to_vec()
 }
 
-/// Offset by `seconds` from [`NOW`].
+/// The time `seconds` after [`NOW`].
 pub(crate) fn at(seconds: i64) -> ServerTime {
     ServerTime(NOW.0 + seconds * 1_000_000)
 }
@@ -64,7 +64,7 @@ pub(crate) fn key(directory: &DirPath, first: &[u8]) -> PageKey {
     PageKey { directory: directory.clone(), first: first.to_vec() }
 }
 
-/// A page with a body and a digest that tell it from others.
+/// A page whose body and digest differ for each key and `state`.
 pub(crate) fn page(key: &PageKey, state: u8) -> PageRow {
     let body = [key.directory.as_bytes(), &key.first, &[0, state]].concat();
     PageRow {
@@ -147,7 +147,7 @@ pub(crate) fn volume(library: &str, name: &str) -> VolumeRow {
     }
 }
 
-/// A part at `position` that is all of its pack.
+/// A part at `position` that is a whole pack.
 pub(crate) fn part(volume: u64, position: u64) -> PartRow {
     PartRow {
         volume,
@@ -162,12 +162,12 @@ pub(crate) fn part(volume: u64, position: u64) -> PartRow {
     }
 }
 
-/// A write that puts the pack where `parts` say; see [`stored`].
+/// A write that stores the pack in `parts`; see [`stored`].
 pub(crate) fn put_parts(pool: PoolId, pack: u64, parts: &[PartRow]) -> Write {
     Write::PutParts { pool, stored: stored(pack, parts), parts: parts.to_vec() }
 }
 
-/// A pack that was stored as many seconds in front of [`NOW`] as its number says.
+/// A pack that was stored some seconds before [`NOW`], as many as its number.
 pub(crate) fn stored(pack: u64, parts: &[PartRow]) -> StoredPack {
     let bytes = parts.iter().map(|part| part.bytes).sum();
     let seconds = i64::try_from(pack).expect("a small number");
@@ -209,7 +209,7 @@ pub(crate) fn put(filespace: FilespaceId, page: PageRow) -> Write {
     Write::PutPage { filespace, page }
 }
 
-/// A write that is refused only when its turn comes: it has more bytes than SQL can count.
+/// A write that passes all checks before its statement fails: SQL has no number of that size.
 pub(crate) fn unstorable(domain: DomainId) -> Write {
     let pack = pack(PackNumber(1 << 20), domain, PackState::Open);
     Write::PutPack(PackRow { bytes: u64::MAX, ..pack })
@@ -219,7 +219,7 @@ pub(crate) fn add_version(filespace: FilespaceId, version: VersionRow) -> Write 
     Write::AddVersion { filespace, version }
 }
 
-/// Fills a node and two filespaces with a little of everything. `state` tells it from other nodes.
+/// Adds a node with rows in every table of filespaces. The rows differ for each `state`.
 pub(crate) fn fill(catalog: &dyn Catalog, node_name: &str, state: u8) -> Node {
     let node = add_node(catalog, node_name);
     catalog.add_token(&token(&node, state)).expect("a token is stored");
@@ -243,20 +243,21 @@ pub(crate) fn fill(catalog: &dyn Catalog, node_name: &str, state: u8) -> Node {
     node
 }
 
-/// What kind of refusal an answer is.
+/// Name of the error in `answer`.
 #[track_caller]
-pub(crate) fn refusal<T: Debug>(answer: Result<T, CatalogError>) -> &'static str {
-    match answer.expect_err("a refusal") {
+pub(crate) fn refusal<T: Debug, E: Into<TokenError> + Debug>(answer: Result<T, E>) -> &'static str {
+    let error = match answer.expect_err("a refusal").into() {
+        TokenError::Invalid(_) => return "token",
+        TokenError::Catalog(error) => error,
+    };
+    match error {
         CatalogError::NotFound { .. } => "not found",
         CatalogError::Exists { .. } => "exists",
-        CatalogError::Token(_) => "token",
         CatalogError::NoSpace => "no space",
         CatalogError::Damaged(_) => "damaged",
         CatalogError::Away(_) => "away",
         CatalogError::Fenced => "fenced",
-        CatalogError::Stale => "stale",
-        CatalogError::Url(_) => "url",
         CatalogError::Database(_) => "database",
-        CatalogError::Moving(_) => "moving",
+        CatalogError::Unusable(_) => "unusable",
     }
 }

@@ -1,32 +1,32 @@
-//! How an object differs from its active version: pure.
+//! Comparison of an object with its active version: pure.
 //!
-//! | differs | what is done |
+//! | difference | consequence |
 //! |---|---|
 //! | kind, device, size, mtime | new version |
 //! | xattrs, ACLs | new version |
 //! | class | attributes are updated |
 //! | anything else | a file's content is compared, then attributes are updated |
 //!
-//! A new mode explains a new ctime, but does not rule out that the content has changed as well: a
-//! file can be replaced by another one of its size and mtime, and most often has another mode then.
+//! A new mode explains a new ctime, but the content may have changed as well: a file can be
+//! replaced by another file with its size and mtime, which usually has another mode.
 
 use model::{Attributes, ClassId, Kind, Object, Payload, Stat};
 
-/// What must be found out before it is certain.
+/// Result of the comparison of two stats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Same,
     NewVersion,
     /// Extended attributes decide between a new version and an update.
     Attributes {
-        /// If they are the same, the content must be compared too.
+        /// True if the content must be compared too when the attributes are equal.
         and_content: bool,
     },
     /// Only the class differs.
     Rebind,
 }
 
-/// Compares what `stat` says of an object with its active version.
+/// Compares the `stat` of an object with its active version.
 pub(super) fn compare(old: &Object, stat: &Stat, class: ClassId) -> Verdict {
     let was = &old.stat;
     if was.kind != stat.kind
@@ -36,7 +36,7 @@ pub(super) fn compare(old: &Object, stat: &Stat, class: ClassId) -> Verdict {
     {
         return Verdict::NewVersion;
     }
-    // Kind, device, size and mtime are the same: what is left is the rest.
+    // Kind, device, size and mtime are equal.
     match (was == stat, old.class == class) {
         (true, true) => Verdict::Same,
         (true, false) => Verdict::Rebind,
@@ -47,31 +47,31 @@ pub(super) fn compare(old: &Object, stat: &Stat, class: ClassId) -> Verdict {
     }
 }
 
-/// What follows once the attributes have been read.
+/// Consequence of a comparison, once the attributes have been read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Follow {
+pub(super) enum Consequence {
     NewVersion,
     Update,
     CompareContent,
 }
 
-/// Decides an object whose attributes had to be read. `target` is where a symbolic link points.
+/// Decides about an object by its attributes and, if it is a symbolic link, its `target`.
 pub(super) fn follow(
     old: &Object,
     attributes: &Attributes,
     target: Option<&[u8]>,
     and_content: bool,
-) -> Follow {
+) -> Consequence {
     let same_target = match (&old.payload, target) {
         (Payload::Target(was), Some(target)) => was == target,
         (_, target) => target.is_none(),
     };
     if old.attributes.xattrs != attributes.xattrs || !same_target {
-        Follow::NewVersion
+        Consequence::NewVersion
     } else if and_content {
-        Follow::CompareContent
+        Consequence::CompareContent
     } else {
-        Follow::Update
+        Consequence::Update
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
 
     use model::{Extent, Name, ServerTime, Xattr};
 
-    use super::super::digest::tests::stat;
+    use super::super::fixtures::stat;
     use super::*;
 
     fn old() -> Object {
@@ -134,11 +134,11 @@ mod tests {
     #[test]
     fn changed_xattrs_make_a_new_version_and_flags_do_not() {
         let mut attributes = Attributes::default();
-        assert_eq!(follow(&old(), &attributes, None, true), Follow::CompareContent);
-        assert_eq!(follow(&old(), &attributes, None, false), Follow::Update);
+        assert_eq!(follow(&old(), &attributes, None, true), Consequence::CompareContent);
+        assert_eq!(follow(&old(), &attributes, None, false), Consequence::Update);
         attributes.flags = 0x40;
-        assert_eq!(follow(&old(), &attributes, None, true), Follow::CompareContent);
+        assert_eq!(follow(&old(), &attributes, None, true), Consequence::CompareContent);
         attributes.xattrs.push(Xattr { name: b"user.a".to_vec(), value: Vec::new() });
-        assert_eq!(follow(&old(), &attributes, None, true), Follow::NewVersion);
+        assert_eq!(follow(&old(), &attributes, None, true), Consequence::NewVersion);
     }
 }

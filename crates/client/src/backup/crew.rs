@@ -1,58 +1,61 @@
-//! How many threads do the same work: as many as processors while the caches are warm, more while
-//! they wait for the disk and processors idle, because a disk answers many at once.
+//! Crews: the number of threads that do the same work. It is the number of processors while the
+//! caches are warm. It grows while threads wait for the disk and processors are idle, because a
+//! disk serves many requests at once.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Measurements after which the size of the crew is thought over.
+use sys::lock::Mutex;
+/// Number of measurements after which the size of the crew is decided again.
 const WINDOW: u64 = 16;
-/// One piece of work in so many is measured: asking the kernel costs as much as a stat.
+/// Number of pieces of work of which one is measured: a measurement costs as much as a stat.
 const MEASURED: u64 = 4;
-/// Of the measured, the share that waited from which more threads are wanted.
+/// Share of measured pieces that waited, from which the crew grows.
 const GROW_PER_CENT: u64 = 12;
-/// The share below which fewer are.
+/// Share below which the crew shrinks.
 const SHRINK_PER_CENT: u64 = 3;
-/// The size is thought over so often at most: the kernel counts idle time in steps of 10 ms.
+/// Minimum time between two decisions: the kernel counts idle time in steps of 10 ms.
 const INTERVAL: Duration = Duration::from_millis(30);
-/// Idle processors, in per cent of one, from which more threads find something to run on.
+/// Idle time of the processors, in per cent of one processor, from which more threads can run.
 const IDLE_PER_CENT: u128 = 40;
-/// And below which the threads that there are stand in each other's way.
+/// Idle time below which the threads of a crew hinder each other.
 const BUSY_PER_CENT: u128 = 5;
-/// So many threads for each that works keep a processor busy while they wait: fewer idle it.
+/// Number of threads that keep a processor busy although most of them wait.
 const WAITING_SHARE: usize = 8;
 
-/// A crew of threads.
+/// Crew of threads.
 pub(super) struct Crew {
     least: usize,
     most: usize,
     at_work: AtomicUsize,
-    wanted: AtomicUsize,
+    /// Size that the crew moves to, one thread at a time.
+    target: AtomicUsize,
     pieces: AtomicU64,
     measured: AtomicU64,
     waited: AtomicU64,
-    /// When the size was last thought over, and the machine's idle time then.
+    /// Time of the last decision, and the machine's idle time at that moment.
     last: Mutex<(Instant, Option<Duration>)>,
 }
 
-/// What a thread is to do after a piece of work.
+/// Next step of a thread after a piece of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
     GoOn,
-    /// Start another thread, which is counted already, and go on.
+    /// Start another thread, which the crew already counts, and go on.
     Recruit,
-    /// End: others are enough.
+    /// End: the crew is large enough without this thread.
     Leave,
 }
 
 impl Crew {
-    /// A crew that begins with `least` threads, which the caller starts.
+    /// Makes a crew of `least` threads, which the caller starts.
     pub(super) fn new(least: usize, most: usize) -> Self {
+        assert!(least > 0, "a crew without a thread leaves its work undone");
         Self {
             least,
             most: most.max(least),
             at_work: AtomicUsize::new(least),
-            wanted: AtomicUsize::new(least),
+            target: AtomicUsize::new(least),
             pieces: AtomicU64::new(0),
             measured: AtomicU64::new(0),
             waited: AtomicU64::new(0),
@@ -60,12 +63,12 @@ impl Crew {
         }
     }
 
-    /// How many threads there are at the beginning.
+    /// Returns the number of threads at the beginning.
     pub(super) fn least(&self) -> usize {
         self.least
     }
 
-    /// Performs `work`; now and then notes whether the thread had to wait meanwhile.
+    /// Performs `work`, and sometimes notes if the thread had to wait meanwhile.
     pub(super) fn measure<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.least == self.most || !self.pieces.fetch_add(1, Relaxed).is_multiple_of(MEASURED) {
             return work();
@@ -81,7 +84,7 @@ impl Crew {
         if self.measured.fetch_add(1, Relaxed) + 1 >= WINDOW
             && let Some(idle) = self.idle_since_last()
         {
-            // Two threads here at once only think it over twice.
+            // Two threads that come here at the same time decide twice, which does no harm.
             let measured = self.measured.swap(0, Relaxed).max(1);
             let share = self.waited.swap(0, Relaxed) * 100 / measured;
             self.resize(share, idle);
@@ -92,18 +95,18 @@ impl Crew {
         let at_work = self.at_work.load(Relaxed);
         let fewer = at_work.saturating_sub((at_work / 4).max(1));
         if waited_per_cent < SHRINK_PER_CENT {
-            self.wanted.store(fewer.max(self.least), Relaxed);
+            self.target.store(fewer.max(self.least), Relaxed);
         } else if idle_per_cent < BUSY_PER_CENT && at_work > self.least * WAITING_SHARE {
-            self.wanted.store(fewer.max(self.least * WAITING_SHARE), Relaxed);
+            self.target.store(fewer.max(self.least * WAITING_SHARE), Relaxed);
         } else if waited_per_cent > GROW_PER_CENT && idle_per_cent >= IDLE_PER_CENT {
-            self.wanted.store((at_work * 2).min(self.most), Relaxed);
+            self.target.store((at_work * 2).min(self.most), Relaxed);
         }
     }
 
-    /// How idle the processors have been since this was last answered, in per cent of one; `None`
-    /// when that was just now.
+    /// Returns the idle time of the processors since the last decision, in per cent of one
+    /// processor; `None` if it was a moment ago.
     fn idle_since_last(&self) -> Option<u128> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let passed = last.0.elapsed();
         if passed < INTERVAL {
             return None;
@@ -113,17 +116,17 @@ impl Crew {
             (Some(before), Some(now)) => {
                 now.saturating_sub(before).as_micros() * 100 / passed.as_micros()
             }
-            // Unknown: the threads' own waiting has to do.
+            // Without idle times the waits of the threads decide alone.
             _ => IDLE_PER_CENT,
         };
         *last = (sys::clock::monotonic(), idle);
         Some(per_cent)
     }
 
-    /// To be asked between two pieces of work.
+    /// Returns what the calling thread has to do between two pieces of work.
     pub(super) fn next(&self) -> Next {
-        let (at_work, wanted) = (self.at_work.load(Relaxed), self.wanted.load(Relaxed));
-        let becomes = match at_work.cmp(&wanted) {
+        let (at_work, target) = (self.at_work.load(Relaxed), self.target.load(Relaxed));
+        let becomes = match at_work.cmp(&target) {
             std::cmp::Ordering::Equal => return Next::GoOn,
             std::cmp::Ordering::Less => at_work + 1,
             std::cmp::Ordering::Greater => at_work - 1,
@@ -141,7 +144,7 @@ impl Crew {
 mod tests {
     use super::*;
 
-    /// What the threads of `crew` come to after many looks at how they wait.
+    /// Returns the size of `crew` after many decisions.
     fn size_after(crew: &Crew, waited_per_cent: u64, idle_per_cent: u128) -> usize {
         for _ in 0..200 {
             crew.resize(waited_per_cent, idle_per_cent);
@@ -165,10 +168,10 @@ mod tests {
     #[test]
     fn a_thread_joins_or_leaves_at_a_time() {
         let crew = Crew::new(1, 3);
-        crew.wanted.store(3, Relaxed);
+        crew.target.store(3, Relaxed);
         let all: Vec<Next> = (0..3).map(|_| crew.next()).collect();
         assert_eq!(all, [Next::Recruit, Next::Recruit, Next::GoOn]);
-        crew.wanted.store(2, Relaxed);
+        crew.target.store(2, Relaxed);
         assert_eq!((crew.next(), crew.next()), (Next::Leave, Next::GoOn));
     }
 

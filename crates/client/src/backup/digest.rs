@@ -1,20 +1,21 @@
-//! The directory digest: what decides that a directory has not changed.
+//! Directory digests: a directory with the same digest has not changed.
 
 use model::{DirPath, DirectoryDigest, Stat};
 
-/// Makes the digests of one run: keyed for the node, and different under other selection rules.
+/// Digests of one run. Their key is of the node and of the selection rules.
 pub(super) struct Digester {
     key: [u8; 32],
 }
 
 impl Digester {
-    /// `rules` is the canonical form of all that decides what of a directory is looked at.
+    /// Makes a digester. `rules` is the canonical form of all that decides which objects of a
+    /// directory are looked at.
     pub(super) fn new(digest_key: &[u8; 32], rules: &[u8]) -> Self {
         Self { key: *blake3::keyed_hash(digest_key, rules).as_bytes() }
     }
 
-    /// The digest of the objects `entries` of `directory`, sorted by name. The path is part of it,
-    /// so that a collision of path hashes shows as a difference.
+    /// Digests the objects `entries` of `directory`, which are sorted by name. The path is part of
+    /// the digest, so that a collision of path hashes shows as a difference.
     pub(super) fn digest<'a>(
         &self,
         directory: &DirPath,
@@ -30,7 +31,7 @@ impl Digester {
         let hash = blake3::keyed_hash(&self.key, buffer);
         let mut digest = [0; 16];
         digest.copy_from_slice(&hash.as_bytes()[..16]);
-        // All zeros stand for no digest in messages.
+        // In messages a digest of zeros stands for none.
         digest[0] |= u8::from(digest == [0; 16]);
         DirectoryDigest(digest)
     }
@@ -39,7 +40,7 @@ impl Digester {
 fn push(buffer: &mut Vec<u8>, name: &[u8], stat: &Stat) {
     let Stat { kind, mode, uid, gid, size, mtime, ctime, inode, linked, device } = stat;
     buffer.extend_from_slice(name);
-    // Names hold no NUL, so what follows cannot be mistaken for more of the name.
+    // Names hold no NUL, so the fields that follow cannot be mistaken for more of the name.
     buffer.extend_from_slice(&[0, kind.code(), u8::from(*linked)]);
     buffer.extend_from_slice(&mode.to_le_bytes());
     buffer.extend_from_slice(&uid.to_le_bytes());
@@ -54,24 +55,11 @@ fn push(buffer: &mut Vec<u8>, name: &[u8], stat: &Stat) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-    use model::{Kind, Timestamp};
+mod tests {
+    use model::Kind;
 
-    pub(in crate::backup) fn stat() -> Stat {
-        Stat {
-            kind: Kind::File,
-            mode: 0o644,
-            uid: 1,
-            gid: 2,
-            size: 3,
-            mtime: Timestamp { secs: 4, nanos: 5 },
-            ctime: Timestamp { secs: 6, nanos: 7 },
-            inode: 8,
-            linked: false,
-            device: 0,
-        }
-    }
+    use super::*;
+    use crate::backup::fixtures::stat;
 
     fn digest(rules: &[u8], path: &[u8], name: &[u8], stat: &Stat) -> DirectoryDigest {
         let path = DirPath::new(path).expect("a directory");

@@ -1,191 +1,55 @@
-//! The outbox: what goes to the server, in which order, and what the server says to it.
+//! Outbox: sends quanta and page changes to the server in a safe order.
 //!
 //! Invariants:
-//! 1. A page change goes out behind every quantum that it refers to.
-//! 2. A transaction holds whole changes only; it closes by bytes, objects or time.
-//! 3. No more than [`UNANSWERED_MAX`] transactions are without an answer, which bounds what both
-//!    ends keep for them.
+//! 1. A page change goes out after every quantum that it refers to.
+//! 2. A transaction holds whole changes only. It closes by bytes, objects or time.
+//! 3. At most [`UNANSWERED_MAX`] transactions have no answer. That bounds the state that both ends
+//!    keep for them.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use model::{ChunkDigest, GrantMac, Place, PlaceCode as _};
-use tokio::sync::mpsc;
-use tonic::Streaming;
-use wire::proto;
 
-use super::data::Chunks;
+use super::answers::Answers;
+use super::outgoing::{Change, Outgoing};
 use super::tally::Tally;
-use crate::link::Link;
-use crate::{ClientError, ErrorKind, Tuning};
+use crate::error::{ClientError, ErrorKind};
+use crate::link::backup::{Envelope, Outbound, PageChange, Rejection, SentQuantum, SessionSender};
+use crate::tuning::Tuning;
 
-/// Changes after which a transaction closes.
+/// Number of changes that closes a transaction.
 const TRANSACTION_CHANGES: usize = 4096;
-/// Time after which a transaction closes.
+/// Age that closes a transaction.
 const TRANSACTION_TIME: Duration = Duration::from_secs(2);
-/// Transactions without an answer at most. The server keeps quanta for longer than that.
+/// Maximum number of transactions without an answer. The server keeps quanta for longer than that.
 const UNANSWERED_MAX: u64 = 8;
-/// Changes travel together up to so many bytes.
+/// Size of a message of changes, from which it is sent.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// What the stages above hand over.
-pub(super) enum Outgoing {
-    Quantum { number: u64, record: Vec<u8>, check: Check, digests: Vec<ChunkDigest> },
-    Change(Change),
-}
-
-/// What the client knows of a quantum's chunks, so that the server notices if it took in others.
-pub(super) enum Check {
-    Digests([u8; 16]),
-    /// Of the data: there are no digests without deduplication.
-    Raw(u64),
-}
-
-/// A page change and the quanta that must be sent before it.
-pub(super) struct Change {
-    pub(super) message: proto::PageChange,
-    pub(super) quanta: BTreeSet<u64>,
-    pub(super) objects: u64,
-}
-
-/// What the server's answers tell; shared with the thread that reads them.
-#[derive(Default)]
-pub(super) struct Answered {
-    state: Mutex<State>,
-    /// Whether there is a failure: asked once for each directory.
-    has_failed: AtomicBool,
-    /// Bytes of quanta's records that have come to the server as far as it has told.
-    arrived: AtomicU64,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// Digests of quanta whose grants have not come.
-    sent: HashMap<u64, Vec<ChunkDigest>>,
-    unanswered: u64,
-    closed: bool,
-    rejected: Vec<proto::Rejected>,
-    failure: Option<ClientError>,
-}
-
-impl Answered {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends the session with `error`, unless it has failed before.
-    pub(super) fn fail(&self, error: ClientError) {
-        self.state().failure.get_or_insert(error);
-        self.has_failed.store(true, Relaxed);
-        self.changed.notify_all();
-    }
-
-    pub(super) fn has_failed(&self) -> bool {
-        self.has_failed.load(Relaxed)
-    }
-
-    /// Bytes of quanta's records that have come to the server as far as it has told.
-    pub(super) fn arrived(&self) -> u64 {
-        self.arrived.load(Relaxed)
-    }
-
-    /// Why the session failed, if it did.
-    pub(super) fn take_failure(&self) -> Option<ClientError> {
-        self.state().failure.take()
-    }
-
-    fn wait_until(&self, ready: impl Fn(&State) -> bool) -> Result<(), ClientError> {
-        let mut state = self.state();
-        loop {
-            if let Some(failure) = &state.failure {
-                return Err(ClientError::new(failure.kind, failure.message.clone()));
-            }
-            if ready(&state) {
-                return Ok(());
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Reads answers until the stream ends.
-    pub(super) fn read(
-        &self,
-        link: &Link,
-        mut stream: Streaming<proto::FromServer>,
-        chunks: &Chunks<'_>,
-        tally: &Tally,
-    ) {
-        loop {
-            match link.runtime.block_on(stream.message()) {
-                Ok(Some(proto::FromServer { message: Some(message) })) => {
-                    self.take_in(message, chunks, tally);
-                }
-                Ok(Some(_)) => {}
-                Ok(None) => {
-                    let early = "the server ended the session";
-                    if !self.state().closed {
-                        self.fail(ClientError::new(ErrorKind::Retry, early));
-                    }
-                    return;
-                }
-                Err(status) => return self.fail(status.into()),
-            }
-        }
-    }
-
-    fn take_in(&self, message: proto::from_server::Message, chunks: &Chunks<'_>, tally: &Tally) {
-        match message {
-            proto::from_server::Message::Arrived(arrived) => {
-                return self.arrived.store(arrived.bytes, Relaxed);
-            }
-            proto::from_server::Message::Committed(committed) => {
-                for grants in &committed.grants {
-                    let digests = self.state().sent.remove(&grants.number).unwrap_or_default();
-                    chunks.granted(&digests, &decode_grants(&grants.grants));
-                }
-                tally.expired.fetch_add(committed.expired_objects, Relaxed);
-                let mut state = self.state();
-                state.unanswered = state.unanswered.saturating_sub(1);
-                state.rejected.extend(committed.rejected);
-            }
-            proto::from_server::Message::Closed(proto::Closed {}) => self.state().closed = true,
-            proto::from_server::Message::Opened(_) => {}
-        }
-        self.changed.notify_all();
-    }
-}
-
-fn decode_grants(bytes: &[u8]) -> Vec<(Place, GrantMac)> {
-    let (grants, _) = bytes.as_chunks::<16>();
-    let grant = |bytes: &[u8; 16]| {
-        let (place, mac) = bytes.split_first_chunk::<8>()?;
-        let mac = mac.first_chunk::<8>()?;
-        Some((Place::from_code(u64::from_le_bytes(*place))?, GrantMac(*mac)))
-    };
-    grants.iter().map_while(grant).collect()
-}
-
-/// The sending side.
+/// Sending side of a session.
 pub(super) struct Outbox<'a> {
-    sender: mpsc::Sender<proto::ToServer>,
-    answered: &'a Answered,
+    sender: SessionSender,
+    answers: &'a Answers,
     tally: &'a Tally,
     sent_quanta: HashSet<u64>,
-    /// Changes that wait for quanta, by numbers of their own, with how many quanta they lack.
-    waiting: HashMap<u64, (Change, usize)>,
-    /// The changes that wait for each quantum.
+    /// Changes that wait for quanta, by numbers of their own.
+    waiting: HashMap<u64, WaitingChange>,
+    /// Numbers of the changes that wait for each quantum.
     awaited: HashMap<u64, Vec<u64>>,
     next_change: u64,
-    batch: Vec<proto::PageChange>,
+    batch: Vec<PageChange>,
     batch_bytes: usize,
     transaction: Transaction,
     tuning: Tuning,
     next_transaction: u64,
+}
+
+struct WaitingChange {
+    change: Change,
+    /// Number of quanta of the change that have not been sent.
+    missing: usize,
 }
 
 struct Transaction {
@@ -216,14 +80,14 @@ impl Transaction {
 
 impl<'a> Outbox<'a> {
     pub(super) fn new(
-        sender: mpsc::Sender<proto::ToServer>,
-        answered: &'a Answered,
+        sender: SessionSender,
+        answers: &'a Answers,
         tally: &'a Tally,
         tuning: Tuning,
     ) -> Self {
         Self {
             sender,
-            answered,
+            answers,
             tally,
             sent_quanta: HashSet::new(),
             waiting: HashMap::new(),
@@ -237,13 +101,8 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// What the server has answered.
-    pub(super) fn answered(&self) -> &'a Answered {
-        self.answered
-    }
-
-    /// Sends what comes until the stages above have ended; what was not due stays uncommitted.
-    /// After a failure it only empties the queue, so that nobody waits for it.
+    /// Sends the messages of the readers until they have ended. The last transaction stays open.
+    /// After a failure of the session it only empties the queue, so that no reader waits.
     pub(super) fn run(&mut self, incoming: &Receiver<Outgoing>) {
         loop {
             match incoming.recv_timeout(TRANSACTION_TIME) {
@@ -254,50 +113,39 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// Commits what is left and waits until everything has been answered.
+    /// Commits the open transaction and waits until the server has answered all of them.
     pub(super) fn finish(&mut self) {
         self.attempt(Self::settle);
     }
 
     fn attempt(&mut self, step: impl FnOnce(&mut Self) -> Result<(), ClientError>) {
-        if self.answered.has_failed() {
+        if self.answers.has_failed() {
             return;
         }
         if let Err(error) = step(self) {
-            self.answered.fail(error);
+            self.answers.fail(error);
         }
     }
 
     fn take(&mut self, outgoing: Outgoing) -> Result<(), ClientError> {
         match outgoing {
-            Outgoing::Quantum { number, record, check, digests } => {
-                self.answered.state().sent.insert(number, digests);
-                self.send_quantum(number, record, &check)?;
-            }
+            Outgoing::Quantum(quantum) => self.send_quantum(quantum)?,
             Outgoing::Change(change) => self.take_change(change)?,
         }
         self.commit_if_due()
     }
 
-    fn send_quantum(
-        &mut self,
-        number: u64,
-        record: Vec<u8>,
-        check: &Check,
-    ) -> Result<(), ClientError> {
+    fn send_quantum(&mut self, quantum: SentQuantum) -> Result<(), ClientError> {
+        let SentQuantum { number, record, check, digests } = quantum;
+        self.answers.expect_grants(number, digests);
         self.transaction.bytes += record.len() as u64;
         self.transaction.quanta += 1;
-        let (check, raw_check) = match check {
-            Check::Digests(check) => (Bytes::copy_from_slice(check), None),
-            Check::Raw(check) => (Bytes::new(), Some(*check)),
-        };
-        let quantum = proto::Quantum { number, record: record.into(), check, raw_check };
-        self.send(proto::to_server::Message::Quantum(quantum))?;
-        self.sent_quanta.insert(number);
+        self.send(Outbound::Quantum { number, record, check })?;
+        assert!(self.sent_quanta.insert(number), "each quantum goes out once");
         self.release(number)
     }
 
-    /// Passes a change on, or has it wait for the quanta that have not been sent.
+    /// Passes a change on, or keeps it until its quanta have been sent.
     fn take_change(&mut self, change: Change) -> Result<(), ClientError> {
         let unsent = change.quanta.iter().filter(|quantum| !self.sent_quanta.contains(quantum));
         let unsent: Vec<u64> = unsent.copied().collect();
@@ -309,17 +157,20 @@ impl<'a> Outbox<'a> {
         for quantum in &unsent {
             self.awaited.entry(*quantum).or_default().push(number);
         }
-        self.waiting.insert(number, (change, unsent.len()));
+        let missing = unsent.len();
+        assert!(missing > 0, "a change that waits for nothing would never go out");
+        self.waiting.insert(number, WaitingChange { change, missing });
         Ok(())
     }
 
-    /// Lets go of the changes that lacked only the quantum `sent`.
+    /// Passes on the changes that waited only for the quantum `sent`.
     fn release(&mut self, sent: u64) -> Result<(), ClientError> {
         for number in self.awaited.remove(&sent).unwrap_or_default() {
-            let Some((_, lacking)) = self.waiting.get_mut(&number) else { continue };
-            *lacking -= 1;
-            if *lacking == 0
-                && let Some((change, _)) = self.waiting.remove(&number)
+            let waiting = self.waiting.get_mut(&number).expect("it waits for this quantum");
+            assert!(waiting.missing > 0, "a change that lacks nothing does not wait");
+            waiting.missing -= 1;
+            if waiting.missing == 0
+                && let Some(WaitingChange { change, .. }) = self.waiting.remove(&number)
             {
                 self.pass_on(change)?;
             }
@@ -328,19 +179,23 @@ impl<'a> Outbox<'a> {
     }
 
     fn pass_on(&mut self, change: Change) -> Result<(), ClientError> {
+        debug_assert!(
+            change.quanta.iter().all(|quantum| self.sent_quanta.contains(quantum)),
+            "a change goes out after its quanta (invariant 1)"
+        );
         self.transaction.objects += change.objects;
-        self.push(change.message)
+        self.push(change.page)
     }
 
     /// Sends a change that refers to no quantum.
-    pub(super) fn send_change(&mut self, change: proto::PageChange) -> Result<(), ClientError> {
+    pub(super) fn send_change(&mut self, change: PageChange) -> Result<(), ClientError> {
         self.push(change)?;
         self.commit_if_due()
     }
 
-    /// Sends a change with the next batch. Nothing that it refers to may be unsent.
-    fn push(&mut self, change: proto::PageChange) -> Result<(), ClientError> {
-        self.batch_bytes += change.backed_up.len() + change.updated.len() + change.grants.len();
+    /// Adds a change to the next batch. All quanta that it refers to have been sent.
+    fn push(&mut self, change: PageChange) -> Result<(), ClientError> {
+        self.batch_bytes += change.bytes();
         self.transaction.changes += 1;
         self.batch.push(change);
         if self.batch_bytes >= BATCH_BYTES { self.send_batch() } else { Ok(()) }
@@ -352,16 +207,14 @@ impl<'a> Outbox<'a> {
         }
         self.batch_bytes = 0;
         let changes = std::mem::take(&mut self.batch);
-        self.send(proto::to_server::Message::Changes(proto::Changes { changes }))
+        self.send(Outbound::Changes(changes))
     }
 
-    fn send(&self, message: proto::to_server::Message) -> Result<(), ClientError> {
-        use prost::Message as _;
-        let message = proto::ToServer { message: Some(message) };
-        let bytes = message.encoded_len() as u64;
+    fn send(&self, outbound: Outbound) -> Result<(), ClientError> {
+        let envelope = Envelope::new(outbound);
+        let bytes = envelope.bytes;
         let began = sys::clock::monotonic();
-        let lost = |_| ClientError::new(ErrorKind::Retry, "the connection to the server was lost");
-        self.sender.blocking_send(message).map_err(lost)?;
+        self.sender.send(envelope)?;
         let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.tally.transfer_micros.fetch_add(micros, Relaxed);
         self.tally.bytes_transferred.fetch_add(bytes, Relaxed);
@@ -378,31 +231,168 @@ impl<'a> Outbox<'a> {
         self.transaction = Transaction::new();
         let number = self.next_transaction;
         self.next_transaction += 1;
-        self.answered.state().unanswered += 1;
-        self.send(proto::to_server::Message::Commit(proto::Commit { number }))?;
-        self.answered.wait_until(|state| state.unanswered < UNANSWERED_MAX)
+        self.answers.expect_answer();
+        self.send(Outbound::Commit { number })?;
+        self.answers.wait_for_answers(UNANSWERED_MAX - 1)
     }
 
     fn settle(&mut self) -> Result<(), ClientError> {
         if !self.waiting.is_empty() {
-            return Err(ClientError::new(ErrorKind::Bug, "a quantum was not sent"));
+            return Err(ClientError::new(
+                ErrorKind::Bug,
+                "a page change waits for a quantum that was not sent",
+            ));
         }
         if !self.transaction.is_empty() {
             self.commit()?;
         }
-        self.answered.wait_until(|state| state.unanswered == 0)
+        self.answers.wait_for_answers(0)
     }
 
-    /// Objects that the server did not take, since the last call.
-    pub(super) fn take_rejected(&self) -> Vec<proto::Rejected> {
-        std::mem::take(&mut self.answered.state().rejected)
+    /// Returns the objects that the server has not taken since the last call.
+    pub(super) fn take_rejections(&self) -> Vec<Rejection> {
+        self.answers.take_rejections()
     }
 
-    /// Ends the session in order, once all is committed.
+    /// Commits the open transaction and ends the session.
     pub(super) fn close(mut self, complete: bool, report_json: String) -> Result<(), ClientError> {
         self.settle()?;
-        let close = proto::CloseBackup { complete, report_json };
-        self.send(proto::to_server::Message::Close(close))?;
-        self.answered.wait_until(|state| state.closed)
+        assert!(self.batch.is_empty(), "a session does not end before its last change");
+        self.send(Outbound::Close { complete, report_json })?;
+        self.answers.wait_for_close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use model::DirPath;
+
+    use super::*;
+    use crate::link::backup::tests::recorded;
+    use crate::link::backup::{Check, PageKey};
+    use crate::progress::Progress;
+
+    fn quantum(number: u64) -> Outgoing {
+        let (record, check) = (vec![0; 100], Check::Data(0));
+        Outgoing::Quantum(SentQuantum { number, record, check, digests: Vec::new() })
+    }
+
+    fn change(quanta: &[u64]) -> Outgoing {
+        let key = PageKey { first: Vec::new(), digest: None };
+        let page = PageChange::new(DirPath::root(), Vec::new(), vec![key]);
+        Outgoing::Change(Change {
+            page,
+            quanta: BTreeSet::from_iter(quanta.iter().copied()),
+            objects: 1,
+        })
+    }
+
+    /// Sends `messages`, commits, and lists what went out.
+    #[track_caller]
+    fn check(tuning: Tuning, messages: Vec<Outgoing>, expected: &[&str]) {
+        let answers = Answers::default();
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let (sender, mut take) = recorded(100);
+        let mut outbox = Outbox::new(sender, &answers, &tally, tuning);
+        for message in messages {
+            outbox.take(message).expect("sent");
+        }
+        outbox.commit().expect("committed");
+        assert_eq!(take(), expected);
+        answers.note_answer();
+    }
+
+    #[test]
+    fn a_change_goes_out_after_its_quanta() {
+        let tuning = Tuning::default();
+        check(tuning, vec![quantum(0), change(&[0])], &["q0", "c1", "t0"]);
+        check(tuning, vec![change(&[0]), quantum(0)], &["q0", "c1", "t0"]);
+        let messages = vec![change(&[0, 1]), change(&[]), quantum(1), quantum(0)];
+        check(tuning, messages, &["q1", "q0", "c2", "t0"]);
+        // The second change still lacks a quantum: it is in no transaction.
+        let messages = vec![change(&[1]), change(&[1, 2]), quantum(1)];
+        check(tuning, messages, &["q1", "c1", "t0"]);
+    }
+
+    #[test]
+    fn a_transaction_closes_by_bytes_and_by_objects() {
+        let by_objects = Tuning { transaction_objects: Some(2), ..Tuning::default() };
+        let messages = (0..3).map(|_| change(&[])).collect();
+        check(by_objects, messages, &["c2", "t0", "c1", "t1"]);
+        let by_bytes = Tuning { transaction_bytes: Some(150), ..Tuning::default() };
+        check(by_bytes, (0..3).map(quantum).collect(), &["q0", "q1", "t0", "q2", "t1"]);
+    }
+
+    #[test]
+    fn a_change_without_its_quantum_is_a_bug_and_not_lost() {
+        let answers = Answers::default();
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let (sender, mut take) = recorded(100);
+        let mut outbox = Outbox::new(sender, &answers, &tally, Tuning::default());
+        outbox.take(change(&[7])).expect("kept");
+        outbox.finish();
+        assert_eq!(answers.take_failure().map(|error| error.kind), Some(ErrorKind::Bug));
+        assert!(take().is_empty());
+    }
+
+    #[test]
+    fn after_a_failure_the_queue_is_only_emptied() {
+        let answers = Answers::default();
+        answers.fail(ClientError::lost());
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let (sender, mut take) = recorded(100);
+        let mut outbox = Outbox::new(sender, &answers, &tally, Tuning::default());
+        let (queue, incoming) = crossbeam_channel::bounded(4);
+        for message in [quantum(0), change(&[0])] {
+            queue.send(message).expect("room");
+        }
+        drop(queue);
+        outbox.run(&incoming);
+        assert!(take().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn no_change_overtakes_its_quanta(
+            needs in prop::collection::vec(prop::collection::btree_set(0_u64..6, 0..4), 1..10),
+            order in Just((0..16_usize).collect::<Vec<_>>()).prop_shuffle(),
+        ) {
+            let answers = Answers::default();
+            let tally = Tally::new(Arc::new(Progress::default()));
+            let tuning = Tuning { transaction_objects: Some(2), ..Tuning::default() };
+            let (sender, mut take) = recorded(100);
+            let mut outbox = Outbox::new(sender, &answers, &tally, tuning);
+            for at in order {
+                let message = match at.checked_sub(6) {
+                    None => quantum(at as u64),
+                    Some(at) => match needs.get(at) {
+                        Some(needs) => change(&needs.iter().copied().collect::<Vec<_>>()),
+                        None => continue,
+                    },
+                };
+                outbox.take(message).expect("sent");
+            }
+            outbox.commit().expect("committed");
+            let (mut quanta, mut changes, mut commits) = (BTreeSet::new(), 0, 0);
+            for sent in take() {
+                let number: u64 = sent[1..].parse().expect("a number");
+                match &sent[..1] {
+                    "q" => prop_assert!(quanta.insert(number), "a quantum goes out once"),
+                    "c" => changes += number,
+                    _ => {
+                        prop_assert_eq!(number, commits);
+                        commits += 1;
+                    }
+                }
+                let ready = needs.iter().filter(|needs| needs.is_subset(&quanta)).count();
+                prop_assert!(changes <= ready as u64, "a change went out too early");
+            }
+            prop_assert_eq!((quanta.len(), changes), (6, needs.len() as u64));
+        }
     }
 }

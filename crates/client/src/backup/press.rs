@@ -1,76 +1,75 @@
-//! Pressing quanta: compressed where they were filled, or on another thread while a processor is
-//! free; as hard as the user says, or as the bottleneck says.
+//! Pressing: a quantum is compressed by the thread that filled it, or by another thread while a
+//! processor is free. The strength is the user's, or follows the bottleneck.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chunk::{Compression, Compressor, RawQuantum};
 use crossbeam_channel::{Receiver, Sender};
 use model::ChunkDigest;
+use sys::lock::{Mutex, MutexGuard};
 
-use super::outbox::{Answered, Check, Outgoing};
+use super::answers::Answers;
+use super::outgoing::Outgoing;
 use super::tuner::Tuner;
-use crate::{ClientError, CompressionChoice, ErrorKind};
+use crate::error::{ClientError, ErrorKind};
+use crate::link::backup::{Check, SentQuantum};
+use crate::tuning::CompressionChoice;
 
-/// What must be known of a quantum that is full.
-pub(super) struct Filled {
+/// Number and digests of a full quantum.
+pub(super) struct QuantumHeader {
     pub(super) number: u64,
     pub(super) digests: Vec<ChunkDigest>,
-    /// Whether it is compressed at all.
+    /// True if the quantum is compressed.
     pub(super) compresses: bool,
 }
 
-/// A quantum on its way to another thread.
+/// Full quantum on its way to a pressing thread.
 pub(super) struct FullQuantum {
-    filled: Filled,
+    header: QuantumHeader,
     raw: RawQuantum,
 }
 
-/// What all pressing threads of a session share.
+/// State that all pressing threads of a session share.
 pub(super) struct Press<'a> {
-    /// Threads that read and fill quanta right now.
+    /// Number of threads that read and fill quanta at the moment.
     filling: AtomicUsize,
     processors: usize,
-    /// Rooms that quanta were pressed from: taken again, because new memory is dear.
+    /// Emptied quanta, which are used again: new memory is expensive.
     rooms: Mutex<VecDeque<RawQuantum>>,
     strength: Strength<'a>,
 }
 
 enum Strength<'a> {
     Fixed(Compression),
-    Tuned(Box<Tuned<'a>>),
+    Auto(Box<AutoStrength<'a>>),
 }
 
-struct Tuned<'a> {
+struct AutoStrength<'a> {
     tuner: Mutex<Tuner>,
-    answered: &'a Answered,
+    answers: &'a Answers,
 }
 
-impl Tuned<'_> {
+impl AutoStrength<'_> {
     fn tuner(&self) -> MutexGuard<'_, Tuner> {
-        self.tuner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tuner.lock()
     }
 }
 
 impl<'a> Press<'a> {
-    pub(super) fn new(
-        choice: CompressionChoice,
-        processors: usize,
-        answered: &'a Answered,
-    ) -> Self {
+    pub(super) fn new(choice: CompressionChoice, processors: usize, answers: &'a Answers) -> Self {
         let strength = match choice {
             CompressionChoice::Fixed(compression) => Strength::Fixed(compression),
             CompressionChoice::Auto => {
-                let tuner = Mutex::new(Tuner::start(answered.arrived()));
-                Strength::Tuned(Box::new(Tuned { tuner, answered }))
+                let tuner = Mutex::new(Tuner::start(answers.arrived()));
+                Strength::Auto(Box::new(AutoStrength { tuner, answers }))
             }
         };
         let rooms = Mutex::default();
         Self { filling: AtomicUsize::new(0), processors, rooms, strength }
     }
 
-    /// Says that a thread fills quanta until what is returned is dropped.
+    /// Counts the caller as a thread that fills quanta, until the result is dropped.
     pub(super) fn filling(&self) -> Filling<'_> {
         self.filling.fetch_add(1, Relaxed);
         Filling(self)
@@ -81,7 +80,7 @@ impl<'a> Press<'a> {
     }
 
     fn rooms(&self) -> MutexGuard<'_, VecDeque<RawQuantum>> {
-        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rooms.lock()
     }
 
     fn take_room(&self) -> RawQuantum {
@@ -97,14 +96,14 @@ impl<'a> Press<'a> {
     fn compression(&self) -> Compression {
         match &self.strength {
             Strength::Fixed(compression) => *compression,
-            Strength::Tuned(tuned) => tuned.tuner().compression(),
+            Strength::Auto(auto) => auto.tuner().compression(),
         }
     }
 
-    /// A quantum of so many bytes was handed on, as so many.
+    /// Notes that a quantum of `bytes` was handed to the outbox as a record of `handed` bytes.
     fn note_handed_on(&self, bytes: usize, handed: usize) {
-        if let Strength::Tuned(tuned) = &self.strength {
-            tuned.tuner().note(bytes, handed, tuned.answered.arrived());
+        if let Strength::Auto(auto) = &self.strength {
+            auto.tuner().note(bytes as u64, handed as u64, auto.answers.arrived());
         }
     }
 }
@@ -118,7 +117,7 @@ impl Drop for Filling<'_> {
     }
 }
 
-/// One thread's part in pressing.
+/// Compressor of one thread.
 pub(super) struct Presser<'a> {
     press: &'a Press<'a>,
     compressor: Compressor,
@@ -136,50 +135,124 @@ impl<'a> Presser<'a> {
         Ok(Self { press, compressor, outgoing })
     }
 
-    /// Presses `raw`, which is empty afterwards: by another thread, where `others` listens and a
-    /// processor is free, else here, where the data is still near.
+    /// Presses `raw`, and leaves it empty. Another thread does it if it listens to `others` and a
+    /// processor is free. Otherwise this thread does it, while the data is in its caches.
     pub(super) fn press(
         &mut self,
         others: Option<&Sender<FullQuantum>>,
-        filled: Filled,
+        header: QuantumHeader,
         raw: &mut RawQuantum,
     ) {
         let Some(others) = others.filter(|_| self.press.has_free_processor()) else {
-            return self.press_here(filled, raw);
+            return self.press_here(header, raw);
         };
         let room = self.press.take_room();
-        match others.try_send(FullQuantum { filled, raw: std::mem::replace(raw, room) }) {
+        match others.try_send(FullQuantum { header, raw: std::mem::replace(raw, room) }) {
             Ok(()) => {}
             Err(error) => {
-                let FullQuantum { filled, raw: full } = error.into_inner();
+                let FullQuantum { header, raw: full } = error.into_inner();
                 self.press.give_back(std::mem::replace(raw, full));
-                self.press_here(filled, raw);
+                self.press_here(header, raw);
             }
         }
     }
 
-    fn press_here(&mut self, filled: Filled, raw: &mut RawQuantum) {
-        let Filled { number, digests, compresses } = filled;
+    fn press_here(&mut self, header: QuantumHeader, raw: &mut RawQuantum) {
+        let QuantumHeader { number, digests, compresses } = header;
         let compression = if compresses { self.press.compression() } else { Compression::Stored };
-        // A strength that zstd refuses leaves the one that it had.
+        // If zstd refuses the strength, the compressor keeps the one before.
         drop(self.compressor.set(compression));
         let record = self.compressor.encode(raw);
+        assert!(
+            digests.is_empty() || digests.len() == raw.lengths().len(),
+            "grants come for digests in the order of chunks: one for each"
+        );
         let check = match digests.as_slice() {
-            [] => Check::Raw(wire::raw_check(raw.data())),
+            [] => Check::Data(wire::raw_check(raw.data())),
             digests => Check::Digests(wire::quantum_check(digests)),
         };
         let (bytes, handed) = (raw.data().len(), record.len());
         raw.clear();
-        // The outbox ends first only when the session has failed; that is told elsewhere.
-        drop(self.outgoing.send(Outgoing::Quantum { number, record, check, digests }));
+        let quantum = SentQuantum { number, record, check, digests };
+        // The outbox ends first only if the session has failed, and then it has kept the reason.
+        drop(self.outgoing.send(Outgoing::Quantum(quantum)));
         self.press.note_handed_on(bytes, handed);
     }
 
-    /// Presses what other threads filled until they have ended.
-    pub(super) fn run(mut self, filled: &Receiver<FullQuantum>) {
-        for FullQuantum { filled, mut raw } in filled {
-            self.press_here(filled, &mut raw);
+    /// Presses the quanta that other threads fill, until these threads have ended.
+    pub(super) fn run(mut self, full: &Receiver<FullQuantum>) {
+        for FullQuantum { header, mut raw } in full {
+            self.press_here(header, &mut raw);
             self.press.give_back(raw);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::bounded;
+
+    use super::*;
+
+    fn header(number: u64, digests: usize, compresses: bool) -> QuantumHeader {
+        QuantumHeader { number, digests: vec![ChunkDigest([1; 32]); digests], compresses }
+    }
+
+    fn quantum(content: &[u8]) -> RawQuantum {
+        let mut raw = RawQuantum::with_room();
+        raw.push(content);
+        raw
+    }
+
+    fn sent(outgoing: &Receiver<Outgoing>) -> SentQuantum {
+        match outgoing.try_recv() {
+            Ok(Outgoing::Quantum(quantum)) => quantum,
+            _ => panic!("a quantum was handed on"),
+        }
+    }
+
+    #[test]
+    fn a_quantum_is_pressed_here_unless_another_thread_has_time() {
+        let answers = Answers::default();
+        let press = Press::new(CompressionChoice::default(), 1, &answers);
+        let (sender, outgoing) = bounded(4);
+        let mut presser = Presser::new(&press, sender).expect("a compressor");
+        let (others, full) = bounded(1);
+        let content = [b'x'; 5000];
+        // No thread reads, so a processor is free: the other thread gets it.
+        let mut raw = quantum(&content);
+        presser.press(Some(&others), header(1, 1, true), &mut raw);
+        assert!(raw.is_empty() && outgoing.is_empty());
+        assert_eq!(full.len(), 1);
+        // The other thread is busy.
+        let mut raw = quantum(&content);
+        presser.press(Some(&others), header(2, 1, true), &mut raw);
+        assert!(raw.is_empty());
+        assert_eq!(sent(&outgoing).number, 2);
+        // All processors read.
+        drop(full.try_recv());
+        let filling = press.filling();
+        presser.press(Some(&others), header(3, 1, true), &mut quantum(&content));
+        assert_eq!(sent(&outgoing).number, 3);
+        drop(filling);
+        presser.press(None, header(4, 1, true), &mut quantum(&content));
+        assert_eq!(sent(&outgoing).number, 4);
+    }
+
+    #[test]
+    fn the_check_and_the_strength_are_those_of_the_data() {
+        let answers = Answers::default();
+        let press = Press::new(CompressionChoice::default(), 1, &answers);
+        let (sender, outgoing) = bounded(4);
+        let mut presser = Presser::new(&press, sender).expect("a compressor");
+        let content = [b'x'; 5000];
+        presser.press(None, header(1, 0, true), &mut quantum(&content));
+        let pressed = sent(&outgoing);
+        assert_eq!(pressed.check, Check::Data(wire::raw_check(&content)));
+        assert!(pressed.record.len() < 500, "compressed");
+        presser.press(None, header(2, 1, false), &mut quantum(&content));
+        let stored = sent(&outgoing);
+        assert!(matches!(stored.check, Check::Digests(_)));
+        assert!(stored.record.len() > 5000, "stored as it is");
     }
 }

@@ -1,59 +1,62 @@
-//! Reading a file's content, and noticing that it changed meanwhile.
+//! Readers of a file's content, which notice that it changed meanwhile.
 
 use std::io;
 
 use model::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, Stat};
 use policy::{BackupCopyGroup, Serialization};
-use sys::{Dir, Found, Segment, SourceFile};
+use sys::{Dir, ObjectStatus, Segment, SourceFile};
 
-use super::data::{Assembler, ChunkRef};
-use super::settled::{NO_CHANGE_TIME, Settled, settled};
-use crate::Stream;
+use super::assembler::Assembler;
+use super::chunks::ChunkRef;
+use super::clock_step::{ClockStep, NO_CHANGE_TIME, clock_step};
+use crate::options::Stream;
 use crate::progress::Progress;
 
-/// A file that changes while it is read is read again so often at most (CHANGINGRETRIES).
+/// Maximum number of times that a file is read again because it changed (CHANGINGRETRIES).
 const CHANGING_RETRIES: u32 = 4;
-/// Bytes read at once of larger files.
+/// Bytes of a larger file that are read at once.
 const READ_BYTES: usize = 4 * CHUNK_BYTES_MAX;
 
-/// A file's content, from offset 0 to its size.
+/// Content of a file, from offset 0 to its size.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Content {
     pub(super) parts: Vec<Part>,
     pub(super) data_bytes: u64,
 }
 
+/// Part of a content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Part {
     Chunk(ChunkRef),
     Hole {
         bytes: u64,
     },
-    /// A chunk that was encrypted, and how many bytes it stands for.
+    /// Encrypted chunk, and the number of bytes in the file that it holds.
     Sealed {
         chunk: ChunkRef,
         bytes: u32,
     },
 }
 
-/// What is wanted of a file that changes while it is read.
+/// Demand on a file that changes while it is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fidelity {
     /// One state of the file or nothing.
     Exact,
-    /// Whatever comes: parts of several states.
+    /// Anything that is read, also parts of several states.
     Fuzzy,
 }
 
-/// How often a changing file is tried, and what then: the SERIALIZATION of its class.
+/// Number of attempts to read a changing file, by the SERIALIZATION of its class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Patience {
     pub(super) retries: u32,
+    /// Demand on the last attempt.
     last: Fidelity,
 }
 
 impl Patience {
-    /// By the rules of a class; as by default where there are none.
+    /// Returns the patience of a copy group, or the default without one.
     pub(super) fn of(group: Option<&BackupCopyGroup>) -> Self {
         let (retries, last) = match group.map(|group| group.serialization).unwrap_or_default() {
             Serialization::Static => (0, Fidelity::Exact),
@@ -64,38 +67,39 @@ impl Patience {
         Self { retries, last }
     }
 
-    /// What to ask for after so many tries.
+    /// Returns the demand after `tries` attempts.
     pub(super) fn fidelity(self, tries: u32) -> Fidelity {
         if tries < self.retries { Fidelity::Exact } else { self.last }
     }
 }
 
-/// Why a file was not read.
+/// Reason why a file was not read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadFailure {
+    /// Read it again, or give up after some attempts.
     #[error("it changed while it was read")]
     Changed,
-    /// The text of `io::Error` says it all: there is no further source.
+    /// Count it as failed. The text of `io::Error` says all: there is no further source.
     #[error("{0}")]
     Failed(#[from] io::Error),
 }
 
-/// What takes a file's chunks: the quanta of a backup, or a comparison that keeps nothing.
+/// Receiver of a file's chunks: the quanta of a backup, or a comparison that keeps nothing.
 pub(super) trait Sink {
     fn chunk(&mut self, chunk: &[u8]);
     fn hole(&mut self, bytes: u64);
 
-    /// Where a chunk of `bytes` may be written right away, which saves copying it; then
-    /// [`Self::written`] adds it. `None` where it is to be given to [`Self::chunk`].
+    /// Returns room for a chunk of `bytes`, which saves a copy; [`Self::written`] adds the chunk
+    /// then. Returns `None` if the chunk has to go through [`Self::chunk`].
     fn room(&mut self, _bytes: usize) -> Option<&mut [u8]> {
         None
     }
 
-    /// The room that was given last holds a chunk.
+    /// Adds the chunk that was written into the last room.
     fn written(&mut self, _bytes: usize) {}
 }
 
-/// Collects a content while its chunks go into quanta.
+/// Sink that collects a content while its chunks go into quanta.
 pub(super) struct Collect<'a, 'b> {
     pub(super) assembler: &'a mut Assembler<'b>,
     pub(super) content: Content,
@@ -103,7 +107,7 @@ pub(super) struct Collect<'a, 'b> {
 
 impl Sink for Collect<'_, '_> {
     fn chunk(&mut self, chunk: &[u8]) {
-        let part = match self.assembler.sealed(chunk) {
+        let part = match self.assembler.seal(chunk) {
             Some(sealed) => {
                 let bytes = u32::try_from(chunk.len()).expect("at most 1 MiB");
                 Part::Sealed { chunk: self.assembler.add(&sealed), bytes }
@@ -123,15 +127,15 @@ impl Sink for Collect<'_, '_> {
     }
 
     fn written(&mut self, bytes: usize) {
-        self.content.parts.push(Part::Chunk(self.assembler.written(bytes)));
+        self.content.parts.push(Part::Chunk(self.assembler.take_written(bytes)));
         self.content.data_bytes += bytes as u64;
     }
 }
 
-/// Reads files with one buffer.
+/// Reader of files, with one buffer for all.
 pub(super) struct FileReader {
     buffer: Vec<u8>,
-    /// Whether files are read from a reflink, which nobody changes.
+    /// True if files are read from a reflink, which nobody changes.
     pub(super) reflinks: bool,
 }
 
@@ -140,21 +144,21 @@ impl FileReader {
         Self { buffer: Vec::new(), reflinks: false }
     }
 
-    /// Reads the file `name` of `directory` into `sink` as it is now; tells what it is.
+    /// Reads the file `name` of `directory` into `sink`, and returns its stat.
     ///
-    /// Fails with `Changed` when the file was not the same before and after: then what `sink` got
-    /// is no state of the file. Where what is wanted is fuzzy, the stat returned has instead the
-    /// size of what was read, and says that the file is to be looked at again. `seen` is what the
-    /// walk saw of it; it saves asking, and a file that has changed since then counts as changed
-    /// while it was read.
+    /// Fails with `Changed` if the file was not the same before and after. Then the content in
+    /// `sink` is not a state of the file. With [`Fidelity::Fuzzy`] it does not fail: the stat has
+    /// the size of the data that was read, and no change time, so that the next backup looks at the
+    /// file again. `seen` is the stat of the walk. It saves a system call, and a file that has
+    /// changed since then counts as changed.
     pub(super) fn read(
         &mut self,
         directory: &Dir,
         name: &[u8],
-        seen: Option<&Found>,
+        seen: Option<&ObjectStatus>,
         fidelity: Fidelity,
         sink: &mut impl Sink,
-    ) -> Result<(SourceFile, Found), ReadFailure> {
+    ) -> Result<(SourceFile, ObjectStatus), ReadFailure> {
         let (file, mut before) = match seen {
             Some(seen) => (directory.open_seen_file(name)?, *seen),
             None => {
@@ -163,12 +167,12 @@ impl FileReader {
                 (file, before)
             }
         };
-        if let Settled::In(wait) = settled(&before.stat, sys::clock::now()) {
+        if let ClockStep::PassesIn(wait) = clock_step(&before.stat, sys::clock::now()) {
             sys::clock::sleep(wait);
             before = file.stat()?;
         }
-        let is_settled = settled(&before.stat, sys::clock::now()) == Settled::Yes;
-        // One that cannot be made is no failure: the file is read as it is.
+        let is_settled = clock_step(&before.stat, sys::clock::now()) == ClockStep::Passed;
+        // Without a reflink the file is read as it is.
         let reflink = self.reflinks.then(|| file.reflinked(directory).ok()).flatten();
         let frozen_at = reflink.as_ref().map(|_| file.stat()).transpose()?;
         let source = reflink.as_ref().unwrap_or(&file);
@@ -198,6 +202,7 @@ impl FileReader {
                 break;
             }
         }
+        assert!(read <= size, "no more is read than the segments hold");
         let mut after = match frozen_at {
             Some(found) => found,
             None => file.stat()?,
@@ -215,7 +220,7 @@ impl FileReader {
         Ok((file, after))
     }
 
-    /// Returns how much of it there was.
+    /// Returns the number of bytes that the file had.
     fn read_data(
         &mut self,
         file: &SourceFile,
@@ -227,7 +232,7 @@ impl FileReader {
             && (1..=CHUNK_BYTES_MIN).contains(&bytes)
             && let Some(room) = sink.room(bytes)
         {
-            // So little is one chunk in any case.
+            // A range as small as this is one chunk in any case.
             let got = read_up_to(file, room, start)?;
             if got > 0 {
                 sink.written(got);
@@ -245,6 +250,7 @@ impl FileReader {
         while offset < end || held > 0 {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
             let wanted = left.min(room - held);
+            assert!(wanted > 0 || offset == end, "a full buffer has a chunk to cut");
             let got = read_up_to(file, &mut self.buffer[held..held + wanted], offset)?;
             offset += got as u64;
             held += got;
@@ -263,7 +269,7 @@ impl FileReader {
     }
 }
 
-/// Reads `stream` into `sink` to its end, or until the backup is stopped.
+/// Reads `stream` into `sink` up to its end. Fails if the backup is stopped.
 pub(super) fn read_stream(
     stream: &mut dyn Stream,
     progress: &Progress,
@@ -279,7 +285,7 @@ pub(super) fn read_stream(
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            // Behind the reading: what ends the backup may have ended the stream too.
+            // After the read: the signal that stops the backup may have ended the stream too.
             if progress.is_stopped() {
                 return Err(io::Error::other("the backup was stopped"));
             }
@@ -295,7 +301,7 @@ pub(super) fn read_stream(
     Ok(())
 }
 
-/// Fills `buffer` as far as the file goes.
+/// Fills `buffer`, up to the end of the file.
 fn read_up_to(file: &SourceFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -315,45 +321,4 @@ fn has_changed(before: &Stat, after: &Stat) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Default)]
-    struct Whole(Vec<u8>, Vec<u64>);
-
-    impl Sink for Whole {
-        fn chunk(&mut self, chunk: &[u8]) {
-            self.0.extend_from_slice(chunk);
-        }
-
-        fn hole(&mut self, bytes: u64) {
-            self.1.push(bytes);
-        }
-    }
-
-    #[test]
-    fn files_of_all_sizes_come_whole() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut reader = FileReader::new();
-        let sizes = [0, 1, CHUNK_BYTES_MIN, CHUNK_BYTES_MIN + 1, READ_BYTES, READ_BYTES * 2 + 7];
-        for size in sizes {
-            let mut content = vec![0; size];
-            blake3::Hasher::new().finalize_xof().fill(&mut content);
-            std::fs::write(folder.path().join("f"), &content).expect("written");
-            let dir = Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("a folder");
-            let mut whole = Whole::default();
-            reader.read(&dir, b"f", None, Fidelity::Exact, &mut whole).expect("read");
-            assert!(whole.0 == content, "{size} bytes");
-            assert!(whole.1.is_empty());
-        }
-    }
-
-    #[test]
-    fn a_file_that_is_not_there_fails() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let dir = Dir::open(folder.path().as_os_str().as_encoded_bytes()).expect("a folder");
-        let read =
-            FileReader::new().read(&dir, b"none", None, Fidelity::Exact, &mut Whole::default());
-        assert!(matches!(read, Err(ReadFailure::Failed(_))));
-    }
-}
+mod tests;

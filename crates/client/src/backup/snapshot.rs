@@ -1,26 +1,27 @@
-//! Reading a filespace as it was at one moment, where the system can hold it still.
+//! Snapshots: a filespace is read as it was at one moment, if the system can do that.
 
 use sys::Dir;
 use sys::frozen::{Frozen, Means};
 
 use super::tally::Tally;
-use crate::{ClientError, ErrorKind, Stillness};
+use crate::error::{ClientError, ErrorKind};
+use crate::tuning::Stillness;
 
-/// How a filespace is read.
+/// Filespace that stands still, as far as it can.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct StillFilespace {
     frozen: Option<Frozen>,
-    /// Each file is read as it was when it was opened.
+    /// True if each file is read from a reflink that is made when it is opened.
     pub(super) reflinks: bool,
 }
 
-impl Held {
-    /// Where the root directory of the filespace at `mount_point` is.
+impl StillFilespace {
+    /// Returns the path of the root directory to read for the filespace at `mount_point`.
     pub(super) fn root<'a>(&'a self, mount_point: &'a [u8]) -> &'a [u8] {
         self.frozen.as_ref().map_or(mount_point, Frozen::root)
     }
 
-    /// Lets go of the filespace; what stays is a warning, and the next backup's to remove.
+    /// Removes the snapshot. If that fails it warns, and the next backup removes the snapshot.
     pub(super) fn end(self, mount_point: &[u8], tally: &Tally) {
         if let Some(frozen) = self.frozen
             && let Err(error) = frozen.thaw()
@@ -31,36 +32,36 @@ impl Held {
     }
 }
 
-/// Holds the filespace at `mount_point` still as `choice` says. Left to itself it takes what there
-/// is, and where there is nothing reads files as they change.
+/// Makes the filespace at `mount_point` stand still as `choice` says. [`Stillness::Auto`] takes the
+/// best means of the file system, and reads files as they change if there is none.
 pub(super) fn hold(
     mount_point: &[u8],
     choice: Stillness,
     tally: &Tally,
-) -> Result<Held, ClientError> {
+) -> Result<StillFilespace, ClientError> {
     match choice {
-        Stillness::Off => Ok(Held::default()),
+        Stillness::Off => Ok(StillFilespace::default()),
         Stillness::Btrfs => freeze(mount_point, Means::Btrfs),
         Stillness::Lvm => freeze(mount_point, Means::Lvm),
         Stillness::Reflink => match can_reflink(mount_point) {
-            Ok(()) => Ok(Held { frozen: None, reflinks: true }),
+            Ok(()) => Ok(StillFilespace { frozen: None, reflinks: true }),
             Err(error) => Err(refusal(mount_point, "reflinks", &error)),
         },
         Stillness::Auto => Ok(best(mount_point, tally)),
     }
 }
 
-fn best(mount_point: &[u8], tally: &Tally) -> Held {
+fn best(mount_point: &[u8], tally: &Tally) -> StillFilespace {
     if let Ok(Some(means)) = sys::frozen::means_for(mount_point) {
         match freeze(mount_point, means) {
             Ok(held) => return held,
             Err(error) => tally.warn(error.message),
         }
     }
-    Held { frozen: None, reflinks: can_reflink(mount_point).is_ok() }
+    StillFilespace { frozen: None, reflinks: can_reflink(mount_point).is_ok() }
 }
 
-fn freeze(mount_point: &[u8], means: Means) -> Result<Held, ClientError> {
+fn freeze(mount_point: &[u8], means: Means) -> Result<StillFilespace, ClientError> {
     let what = match means {
         Means::Btrfs => "a btrfs snapshot",
         Means::Lvm => "an LVM snapshot",
@@ -71,7 +72,7 @@ fn freeze(mount_point: &[u8], means: Means) -> Result<Held, ClientError> {
     }
     let frozen = found.and_then(|_| sys::frozen::freeze(mount_point, means));
     let frozen = frozen.map_err(|error| refusal(mount_point, what, &error))?;
-    Ok(Held { frozen: Some(frozen), reflinks: false })
+    Ok(StillFilespace { frozen: Some(frozen), reflinks: false })
 }
 
 fn can_reflink(mount_point: &[u8]) -> std::io::Result<()> {

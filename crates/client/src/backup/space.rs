@@ -1,84 +1,110 @@
-//! Migrating: files go to the server as a batch, whatever they are called. A batch is a directory
-//! of the filespace of what was migrated, and is filled once.
+//! Migration: files go to the server as a batch, whatever their names. A batch is a directory of
+//! the filespace of migrated files, and is filled once.
 
+use std::io;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use chunk::{ContentHasher, Sealer};
 use model::{Attributes, BatchId, CopyId, DirPath, Kind, Name, Object, Xattr, space_filespace};
-use sys::{Dir, Found};
-use wire::proto;
+use sys::{Dir, ObjectStatus};
 
-use super::examine::{Context, Draft, DraftContent, Examiner, Outcome};
-use super::outbox::{Answered, Outbox};
+use super::context::Context;
+use super::draft::{Draft, DraftContent, Outcome};
+use super::examine::Examiner;
+use super::outbox::Outbox;
 use super::read::{Collect, Content, Fidelity, FileReader, Part, ReadFailure, Sink};
-use super::session::{Scope, Session, Site, in_session};
+use super::scope::Scope;
+use super::seal_key::seal_key;
+use super::segment::Segment;
+use super::session::{Run, Session, in_session};
 use super::tally::Tally;
-use super::walk::Segment;
-use super::{Targets, absolute, pages, seal_key};
-use crate::home::Home;
+use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
+use crate::link::backup::{KnownContent, PageChange, PageKey, Rejection};
+use crate::link::pages::PageOf;
+use crate::node::home::Home;
+use crate::options::{BackupOptions, Targets};
+use crate::path::absolute;
 use crate::progress::Progress;
 use crate::rules::{FileTreatment, Rules};
-use crate::{BackupOptions, ClientError, ErrorKind, Tuning};
+use crate::tuning::Tuning;
 
-/// What a copy says of where its file was, so that a stub that was deleted can be made again.
+/// Attribute of a copy with the path of its file, so that a deleted stub can be made again.
 const PATH_ATTRIBUTE: &[u8] = b"holdfast.path";
 
 fn path_attribute(path: &[u8]) -> Xattr {
     Xattr { name: PATH_ATTRIBUTE.to_vec(), value: path.to_vec() }
 }
 
-/// Where the file of a copy was when it was migrated.
+/// Returns the path that the file of a copy had when it was migrated.
 pub(crate) fn path_of(copy: &Object) -> Option<&[u8]> {
     let is_path = |xattr: &&Xattr| xattr.name == PATH_ATTRIBUTE;
     copy.attributes.xattrs.iter().find(is_path).map(|xattr| &xattr.value[..])
 }
 
-/// Files in a batch at most: as many as a page holds.
+/// Maximum number of files in a batch: as many as a page holds.
 pub const BATCH_FILES_MAX: usize = model::PAGE_OBJECTS_MAX;
 
-/// A file to be migrated.
+/// File to be migrated.
 pub struct Migrant<'a> {
     pub directory: &'a Dir,
     pub name: &'a Name,
-    /// Where it is in its file system.
+    /// Path of the directory in its file system.
     pub path: &'a DirPath,
-    /// What the server's backup of it holds, if that is its current state: then it is not read.
-    pub backed_up: Option<(Found, [u8; 16])>,
+    /// State that the server has a backup of, if it is the current one. Then the file is not read.
+    pub backed_up: Option<StoredCopy>,
 }
 
-/// What the server has of a file that was migrated.
+/// State of a file that the server has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Copied {
-    /// What the file was.
-    pub found: Found,
-    /// The digest of its content, as server and client can both make it.
+pub struct StoredCopy {
+    pub found: ObjectStatus,
+    /// Digest of the content, as server and client can both compute it.
     pub content: [u8; 16],
 }
 
-/// Sends `migrants` as the batch `batch`; tells of each what the server has durably, or why not.
+/// Reason why a file was not copied.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyFailure {
+    /// Offer the file again, in another batch.
+    #[error("it was not sent")]
+    Unsent,
+    /// Offer the file again, once it does not change.
+    #[error("it changed while it was read")]
+    Changed,
+    #[error("{0}")]
+    Unreadable(#[source] io::Error),
+    /// The server has refused it for this reason.
+    #[error("{reason}")]
+    Refused { reason: String },
+}
+
+impl From<ReadFailure> for CopyFailure {
+    fn from(failure: ReadFailure) -> Self {
+        match failure {
+            ReadFailure::Changed => Self::Changed,
+            ReadFailure::Failed(error) => Self::Unreadable(error),
+        }
+    }
+}
+
+/// Sends `migrants` as the batch `batch`; returns for each the state that the server has durably.
 pub(crate) fn migrate(
     link: &Link,
     home: &Home,
     mount_point: &[u8],
     batch: BatchId,
     migrants: &[Migrant<'_>],
-) -> Result<Vec<Result<Copied, String>>, ClientError> {
+) -> Result<Vec<Result<StoredCopy, CopyFailure>>, ClientError> {
     assert!(migrants.len() <= BATCH_FILES_MAX, "a batch is a page");
-    let rules = Rules::load(home, link, None, &[], policy::Operation::Backup)?;
+    let rules = Rules::load(home, link.hello(), None, &[], policy::Operation::Backup)?;
     let seal_key = seal_key(link, &rules)?;
     let tally = Tally::new(Arc::new(Progress::default()));
     let options = options();
-    let site = Site { link, home, options: &options, rules: &rules, seal_key, tally: &tally };
+    let run = Run { link, home, options: &options, rules: &rules, seal_key, tally: &tally };
     let filespace = space_filespace(mount_point);
     let scope = Scope { filespace: &filespace, root: b"/", reflinks: false, targets: &[] };
-    let mut copied: Vec<Result<Copied, String>> = Vec::new();
-    in_session(site, &scope, &mut |session, outbox, answered| {
-        copied = session.send_batch(outbox, answered, batch, migrants)?;
-        Ok(())
-    })?;
-    Ok(copied)
+    in_session(run, &scope, |session, outbox| session.send_batch(outbox, batch, migrants))
 }
 
 fn options() -> BackupOptions {
@@ -96,37 +122,39 @@ fn options() -> BackupOptions {
     }
 }
 
-/// Of each file named, all in `directory` of the mount point, the digest of what the server's
-/// backup holds, if it is as `found` says.
+/// Returns, for each of `files` of one directory, the digest of the content that the server has a
+/// backup of; `None` if the backup is not of the file's current state. `files` are sorted by name.
 pub(crate) fn backed_up(
     link: &Link,
     mount_point: &[u8],
     directory: &DirPath,
-    files: &[(&Name, Found)],
+    files: &[(&Name, ObjectStatus)],
 ) -> Result<Vec<Option<[u8; 16]>>, ClientError> {
+    debug_assert!(files.is_sorted_by(|a, b| a.0 <= b.0), "pages are ranges of names");
     let mut known = vec![None; files.len()];
     let mut done = 0;
     while let Some((name, _)) = files.get(done) {
-        let (first, page) = pages::holding(link, mount_point, directory, name.as_bytes())?;
+        let PageOf { first, page } = link.page_holding(mount_point, directory, name.as_bytes())?;
         let objects = page.objects()?;
-        // Those that this page would hold too: up to the last object of it, and one at least.
+        // The files that this page would hold too: up to its last object, and one at least.
         let last = objects.last().map(|object| object.name.clone());
         let of_page = files[done..]
             .iter()
             .take_while(|(name, _)| last.as_ref().is_some_and(|last| *name <= last))
             .count();
         let asked = &files[done..done + of_page.max(1)];
-        let is_current = |(name, found): &&(&Name, Found)| {
+        let is_current = |(name, found): &&(&Name, ObjectStatus)| {
             let at = objects.binary_search_by(|object| object.name.cmp(name));
             at.is_ok_and(|at| objects[at].stat == found.stat && found.stat.kind == Kind::File)
         };
-        let current: Vec<&(&Name, Found)> = asked.iter().filter(is_current).collect();
+        let current: Vec<&(&Name, ObjectStatus)> = asked.iter().filter(is_current).collect();
         let names: Vec<&[u8]> = current.iter().map(|(name, _)| name.as_bytes()).collect();
         if !names.is_empty() {
-            let contents = pages::contents(link, mount_point, directory, &first, &names)?;
+            let contents = link.content_digests(mount_point, directory, &first, &names)?;
+            assert_eq!(contents.len(), current.len(), "one digest for each name");
             for ((name, _), content) in current.iter().zip(contents) {
                 let at = files.iter().position(|(known, _)| known == name);
-                known[at.expect("one of those asked for")] = content;
+                known[at.expect("it is one of these files")] = content;
             }
         }
         done += asked.len();
@@ -134,16 +162,16 @@ pub(crate) fn backed_up(
     Ok(known)
 }
 
-/// The digest of what the file at `path` holds now, as the server makes it.
+/// Digests the current content of the file at `path`, as the server does.
 pub(crate) fn content(
     link: &Link,
     home: &Home,
     path: &[u8],
     (directory, name): (&Dir, &Name),
 ) -> Result<[u8; 16], ClientError> {
-    let rules = Rules::load(home, link, None, &[], policy::Operation::Backup)?;
+    let rules = Rules::load(home, link.hello(), None, &[], policy::Operation::Backup)?;
     let treatment = rules.treatment(|| path.to_vec());
-    let failed = |error: std::io::Error| ClientError::new(ErrorKind::Bug, error.to_string());
+    let failed = |error: io::Error| ClientError::new(ErrorKind::Bug, error.to_string());
     let sealer = match seal_key(link, &rules)? {
         Some(key) if treatment.encrypts => Some(Sealer::new(key.clone()).map_err(failed)?),
         _ => None,
@@ -158,7 +186,7 @@ pub(crate) fn content(
     Ok(digesting.hasher.finish())
 }
 
-/// Digests a content without sending it.
+/// Sink that digests a content and sends nothing.
 struct Digesting<'a> {
     link: &'a Link,
     treatment: FileTreatment,
@@ -181,29 +209,26 @@ impl Sink for Digesting<'_> {
     }
 }
 
-/// Lets go of copies of a batch: they become inactive, and are kept as their class says.
+/// Releases copies: they become inactive, and are kept as their class says.
 pub(crate) fn release(
     link: &Link,
     home: &Home,
     mount_point: &[u8],
     copies: &[CopyId],
 ) -> Result<(), ClientError> {
-    let rules = Rules::load(home, link, None, &[], policy::Operation::Backup)?;
+    let rules = Rules::load(home, link.hello(), None, &[], policy::Operation::Backup)?;
     let tally = Tally::new(Arc::new(Progress::default()));
     let options = options();
-    let site = Site { link, home, options: &options, rules: &rules, seal_key: None, tally: &tally };
+    let run = Run { link, home, options: &options, rules: &rules, seal_key: None, tally: &tally };
     let filespace = space_filespace(mount_point);
     let scope = Scope { filespace: &filespace, root: b"/", reflinks: false, targets: &[] };
-    in_session(site, &scope, &mut |_, mut outbox, _| {
+    in_session(run, &scope, |_, mut outbox| {
         for of_batch in copies.chunk_by(|a, b| a.batch == b.batch) {
+            let key = PageKey { first: Vec::new(), digest: None };
             let directory = of_batch[0].batch.directory();
-            let names = of_batch.iter().map(|copy| copy.name().as_bytes().to_vec().into());
-            outbox.send_change(proto::PageChange {
-                directory: Bytes::copy_from_slice(directory.as_bytes()),
-                expired: names.collect(),
-                pages: vec![proto::PageKey::default()],
-                ..proto::PageChange::default()
-            })?;
+            let mut change = PageChange::new(directory, Vec::new(), vec![key]);
+            change.expired = of_batch.iter().map(|copy| copy.name()).collect();
+            outbox.send_change(change)?;
         }
         outbox.close(false, String::new())
     })
@@ -213,71 +238,70 @@ impl Session<'_> {
     fn send_batch(
         &self,
         mut outbox: Outbox<'_>,
-        answered: &Answered,
         batch: BatchId,
         migrants: &[Migrant<'_>],
-    ) -> Result<Vec<Result<Copied, String>>, ClientError> {
+    ) -> Result<Vec<Result<StoredCopy, CopyFailure>>, ClientError> {
         let root = Dir::open(b"/").map_err(|error| {
             ClientError::new(ErrorKind::Bug, format!("cannot open the root directory: {error}"))
         })?;
-        let segment = Segment {
-            dir: Arc::new(root),
-            path: batch.directory(),
-            first: Vec::new(),
-            entries: Vec::new(),
-            unreadable: Vec::new(),
-            is_whole: false,
-            counts: true,
-        };
-        let mut copied: Vec<Result<Copied, String>> = Vec::new();
+        let path = batch.directory();
+        let segment = Segment::partial(Arc::new(root), path, Vec::new(), Vec::new());
         let all: Vec<usize> = (0..migrants.len()).collect();
-        copied.resize(all.len(), Err("it was not sent".to_owned()));
+        let mut copies: Vec<_> = all.iter().map(|_| Err(CopyFailure::Unsent)).collect();
         self.send_with(&mut outbox, true, |examiner| {
-            examiner.take_migrants(&segment, migrants, &all, &mut copied);
+            examiner.take_migrants(&segment, migrants, &all, &mut copies);
         })?;
-        self.check_session(answered)?;
-        let refused = indexes(&outbox.take_rejected());
+        self.check()?;
+        let mut refused: Vec<usize> = outbox
+            .take_rejections()
+            .iter()
+            .filter_map(|object| index_of(object, &all))
+            .collect();
         if !refused.is_empty() {
+            refused.sort_unstable();
             self.send_with(&mut outbox, false, |examiner| {
-                examiner.take_migrants(&segment, migrants, &refused, &mut copied);
+                examiner.take_migrants(&segment, migrants, &refused, &mut copies);
             })?;
-            self.check_session(answered)?;
-            for rejected in outbox.take_rejected() {
-                for index in indexes(std::slice::from_ref(&rejected)) {
-                    copied[index] = Err(rejected.reason.clone());
+            self.check()?;
+            for rejection in outbox.take_rejections() {
+                if let Some(index) = index_of(&rejection, &all) {
+                    copies[index] = Err(CopyFailure::Refused { reason: rejection.reason });
                 }
             }
         }
         outbox.close(false, String::new())?;
-        Ok(copied)
+        Ok(copies)
     }
 }
 
-fn indexes(rejected: &[proto::Rejected]) -> Vec<usize> {
-    let index = |object: &proto::Rejected| CopyId::index_of(&Name::new(&object.name).ok()?);
-    rejected.iter().filter_map(index).map(usize::from).collect()
+/// Returns the index in the batch of an object that the server has refused; `None` if it is none
+/// of `all`.
+fn index_of(rejection: &Rejection, all: &[usize]) -> Option<usize> {
+    let index = CopyId::index_of(&Name::new(&rejection.name).ok()?)?;
+    all.get(usize::from(index)).copied()
 }
 
 impl Examiner<'_> {
-    /// Takes those of the `migrants` at `indexes`, which are in order, and tells what came of them.
+    /// Takes the `migrants` at `indexes`, which are in order, and puts the results into `copies`.
     fn take_migrants(
         &mut self,
         segment: &Segment,
         migrants: &[Migrant<'_>],
         indexes: &[usize],
-        copied: &mut [Result<Copied, String>],
+        copies: &mut [Result<StoredCopy, CopyFailure>],
     ) {
+        assert_eq!(migrants.len(), copies.len(), "one result for each file");
         let mut outcome = Outcome::default();
         let batch = BatchId::of_directory(&segment.path).expect("made for a batch");
         for &index in indexes {
             let number = u16::try_from(index).expect("a batch is a page");
             let name = CopyId { batch, index: number }.name();
-            copied[index] = match self.draft_migrant(&migrants[index], name) {
-                Ok((draft, copied)) => {
+            copies[index] = match self.draft_migrant(&migrants[index], name) {
+                Ok((draft, copy)) => {
                     outcome.backed_up.push(draft);
-                    Ok(copied)
+                    Ok(copy)
                 }
-                Err(failure) => Err(failure.to_string()),
+                Err(failure) => Err(failure.into()),
             };
         }
         self.conclude(segment, outcome);
@@ -287,33 +311,32 @@ impl Examiner<'_> {
         &mut self,
         migrant: &Migrant<'_>,
         name: Name,
-    ) -> Result<(Draft, Copied), ReadFailure> {
+    ) -> Result<(Draft, StoredCopy), ReadFailure> {
         let Context { filespace, rules, .. } = self.context;
         let mount_point = model::mount_point(filespace);
         let path = absolute(mount_point, &migrant.path.join(migrant.name));
         let class = rules.ruling(|| path.clone(), Kind::File).class;
         let attributes = Attributes { xattrs: vec![path_attribute(&path)], flags: 0 };
-        if let Some((found, content)) = migrant.backed_up.filter(|_| self.assembler.trusts_grants) {
-            let known = DraftContent::Known(proto::KnownContent {
-                name: Bytes::copy_from_slice(name.as_bytes()),
-                filespace: Bytes::copy_from_slice(mount_point),
-                directory: Bytes::copy_from_slice(migrant.path.as_bytes()),
-                of: Bytes::copy_from_slice(migrant.name.as_bytes()),
+        if let Some(copy) = migrant.backed_up.filter(|_| self.assembler.trusts_grants) {
+            let content = DraftContent::Known(KnownContent {
+                name: name.clone(),
+                filespace: mount_point.to_vec(),
+                directory: migrant.path.clone(),
+                of: migrant.name.clone(),
             });
-            let draft = Draft { name, class, stat: found.stat, attributes, content: known };
-            return Ok((draft, Copied { found, content }));
+            return Ok((Draft { name, class, stat: copy.found.stat, attributes, content }, copy));
         }
         self.assembler.treat(rules.treatment(|| path))?;
         let mut collect = Collect { assembler: &mut self.assembler, content: Content::default() };
         let (directory, of) = (migrant.directory, migrant.name.as_bytes());
         let (_, found) = self.reader.read(directory, of, None, Fidelity::Exact, &mut collect)?;
-        let copied = Copied { found, content: digest(&collect.content) };
+        let copy = StoredCopy { found, content: digest(&collect.content) };
         let content = DraftContent::Data(collect.content);
-        Ok((Draft { name, class, stat: found.stat, attributes, content }, copied))
+        Ok((Draft { name, class, stat: found.stat, attributes, content }, copy))
     }
 }
 
-/// The digest of a content, as the server makes it.
+/// Digests a content, as the server does.
 fn digest(content: &Content) -> [u8; 16] {
     let mut hasher = ContentHasher::new();
     for part in &content.parts {

@@ -1,17 +1,17 @@
-//! Files whose content was migrated: the server has it, and nothing is read of them.
+//! Stubs: files whose content was migrated. The server has the content, so it is not read.
 
 use std::io;
 
-use bytes::Bytes;
 use format::stub::{STUB_ATTRIBUTE, STUB_BYTES_MAX, Stub};
 use model::{Kind, Name, mount_point, space_filespace};
-use sys::{Dir, Found};
-use wire::proto;
+use sys::{Dir, ObjectStatus};
 
-/// The record of the file `name` of `directory` that `found` is of, if not all of its content is
-/// here. Fails for one that has changed since: then neither what is here nor what the server has is
-/// its content.
-pub(super) fn of(directory: &Dir, name: &Name, found: &Found) -> io::Result<Option<Stub>> {
+use crate::link::backup::KnownContent;
+
+/// Returns the stub record of the file `name` of `directory`, whose stat is `found`; `None` for a
+/// file with all of its content. Fails for a stub that was changed: neither this machine nor the
+/// server has its content.
+pub(super) fn of(directory: &Dir, name: &Name, found: &ObjectStatus) -> io::Result<Option<Stub>> {
     let stat = &found.stat;
     if stat.kind != Kind::File || found.allocated_bytes >= stat.size {
         return Ok(None);
@@ -31,13 +31,12 @@ pub(super) fn of(directory: &Dir, name: &Name, found: &Found) -> io::Result<Opti
     Ok(Some(stub))
 }
 
-/// What says that the object `name` of the filespace has the content that was migrated.
-pub(super) fn known(filespace: &[u8], name: &Name, stub: &Stub) -> proto::KnownContent {
-    let directory = stub.copy.batch.directory();
-    proto::KnownContent {
-        name: Bytes::copy_from_slice(name.as_bytes()),
-        filespace: space_filespace(mount_point(filespace)).into(),
-        directory: Bytes::copy_from_slice(directory.as_bytes()),
-        of: Bytes::copy_from_slice(stub.copy.name().as_bytes()),
+/// States that the object `name` of the filespace has the content that was migrated.
+pub(super) fn known(filespace: &[u8], name: &Name, stub: &Stub) -> KnownContent {
+    KnownContent {
+        name: name.clone(),
+        filespace: space_filespace(mount_point(filespace)),
+        directory: stub.copy.batch.directory(),
+        of: stub.copy.name(),
     }
 }

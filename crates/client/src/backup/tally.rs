@@ -1,15 +1,14 @@
-//! Counting, from all threads.
+//! Counters of a backup, which all threads raise.
 
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::progress::Progress;
 use crate::report::{BackupReport, FAILURES_LISTED, Failure};
+use sys::lock::{Mutex, MutexGuard};
 
-/// The report while it is being made.
+/// Report of a backup while it runs.
 pub(super) struct Tally {
     pub(super) progress: Arc<Progress>,
     pub(super) inspected: AtomicU64,
@@ -26,8 +25,10 @@ pub(super) struct Tally {
     pub(super) bytes_after_dedup: AtomicU64,
     pub(super) bytes_transferred: AtomicU64,
     pub(super) transfer_micros: AtomicU64,
-    /// Objects of the last backup that are still there: what the expiry guard weighs against.
+    /// Objects of the last backup that still exist. The expiry guard weighs the gone ones against
+    /// them.
     pub(super) kept: AtomicU64,
+    /// The lists, and the counters that have no field here.
     rest: Mutex<BackupReport>,
 }
 
@@ -54,11 +55,11 @@ impl Tally {
         }
     }
 
-    fn rest(&self) -> std::sync::MutexGuard<'_, BackupReport> {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    fn rest(&self) -> MutexGuard<'_, BackupReport> {
+        self.rest.lock()
     }
 
-    /// Counts `objects` of `bytes` together as looked at.
+    /// Counts inspected objects, and the sum of their sizes.
     pub(super) fn inspect(&self, objects: u64, bytes: u64) {
         self.inspected.fetch_add(objects, Relaxed);
         self.bytes_inspected.fetch_add(bytes, Relaxed);
@@ -78,7 +79,7 @@ impl Tally {
         self.rest().warnings.push(warning);
     }
 
-    /// Notes what a dry run would do.
+    /// Notes what a dry run would do with the object at `path`.
     pub(super) fn plan(&self, verb: &'static str, path: Vec<u8>) {
         let mut rest = self.rest();
         if rest.planned.len() < FAILURES_LISTED {
@@ -86,7 +87,7 @@ impl Tally {
         }
     }
 
-    /// The report as it stands, to send along.
+    /// Returns the report so far.
     pub(super) fn report(&self) -> BackupReport {
         let rest = self.rest().clone();
         self.filled(rest)
@@ -118,5 +119,38 @@ impl Tally {
             data_transfer: Duration::from_micros(get(&self.transfer_micros)),
             ..rest
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_has_what_was_counted() {
+        let tally = Tally::new(Arc::new(Progress::default()));
+        tally.inspect(3, 100);
+        tally.backed_up.fetch_add(2, Relaxed);
+        tally.bytes_after_dedup.fetch_add(40, Relaxed);
+        tally.transfer_micros.fetch_add(1_500_000, Relaxed);
+        tally.warn("a warning".to_owned());
+        let failure = Failure { path: b"/x".to_vec(), error: "gone".to_owned() };
+        tally.fail(failure.clone());
+        // An object that fails in two ways fails once.
+        tally.fail(failure.clone());
+        assert_eq!(tally.first_failure(), Some(failure));
+        assert_eq!(tally.progress.objects.load(Relaxed), 3);
+        let report = tally.into_report();
+        assert_eq!((report.inspected, report.bytes_inspected, report.backed_up), (3, 100, 2));
+        assert_eq!((report.bytes_processed, report.bytes_after_dedup), (40, 40));
+        assert_eq!(report.data_transfer, Duration::from_millis(1500));
+        assert_eq!((report.failed, report.failures.len(), report.warnings.len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn a_plan_lists_no_more_than_a_report_shows() {
+        let tally = Tally::new(Arc::new(Progress::default()));
+        (0..FAILURES_LISTED + 5).for_each(|_| tally.plan("back up", b"/x".to_vec()));
+        assert_eq!(tally.report().planned.len(), FAILURES_LISTED);
     }
 }

@@ -1,50 +1,38 @@
-//! The walk: threads share one stack of directories; of each directory they list and stat the
-//! entries, and settle at once that it has not changed where its digest says so.
+//! Walk: threads share one stack of directories. They list and stat the entries of each directory,
+//! and are done with it at once if its digest says that it has not changed.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crossbeam_channel::Sender;
-use model::{DirPath, DirectoryDigest, Kind, Name, PAGE_OBJECTS_MAX};
-use sys::{Dir, Found, Listing};
+use model::{DirPath, DirectoryDigest, Kind, Name};
+use sys::lock::{Condvar, Mutex, MutexGuard};
+use sys::{Dir, Listing, ObjectStatus};
 
-use super::absolute;
+use super::answers::Answers;
 use super::crew::{Crew, Next};
 use super::digest::Digester;
-use super::inventory::{Inventory, Known};
-use super::outbox::Answered;
+use super::inventory::Inventory;
+use super::segment::{Segment, new_pages};
 use super::tally::Tally;
+use crate::link::backup::PageKey;
+use crate::path::{absolute, absolute_dir};
 use crate::report::Failure;
 use crate::rules::Rules;
 
-/// The entries of one page of a directory, to be examined one by one.
-pub(super) struct Segment {
-    pub(super) dir: Arc<Dir>,
-    pub(super) path: DirPath,
-    /// The page's first name; empty for a directory's first page.
-    pub(super) first: Vec<u8>,
-    /// Sorted by name.
-    pub(super) entries: Vec<(Name, Found)>,
-    /// Names of this page that are there but could not be looked at.
-    pub(super) unreadable: Vec<Vec<u8>>,
-    /// Whether `entries` are all that there is in the page's range of names: only then is what is
-    /// missing gone, and only then does the page get a digest.
-    pub(super) is_whole: bool,
-    /// Whether its objects count in the report; the directories above a target do not.
-    pub(super) counts: bool,
-}
-
-/// A directory to look at.
+/// Directory to look at.
 pub(super) struct Task {
-    /// Where it is opened from, until its turn comes.
+    /// Directory that it is opened from when its turn comes.
     pub(super) parent: Arc<Dir>,
-    /// `None` for `parent` itself.
+    /// Name in `parent`; `None` for `parent` itself.
     pub(super) name: Option<Name>,
     pub(super) path: DirPath,
-    /// Of the directory that it was reached from; it differs below a mount point that is crossed.
+    /// Device of the directory that it was reached from. At a mount point its own differs.
     pub(super) device_id: u64,
 }
 
-/// Directories that wait. Last in, first out: children before siblings, so few are open at once.
+/// Directories that wait, last in, first out: children come before siblings, so that few
+/// directories are open at once.
 #[derive(Default)]
 pub(super) struct Queue {
     state: Mutex<QueueState>,
@@ -55,7 +43,7 @@ pub(super) struct Queue {
 struct QueueState {
     waiting: Vec<Task>,
     busy: usize,
-    /// Threads that sleep: to wake nobody is a system call too.
+    /// Number of threads that sleep: waking up nobody would also cost a system call.
     sleeping: usize,
 }
 
@@ -76,10 +64,10 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// The next task; `None` once nothing waits and nobody is busy.
+    /// Takes the next task; `None` once no task waits and no thread is busy.
     fn take(&self) -> Option<Task> {
         let mut state = self.state();
         loop {
@@ -91,13 +79,14 @@ impl Queue {
                 return None;
             }
             state.sleeping += 1;
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state);
             state.sleeping -= 1;
         }
     }
 
     fn done(&self) {
         let mut state = self.state();
+        assert!(state.busy > 0, "each task that was taken is done once");
         state.busy -= 1;
         if state.busy == 0 {
             self.wake(&state);
@@ -105,7 +94,7 @@ impl Queue {
     }
 }
 
-/// What the walkers of one filespace share.
+/// State that the walkers of one filespace share.
 pub(super) struct Walk<'a> {
     pub(super) filespace: &'a [u8],
     pub(super) queue: &'a Queue,
@@ -114,31 +103,31 @@ pub(super) struct Walk<'a> {
     pub(super) digester: &'a Digester,
     pub(super) inventory: &'a Inventory,
     pub(super) tally: &'a Tally,
-    pub(super) answered: &'a Answered,
-    /// Look at every object, whatever the digests say.
+    pub(super) answers: &'a Answers,
+    /// Examine every object, changed or not.
     pub(super) ignores_digests: bool,
-    /// Whether what is missing is gone; not so for a selective backup.
+    /// True if a missing object is gone. A selective backup expires none.
     pub(super) expires: bool,
     pub(super) crosses_filesystems: bool,
 }
 
-/// Where the walkers' findings go.
+/// Queues of the segments that walkers find.
 #[derive(Clone)]
 pub(super) struct Outlets {
-    /// Segments that the server has no page of.
+    /// Segments without a page at the server.
     pub(super) unknown: Sender<Segment>,
-    /// Segments whose page must be asked for.
+    /// Segments whose page must be fetched.
     pub(super) changed: Sender<Segment>,
 }
 
 impl Walk<'_> {
-    /// One walking thread, until the queue is at its end or others are enough. `recruit` starts
-    /// another.
+    /// Walks until no directory is left or the crew is large enough without this thread. `recruit`
+    /// starts another thread.
     pub(super) fn run(&self, outlets: &Outlets, recruit: impl Fn()) {
         let mut listing = Listing::default();
         let mut buffer = Vec::new();
         while let Some(task) = self.queue.take() {
-            if !self.tally.progress.is_stopped() && !self.answered.has_failed() {
+            if !self.tally.progress.is_stopped() && !self.answers.has_failed() {
                 self.visit(&task, &mut listing, &mut buffer, outlets);
             }
             self.queue.done();
@@ -161,30 +150,29 @@ impl Walk<'_> {
         });
         match listed {
             Ok((dir, Some(found))) => self.sort_out(task, &dir, found, buffer, outlets),
-            // Another file system that is not looked into.
+            // The object is on another file system, which the walk does not enter.
             Ok((_, None)) => {}
             Err(error) => {
-                let path = task.path.as_bytes();
-                let path = path.strip_suffix(b"/").filter(|path| !path.is_empty()).unwrap_or(path);
-                let path = absolute(self.filespace, path);
+                let path = absolute_dir(self.filespace, &task.path);
                 self.tally.fail(Failure { path, error: error.to_string() });
             }
         }
     }
 
-    /// Lists the directory; `None` where it is not to be looked into.
+    /// Lists the directory; `None` if the walk does not enter it.
     fn list(
         &self,
         dir: &Dir,
         task: &Task,
         listing: &mut Listing,
-    ) -> std::io::Result<Option<Listed>> {
+    ) -> std::io::Result<Option<DirectoryEntries>> {
         let device_id = dir.stat_self()?.device_id;
         if device_id != task.device_id && !self.enters(dir, task)? {
             return Ok(None);
         }
         dir.list(listing)?;
-        let mut listed = Listed { device_id, entries: Vec::new(), unreadable: Vec::new() };
+        let mut listed =
+            DirectoryEntries { device_id, entries: Vec::new(), unreadable: Vec::new() };
         let names = listing.entries().iter().map(|entry| listing.name(entry));
         let tag = self.rules.tag_in(dir, names).map(|(_, tag)| tag);
         let everything = self.rules.is_plain();
@@ -205,9 +193,7 @@ impl Walk<'_> {
             listed.unreadable.push(failure.name.clone());
         }
         let sockets = listing.sockets().len() as u64;
-        self.tally
-            .sockets_skipped
-            .fetch_add(sockets, std::sync::atomic::Ordering::Relaxed);
+        self.tally.sockets_skipped.fetch_add(sockets, Relaxed);
         Ok(Some(listed))
     }
 
@@ -216,13 +202,12 @@ impl Walk<'_> {
         self.rules.ruling(path, kind).verdict.is_included()
     }
 
-    /// Whether the walk goes on in another file system that is mounted here.
+    /// Returns true if the walk enters the other file system that is mounted here.
     fn enters(&self, dir: &Dir, task: &Task) -> std::io::Result<bool> {
         if !self.crosses_filesystems || dir.is_pseudo()? {
             return Ok(false);
         }
-        let path = task.path.as_bytes();
-        let path = absolute(self.filespace, path.strip_suffix(b"/").unwrap_or(path));
+        let path = absolute_dir(self.filespace, &task.path);
         Ok(self.rules.excludes_filesystem(&path).is_none())
     }
 
@@ -230,23 +215,25 @@ impl Walk<'_> {
         &self,
         task: &Task,
         dir: &Arc<Dir>,
-        listed: Listed,
+        listed: DirectoryEntries,
         buffer: &mut Vec<u8>,
         outlets: &Outlets,
     ) {
         let mut children = self.children(task, dir, &listed);
         self.queue.push(&mut children);
         let known = self.inventory.get(&task.path);
-        let (is_known, pages) = match known {
-            Known::Nothing => (false, new_pages(&listed.entries)),
-            Known::Pages(pages) => (true, pages),
-        };
+        let outlet = if known.is_some() { &outlets.changed } else { &outlets.unknown };
+        let pages = known.unwrap_or_else(|| new_pages(&listed.entries));
+        debug_assert!(
+            listed.entries.is_sorted_by(|a, b| a.0 <= b.0),
+            "digests and pages are over sorted names"
+        );
         let mut entries = listed.entries;
         let mut unreadable = listed.unreadable;
-        // From the last page to the first: each takes what lies behind its first name.
-        for (first, digest) in pages.into_iter().rev() {
+        // From the last page to the first: each page takes the entries from its first name on.
+        for PageKey { first, digest } in pages.into_iter().rev() {
             let from = entries.partition_point(|(name, _)| name.as_bytes() < &first[..]);
-            // All of them stay where they are.
+            // All entries stay in their memory.
             let of_page = match from {
                 0 => std::mem::take(&mut entries),
                 from => entries.split_off(from),
@@ -258,7 +245,7 @@ impl Walk<'_> {
             self.tally.inspect(of_page.len() as u64, bytes);
             if failed.is_empty() && self.is_unchanged(&task.path, &of_page, digest, buffer) {
                 let kept = of_page.len() as u64;
-                self.tally.kept.fetch_add(kept, std::sync::atomic::Ordering::Relaxed);
+                self.tally.kept.fetch_add(kept, Relaxed);
                 continue;
             }
             let segment = Segment {
@@ -270,16 +257,17 @@ impl Walk<'_> {
                 is_whole: self.expires,
                 counts: true,
             };
-            let outlet = if is_known { &outlets.changed } else { &outlets.unknown };
-            // The stages below end first only when the session has failed; that is told elsewhere.
+            // The readers end first only if the session has failed, and then it has kept the
+            // reason.
             drop(outlet.send(segment));
         }
+        assert!(entries.is_empty(), "each entry is of a page: the first begins before all names");
     }
 
     fn is_unchanged(
         &self,
         path: &DirPath,
-        entries: &[(Name, Found)],
+        entries: &[(Name, ObjectStatus)],
         digest: Option<DirectoryDigest>,
         buffer: &mut Vec<u8>,
     ) -> bool {
@@ -288,13 +276,13 @@ impl Walk<'_> {
         self.digester.digest(path, stats, buffer) == digest
     }
 
-    /// The directories to look at next. Mount points are objects of this filespace; what is mounted
-    /// there is not, unless file systems are crossed.
-    fn children(&self, task: &Task, dir: &Arc<Dir>, listed: &Listed) -> Vec<Task> {
+    /// Returns the directories to look at next. A mount point is an object of this filespace. The
+    /// objects below it are not, unless the walk crosses file systems.
+    fn children(&self, task: &Task, dir: &Arc<Dir>, listed: &DirectoryEntries) -> Vec<Task> {
         let directories =
             listed.entries.iter().filter(|(_, found)| found.stat.kind == Kind::Directory);
         let descends =
-            |found: &Found| found.device_id == listed.device_id || self.crosses_filesystems;
+            |found: &ObjectStatus| found.device_id == listed.device_id || self.crosses_filesystems;
         let mut children: Vec<Task> = directories
             .filter(|(_, found)| descends(found))
             .map(|(name, _)| Task {
@@ -304,21 +292,18 @@ impl Walk<'_> {
                 device_id: listed.device_id,
             })
             .collect();
-        // Taken from the end: in the order of paths, in which all will be restored.
+        // The stack returns them from the end: in the order of paths, in which a restore reads.
         children.sort_unstable_by(|one, other| other.path.cmp(&one.path));
         children
     }
 }
 
-struct Listed {
+/// Entries of a directory that are backed up.
+struct DirectoryEntries {
     device_id: u64,
-    entries: Vec<(Name, Found)>,
+    entries: Vec<(Name, ObjectStatus)>,
     unreadable: Vec<Vec<u8>>,
 }
 
-/// How a directory that the server does not know is divided into pages.
-fn new_pages(entries: &[(Name, Found)]) -> Vec<(Vec<u8>, Option<DirectoryDigest>)> {
-    let first = std::iter::once((Vec::new(), None));
-    let further = entries.chunks(PAGE_OBJECTS_MAX).skip(1);
-    first.chain(further.map(|page| (page[0].0.as_bytes().to_vec(), None))).collect()
-}
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,11 @@
-//! Hard links: of the names that shared an inode, the first is restored and the others are linked.
+//! Hard links: the first name of an inode is restored, and the other names are linked to it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use model::{DirPath, Name, Stat, Timestamp};
+use model::{DirPath, Kind, Name, Stat, Timestamp};
+use sys::lock::{Mutex, MutexGuard};
 
-/// What names of one inode have in common. The change time is part of it: an inode number that was
-/// used again does not join strangers.
+/// Identity of an inode. The change time is part of it, because inode numbers are used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Group {
     inode: u64,
@@ -16,14 +15,24 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// The group of an object that had several names.
+    /// Returns the group of an object that had several names.
     pub(super) fn of(stat: &Stat) -> Option<Self> {
         let Stat { inode, ctime, mtime, size, linked, .. } = *stat;
         linked.then_some(Self { inode, ctime, mtime, size })
     }
+
+    /// Returns true if an object with the modification time `mtime` is older than the stored one.
+    pub(super) fn is_newer_than(&self, mtime: Timestamp) -> bool {
+        mtime < self.mtime
+    }
+
+    /// Returns true if an object with this `stat` has the stored content, as far as a stat tells.
+    pub(super) fn describes(&self, stat: &Stat) -> bool {
+        (stat.kind, stat.size, stat.mtime) == (Kind::File, self.size, self.mtime)
+    }
 }
 
-/// A name in the target.
+/// Name in the target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Spot {
     pub(super) directory: DirPath,
@@ -31,25 +40,25 @@ pub(super) struct Spot {
 }
 
 enum State<H> {
-    /// The first name is being made; these wait for it.
+    /// The first name is being made. These names wait for it.
     Making(Vec<(Spot, H)>),
     Made(Spot),
     Failed,
 }
 
-/// What is to be done with a name of a group.
+/// Next step for a name of a group.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Turn {
-    /// It is the first: make it, then tell.
+    /// The name is the first one: make it, then call [`Links::settle`].
     Make,
     Link(Spot),
-    /// It will be linked when the first one is made.
+    /// The name will be linked when the first one is made.
     Wait,
-    /// The first one could not be made.
+    /// The first name could not be made.
     Fail,
 }
 
-/// The groups met so far. Who waits keeps hold of an `H` meanwhile.
+/// Groups of the restore. An `H` is kept for each waiting name.
 pub(super) struct Links<H> {
     groups: Mutex<HashMap<Group, State<H>>>,
 }
@@ -62,10 +71,10 @@ impl<H> Default for Links<H> {
 
 impl<H: Clone> Links<H> {
     fn groups(&self) -> MutexGuard<'_, HashMap<Group, State<H>>> {
-        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+        self.groups.lock()
     }
 
-    /// Tells what to do with `spot`.
+    /// Returns the next step for the name `spot`.
     pub(super) fn turn(&self, group: Group, spot: &Spot, hold: &H) -> Turn {
         let mut groups = self.groups();
         match groups.get_mut(&group) {
@@ -82,13 +91,23 @@ impl<H: Clone> Links<H> {
         }
     }
 
-    /// The first name is there, or cannot be: returns those that waited for it.
+    /// Notes that another object keeps the first name: the next name becomes the first.
+    ///
+    /// One thread takes all names, and this follows [`Self::turn`] at once. So none waits.
+    pub(super) fn pass_on(&self, group: Group) {
+        let passed = self.groups().remove(&group);
+        let is_first = matches!(passed, Some(State::Making(waiting)) if waiting.is_empty());
+        assert!(is_first, "only a name that was just to be made is passed on");
+    }
+
+    /// Notes that the first name was made, or could not be; returns the names that waited for it.
     pub(super) fn settle(&self, group: Group, made: Option<Spot>) -> Vec<(Spot, H)> {
         let state = made.map_or(State::Failed, State::Made);
-        match self.groups().insert(group, state) {
-            Some(State::Making(waiting)) => waiting,
-            _ => Vec::new(),
-        }
+        let before = self.groups().insert(group, state);
+        let Some(State::Making(waiting)) = before else {
+            panic!("a first name is settled once, after its turn to be made");
+        };
+        waiting
     }
 }
 
@@ -114,5 +133,16 @@ mod tests {
         assert_eq!(links.turn(other, &spot("d"), &()), Turn::Make);
         assert_eq!(links.settle(other, None), []);
         assert_eq!(links.turn(other, &spot("e"), &()), Turn::Fail);
+    }
+
+    #[test]
+    fn the_next_name_is_made_if_another_object_keeps_the_first() {
+        let time = Timestamp::default();
+        let group = Group { inode: 1, ctime: time, mtime: time, size: 3 };
+        let links = Links::default();
+        assert_eq!(links.turn(group, &spot("a"), &()), Turn::Make);
+        links.pass_on(group);
+        assert_eq!(links.turn(group, &spot("b"), &()), Turn::Make);
+        assert_eq!(links.turn(group, &spot("c"), &()), Turn::Wait);
     }
 }

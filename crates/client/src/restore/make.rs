@@ -1,50 +1,86 @@
-//! Making objects in the target.
+//! Maker: makes objects in the target.
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use model::{DirPath, Kind, Object, Payload, Stat};
-use sys::{Applied, Dir, NewFile, Part};
+use model::{DirPath, Extent, Kind, Object, Payload, Stat};
+use sys::lock::Mutex;
+use sys::{Dir, NewFile, ObjectStatus};
 
+use super::attributes::{note_refusals, same_stat};
+use super::destination::Destination;
 use super::links::{Group, Links, Spot, Turn};
-use super::tree::{Site, State, Tree};
-use super::window::Entry;
-use super::{Destination, Place, Tally};
-use crate::{ClientError, Replace, RestoreOptions, has_data, is_left_out};
+use super::tally::Tally;
+use super::tree::{DirState, Site, Tree};
+use crate::error::ClientError;
+use crate::link::versions::{Entry, has_data};
+use crate::options::{Replace, RestoreOptions, is_left_out};
+use crate::path::{Place, absolute, components};
 
-/// Makes what was selected, below one place of the target.
+/// Maker of the selected objects, below one place of the target.
 pub(super) struct Maker<'a> {
     tree: Tree<'a>,
     base: Arc<Dir>,
+    /// Directory of the filespace that `base` stands for.
     above: DirPath,
-    /// The filespace's root is not made: it is what everything is put into.
     tally: &'a Tally,
     replace: Replace,
     left_out_from: Option<u64>,
+    /// True if the restore sets owners, because it runs as root.
     owner: bool,
     /// A name that waits to be linked keeps its directory from being finished.
     links: Links<Arc<Site<'a>>>,
 }
 
-/// A file that waits for its data.
+/// File that waits for its data.
 pub(super) struct File<'a> {
     site: Arc<Site<'a>>,
     object: Object,
     path: Vec<u8>,
-    group: Option<(Group, Spot)>,
+    link: Option<LinkName>,
     replaces: bool,
-    /// `None` before the first chunk, and once it is finished or given up.
+    /// New file; `None` before the first chunk, and once it is finished or given up.
     open: Mutex<Option<NewFile>>,
 }
 
-/// What to do about an object of the name that is there already.
+/// Name of an object that had several names.
+#[derive(Clone)]
+struct LinkName {
+    group: Group,
+    spot: Spot,
+}
+
+/// Result for a further name of an object.
+enum LinkOutcome {
+    Made,
+    /// The name leads to the object already, or to a copy of it.
+    Right,
+    /// Another object stays there.
+    Kept,
+}
+
+/// State of the name in the target.
 enum Present {
     Absent,
+    /// The object is there, as it was stored.
     Right,
-    /// It differs and stays.
+    /// Another object is there, and stays.
     Keep,
+    /// Another object is there, and is replaced.
     Replace,
+}
+
+impl<'a> File<'a> {
+    fn new(
+        site: Arc<Site<'a>>,
+        object: Object,
+        path: Vec<u8>,
+        link: Option<LinkName>,
+        replaces: bool,
+    ) -> Self {
+        Self { site, object, path, link, replaces, open: Mutex::new(None) }
+    }
 }
 
 impl<'a> Maker<'a> {
@@ -75,7 +111,7 @@ impl<'a> Maker<'a> {
         self.tree.finish();
     }
 
-    /// Looks at what is there under the object's name.
+    /// Looks at the object that has the name in the target.
     fn present(&self, dir: &Dir, object: &Object) -> io::Result<Present> {
         let found = match dir.stat(object.name.as_bytes()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Present::Absent),
@@ -125,13 +161,13 @@ impl<'a> Maker<'a> {
             return None;
         }
         let spot = Spot { directory, name: object.name.clone() };
-        let group = Group::of(&object.stat).map(|group| (group, spot.clone()));
-        if let Some((group, spot)) = &group {
+        let link = Group::of(&object.stat).map(|group| LinkName { group, spot });
+        if let Some(LinkName { group, spot }) = &link {
             match self.links.turn(*group, spot, &site) {
                 Turn::Make => {}
                 Turn::Wait => return None,
                 Turn::Link(first) => {
-                    self.link(&first, spot);
+                    self.link(*group, &first, spot);
                     return None;
                 }
                 Turn::Fail => {
@@ -141,37 +177,36 @@ impl<'a> Maker<'a> {
             }
         }
         let present = match site.is_new {
-            // Nothing is there but what this restore makes.
+            // The directory holds only objects that this restore has made.
             true => Ok(Present::Absent),
             false => self.present(&site.dir, &object),
         };
         match present {
-            Ok(Present::Absent) => self.begin(site, object, path, group, false),
-            Ok(Present::Replace) => self.begin(site, object, path, group, true),
-            Ok(present) => {
-                self.tally.skipped(matches!(present, Present::Keep));
-                self.settle(group, true);
+            Ok(Present::Absent) => self.begin(File::new(site, object, path, link, false)),
+            Ok(Present::Replace) => self.begin(File::new(site, object, path, link, true)),
+            Ok(Present::Right) => {
+                self.tally.skipped(false);
+                self.settle(link, true);
+                None
+            }
+            Ok(Present::Keep) => {
+                self.tally.skipped(true);
+                // No other name may lead to this object: its content is not the stored one.
+                if let Some(LinkName { group, .. }) = link {
+                    self.links.pass_on(group);
+                }
                 None
             }
             Err(error) => {
                 self.tally.fail(path, error.to_string());
-                self.settle(group, false);
+                self.settle(link, false);
                 None
             }
         }
     }
 
-    /// Makes what has no data; tells the file to fill for what has.
-    fn begin(
-        &self,
-        site: Arc<Site<'a>>,
-        object: Object,
-        path: Vec<u8>,
-        group: Option<(Group, Spot)>,
-        replaces: bool,
-    ) -> Option<File<'a>> {
-        let open = Mutex::new(None);
-        let file = File { site, object, path, group, replaces, open };
+    /// Makes an object without data; returns a file with data, which has to be filled.
+    fn begin(&self, file: File<'a>) -> Option<File<'a>> {
         if has_pieces(&file.object) {
             return Some(file);
         }
@@ -222,26 +257,27 @@ impl<'a> Maker<'a> {
         let is_made = made.is_ok();
         match made {
             Ok(()) => self.tally.restored(data_bytes(&file.object)),
-            // Somebody else made it meanwhile: as good, if it is the same.
+            // Another process has made the object meanwhile, which is as good if the object is the
+            // same.
             Err(error)
                 if error.kind() == io::ErrorKind::AlreadyExists
                     && matches!(self.present(&file.site.dir, &file.object), Ok(Present::Right)) =>
             {
                 self.tally.skipped(false);
-                return self.settle(file.group.clone(), true);
+                return self.settle(file.link.clone(), true);
             }
             Err(error) => self.tally.fail(file.path.clone(), error.to_string()),
         }
-        self.settle(file.group.clone(), is_made);
+        self.settle(file.link.clone(), is_made);
     }
 
-    /// Tells those who wait for the first name of a group.
-    fn settle(&self, group: Option<(Group, Spot)>, is_made: bool) {
-        let Some((group, first)) = group else { return };
+    /// Links the names that wait for the first name of a group, if that was made.
+    fn settle(&self, link: Option<LinkName>, is_made: bool) {
+        let Some(LinkName { group, spot: first }) = link else { return };
         let waiting = self.links.settle(group, is_made.then(|| first.clone()));
         for (spot, _site) in waiting {
             if is_made {
-                self.link(&first, &spot);
+                self.link(group, &first, &spot);
             } else {
                 let path = self.tree.node_path(&spot.directory.join(&spot.name));
                 self.tally.fail(path, "the file that it is a link of could not be restored");
@@ -249,10 +285,11 @@ impl<'a> Maker<'a> {
         }
     }
 
-    fn link(&self, first: &Spot, second: &Spot) {
-        match self.try_link(first, second) {
-            Ok(true) => self.tally.restored(0),
-            Ok(false) => self.tally.skipped(false),
+    fn link(&self, group: Group, first: &Spot, second: &Spot) {
+        match self.try_link(group, first, second) {
+            Ok(LinkOutcome::Made) => self.tally.restored(0),
+            Ok(LinkOutcome::Right) => self.tally.skipped(false),
+            Ok(LinkOutcome::Kept) => self.tally.skipped(true),
             Err(error) => {
                 let path = self.tree.node_path(&second.directory.join(&second.name));
                 self.tally.fail(path, error.to_string());
@@ -260,8 +297,8 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Links `second` to `first`; `false` when it was linked already or something else stays there.
-    fn try_link(&self, first: &Spot, second: &Spot) -> io::Result<bool> {
+    /// Links `second` to `first`, unless another object stays there.
+    fn try_link(&self, group: Group, first: &Spot, second: &Spot) -> io::Result<LinkOutcome> {
         let from = self.open(&first.directory)?;
         let to = self.open(&second.directory)?;
         let (from_name, to_name) = (first.name.as_bytes(), second.name.as_bytes());
@@ -270,22 +307,34 @@ impl<'a> Maker<'a> {
             Err(error) => return Err(error),
             Ok(present) => {
                 let source = from.stat(from_name)?;
-                let inode = |found: Option<sys::Found>| found.map(|found| found.stat.inode);
-                if inode(present) == inode(source) || self.replace == Replace::No {
-                    return Ok(false);
+                let inode = |found: ObjectStatus| (found.device_id, found.stat.inode);
+                if present.map(inode) == source.map(inode) {
+                    return Ok(LinkOutcome::Right);
+                }
+                let stat = present.map(|present| present.stat);
+                let is_older = || stat.is_some_and(|stat| group.is_newer_than(stat.mtime));
+                let is_replaced = match self.replace {
+                    Replace::All => true,
+                    Replace::IfNewer => is_older(),
+                    Replace::No => false,
+                };
+                if !is_replaced {
+                    // A copy of its own has the stored content too.
+                    let is_copy = stat.is_some_and(|stat| group.describes(&stat));
+                    return Ok(if is_copy { LinkOutcome::Right } else { LinkOutcome::Kept });
                 }
                 clear(&to, to_name)?;
             }
         }
         from.link(from_name, &to, to_name)?;
-        Ok(true)
+        Ok(LinkOutcome::Made)
     }
 
-    /// The directory of the target that stands for `directory`, which has been made.
+    /// Opens the directory of the target that stands for `directory`. It has been made.
     fn open(&self, directory: &DirPath) -> io::Result<Arc<Dir>> {
         let rest = directory.as_bytes().strip_prefix(self.above.as_bytes()).unwrap_or_default();
         let mut dir = Arc::clone(&self.base);
-        for part in rest.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+        for part in components(rest) {
             dir = Arc::new(dir.open_dir(part)?);
         }
         Ok(dir)
@@ -297,14 +346,15 @@ impl<'a> Destination for Maker<'a> {
 
     fn take(&mut self, entry: Entry) -> Option<File<'a>> {
         if entry.directory == DirPath::above_root() {
+            // The root of a filespace is not made: it is the target.
             return None;
         }
         if entry.object.stat.kind == Kind::Directory {
             let Object { name, stat, attributes, .. } = entry.object;
-            self.tree.announce(entry.directory.child(&name), State { stat, attributes });
+            self.tree.announce(entry.directory.child(&name), DirState { stat, attributes });
             return None;
         }
-        if has_data(entry.object.stat.kind, entry.object.stat.size) && entry.extents().is_none() {
+        if has_data(&entry.object.stat) && entry.pieces().is_none() {
             let path = self.tree.node_path(&entry.directory.join(&entry.object.name));
             self.tally.fail(path, "its data is lost or damaged at the server");
             return None;
@@ -312,26 +362,24 @@ impl<'a> Destination for Maker<'a> {
         self.take_object(entry)
     }
 
-    fn write(&self, file: &File<'a>, chunk: &[u8], offset: u64) -> Result<(), String> {
-        let mut open = file.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = (|| {
-            if open.is_none() {
-                *open = Some(create(&file.site, &file.object)?);
-            }
-            open.as_ref().expect("made just above").write_at(chunk, offset)
-        })();
-        written.map_err(|error: io::Error| error.to_string())
+    fn write(&self, file: &File<'a>, chunk: &[u8], offset: u64) -> io::Result<()> {
+        let mut open = file.open.lock();
+        let new = match open.take() {
+            Some(new) => new,
+            None => create(&file.site, &file.object)?,
+        };
+        open.insert(new).write_at(chunk, offset)
     }
 
     fn complete(&self, file: &File<'a>) {
-        let mut open = file.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = file.open.lock();
         let made = self.publish(file, &mut open);
         drop(open);
         self.conclude(file, made);
     }
 
     fn lose(&self, file: &File<'a>, reason: &str) {
-        *file.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *file.open.lock() = None;
         self.conclude(file, Err(io::Error::other(reason.to_owned())));
     }
 }
@@ -343,10 +391,10 @@ fn has_pieces(object: &Object) -> bool {
     }
 }
 
-/// Whether writing its data does not give a file its size.
+/// Returns true if the data of a file does not reach to its size.
 fn ends_in_hole(object: &Object) -> bool {
     match &object.payload {
-        Payload::Extents(extents) => matches!(extents.last(), Some(model::Extent::Hole { .. })),
+        Payload::Extents(extents) => matches!(extents.last(), Some(Extent::Hole { .. })),
         Payload::Nothing | Payload::Target(_) => object.stat.size > 0,
     }
 }
@@ -362,14 +410,14 @@ fn create(site: &Site<'_>, object: &Object) -> io::Result<NewFile> {
     Ok(new)
 }
 
-/// Removes what is in the way, if it is no directory with something in it.
+/// Removes an object in the way, unless it is a directory with objects in it.
 fn clear(dir: &Dir, name: &[u8]) -> io::Result<()> {
     let is_directory = matches!(dir.stat(name)?, Some(found) if found.stat.kind == Kind::Directory);
     dir.remove(name, is_directory)
 }
 
-/// Removes a directory that is in the way of a file; anything else is replaced when the file gets
-/// its name.
+/// Removes a directory in the way of a file. Any other object is replaced when the file gets its
+/// name.
 fn clear_other(dir: &Dir, name: &[u8]) -> io::Result<()> {
     match dir.stat(name) {
         Ok(Some(found)) if found.stat.kind == Kind::Directory => dir.remove(name, true),
@@ -377,36 +425,11 @@ fn clear_other(dir: &Dir, name: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Whether an object looks as it was stored. Sizes of directories are the file system's business.
-pub(super) fn same_stat(found: &Stat, stored: &Stat, owner: bool) -> bool {
-    found.kind == stored.kind
-        && (stored.kind != Kind::File || found.size == stored.size)
-        && found.mtime == stored.mtime
-        && (stored.kind == Kind::Symlink || found.mode == stored.mode)
-        && (!owner || (found.uid == stored.uid && found.gid == stored.gid))
-        && found.device == stored.device
-}
-
-/// Counts what could not be set: a failure for root; for others, what only root may do is left out.
-pub(super) fn note_refusals(tally: &Tally, path: &[u8], applied: &Applied, owner: bool) {
-    for refusal in &applied.refused {
-        let is_for_root = match &refusal.part {
-            Part::Owner | Part::Mode | Part::Flags => true,
-            Part::Xattr(name) => !name.starts_with(b"user.") && !name.starts_with(b"system."),
-            Part::Times => false,
-        };
-        if !owner && is_for_root && refusal.error.kind() == io::ErrorKind::PermissionDenied {
-            continue;
-        }
-        tally.fail(path.to_vec(), format!("{:?} not set: {}", refusal.part, refusal.error));
-    }
-}
-
 fn open_base(place: &Place, above: &DirPath, options: &RestoreOptions) -> Result<Dir, ClientError> {
     use std::os::unix::ffi::OsStrExt as _;
     let path = match &options.to {
         Some(to) => to.clone(),
-        None => crate::backup::absolute(&place.filespace, above.as_bytes()),
+        None => absolute(&place.filespace, above.as_bytes()),
     };
     let shown = Path::new(std::ffi::OsStr::from_bytes(&path));
     let opened = match Dir::open(&path) {
@@ -420,3 +443,6 @@ fn open_base(place: &Place, above: &DirPath, options: &RestoreOptions) -> Result
         .map_err(|error| ClientError::file("write to", shown, &error))?;
     Ok(opened)
 }
+
+#[cfg(test)]
+mod tests;

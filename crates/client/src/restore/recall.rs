@@ -1,123 +1,91 @@
-//! Recall: what was migrated comes back, as the server has it.
+//! Recall: the content of migrated files comes back.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use model::{BatchId, CopyId, space_filespace};
-use tokio::task::JoinHandle;
-use wire::proto;
 
-use super::window::{Entry, Piece};
-use super::{Destination, Kept, Tally, stream_for};
+use super::destination::Destination;
+use super::receive::receive;
+use super::recent::RecentQuanta;
+use super::tally::Tally;
+use crate::error::ClientError;
 use crate::link::Link;
+use crate::link::stage::Purpose;
+use crate::link::versions::{Entry, Piece, Selection};
+use crate::path::Place;
 use crate::progress::Progress;
-use crate::{ClientError, ErrorKind};
 
-/// Files that are being filled with what was migrated off them, by the index of their copy.
+/// Files that get their content back, by the index of their copy.
 pub trait Filling: Sync {
-    /// Whether the copy is wanted.
+    /// Returns true if the copy is needed.
     fn wants(&self, index: u16) -> bool;
 
-    /// Writes a checked part of the content; why not, if it cannot be. Called by several threads.
-    fn write(&self, index: u16, content: &[u8], offset: u64) -> Result<(), String>;
+    /// Writes a checked part of the content. Several threads call it.
+    fn write(&self, index: u16, content: &[u8], offset: u64) -> io::Result<()>;
 
-    /// All that was asked for has been written.
+    /// Completes a file: all of the range has been written.
     fn complete(&self, index: u16);
 
-    /// It cannot be had. Called once at most, and not after `complete`.
+    /// Gives a file up. It is called at most once, and not after `complete`.
     fn lose(&self, index: u16, reason: &str);
 }
 
-/// Fetches copies of a batch that was migrated off `mount_point`: one, or all that are wanted. What
-/// the server does not have is neither completed nor lost.
+/// Request for copies of a batch.
+#[derive(Clone, Debug)]
+pub struct RecallRequest {
+    pub batch: BatchId,
+    /// Index of the copy; `None` for all copies that the filling needs.
+    pub index: Option<u16>,
+    /// Range of each file that is needed.
+    pub range: Range<u64>,
+    pub purpose: Purpose,
+}
+
+/// Fetches copies of files of `mount_point`. A copy that the server does not have is neither
+/// completed nor lost.
 pub(crate) fn recall(
     link: &Link,
+    recent: &RecentQuanta,
     mount_point: &[u8],
-    (batch, only): (BatchId, Option<u16>),
-    (range, purpose): (Range<u64>, proto::Purpose),
-    (progress, filling): (&Arc<Progress>, &dyn Filling),
+    request: RecallRequest,
+    filling: &dyn Filling,
+    progress: &Arc<Progress>,
 ) -> Result<(), ClientError> {
-    let name = only.map(|index| CopyId { batch, index }.name());
-    let name = name.map_or_else(Bytes::new, |name| Bytes::copy_from_slice(name.as_bytes()));
-    let selection = proto::Selection {
-        filespace: space_filespace(mount_point).into(),
-        directory: Bytes::copy_from_slice(batch.directory().as_bytes()),
-        one_directory: name.is_empty(),
-        name,
-        from: range.start,
-        bytes: if range.end == u64::MAX { 0 } else { range.end - range.start },
-        // What was let go of for a time is there still.
-        inactive: true,
-        ..proto::Selection::default()
+    let RecallRequest { batch, index, range, purpose } = request;
+    let filespace = space_filespace(mount_point);
+    let directory = batch.directory();
+    let selection = match index.map(|index| CopyId { batch, index }.name()) {
+        None => Selection::of_directory(&filespace, directory),
+        name => Selection::of_object(&Place { filespace, directory, name }),
     };
+    // Released copies are still there for a time.
+    let selection = Selection { inactive: true, range: range.clone(), ..selection };
     let tally = Tally::new(Arc::clone(progress));
-    let mut files = Files { link, filling, range };
-    stream_for(link, (selection, Some(purpose)), &mut files, &tally).map(drop)
+    let mut files = Files { link, recent, filling, range };
+    receive(link, &selection, Some(purpose), &mut files, &tally).map(drop)
 }
-
-/// Volumes that are being read for a recall, while this is there.
-pub struct Staging(JoinHandle<()>);
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Has the server plan the recall of copies of what was migrated off `mount_point`; then, unless
-/// it is only a `preview`, has it read volumes for them until what is returned is dropped.
-pub(crate) fn stage(
-    link: &Link,
-    mount_point: &[u8],
-    copies: &[CopyId],
-    (preview, purpose): (bool, proto::Purpose),
-) -> Result<(proto::RecallPlan, Staging), ClientError> {
-    let mut listed = Vec::with_capacity(copies.len() * COPY_BYTES);
-    for copy in copies {
-        listed.extend(copy.batch.0.to_le_bytes());
-        listed.extend(copy.index.to_le_bytes());
-    }
-    let request = proto::StageRequest {
-        filespace: space_filespace(mount_point).into(),
-        copies: listed.into(),
-        preview,
-        purpose: Some(purpose),
-    };
-    let mut client = link.client();
-    let mut replies = link.runtime.block_on(client.stage(request))?.into_inner();
-    let ended = || ClientError::new(ErrorKind::Retry, "the server ended the plan early");
-    let first = link.runtime.block_on(replies.message())?.ok_or_else(ended)?;
-    let Some(proto::stage_reply::Message::Plan(plan)) = first.message else {
-        return Err(ClientError::new(ErrorKind::Bug, "no plan"));
-    };
-    // How far it is, whoever recalls sees by what comes.
-    let listening = link
-        .runtime
-        .spawn(async move { while let Ok(Some(_)) = replies.message().await {} });
-    Ok((plan, Staging(listening)))
-}
-
-/// Of a copy in a request: its batch and its index there.
-const COPY_BYTES: usize = 10;
 
 struct Files<'a> {
     link: &'a Link,
+    recent: &'a RecentQuanta,
     filling: &'a dyn Filling,
     range: Range<u64>,
 }
 
 impl Files<'_> {
-    /// The contents of all the pieces, if all of them came lately.
+    /// Returns the contents of all pieces, if all of their quanta came recently.
     fn contents(&self, pieces: &[Piece]) -> Option<Vec<Vec<u8>>> {
-        let keys = (&self.link.domain_key, &self.link.seal_keys[..]);
-        pieces.iter().map(|piece| self.link.kept.content(piece, keys)).collect()
+        let (key, seal_keys) = (&self.link.domain_key, &self.link.seal_keys);
+        pieces.iter().map(|piece| self.recent.content(piece, key, seal_keys)).collect()
     }
 
     fn fill(&self, index: u16, pieces: &[Piece], contents: &[Vec<u8>]) {
+        assert_eq!(pieces.len(), contents.len(), "one content for each piece");
         for (piece, content) in pieces.iter().zip(contents) {
-            if let Err(reason) = self.write(&index, content, piece.offset) {
-                return self.filling.lose(index, &reason);
+            if let Err(error) = self.write(&index, content, piece.offset) {
+                return self.filling.lose(index, &error.to_string());
             }
         }
         self.filling.complete(index);
@@ -125,7 +93,7 @@ impl Files<'_> {
 }
 
 impl Destination for Files<'_> {
-    /// The index of the copy.
+    /// Index of the copy.
     type File = u16;
 
     fn take(&mut self, entry: Entry) -> Option<u16> {
@@ -135,7 +103,7 @@ impl Destination for Files<'_> {
         }
         match entry.pieces_within(&self.range) {
             None => self.filling.lose(index, "its data is lost or damaged at the server"),
-            // Nothing but holes.
+            // The range has only holes.
             Some(pieces) if pieces.is_empty() => self.filling.complete(index),
             Some(pieces) => match self.contents(&pieces) {
                 Some(contents) => self.fill(index, &pieces, &contents),
@@ -145,7 +113,7 @@ impl Destination for Files<'_> {
         None
     }
 
-    fn write(&self, index: &u16, chunk: &[u8], offset: u64) -> Result<(), String> {
+    fn write(&self, index: &u16, chunk: &[u8], offset: u64) -> io::Result<()> {
         let from = self.range.start.saturating_sub(offset).min(chunk.len() as u64);
         let to = self.range.end.saturating_sub(offset).min(chunk.len() as u64);
         let within = |at: u64| usize::try_from(at).expect("at most the chunk's length");
@@ -160,11 +128,62 @@ impl Destination for Files<'_> {
         self.filling.lose(*index, reason);
     }
 
-    fn kept(&self) -> Option<&Kept> {
-        Some(&self.link.kept)
+    fn recent(&self) -> Option<&RecentQuanta> {
+        Some(self.recent)
     }
 
     fn range(&self) -> Range<u64> {
         self.range.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sys::lock::Mutex;
+
+    use super::*;
+    use crate::link::tests::unanswered;
+    use crate::rules::tests::hello;
+
+    /// Filling that notes each call.
+    #[derive(Default)]
+    struct Calls(Mutex<Vec<String>>);
+
+    impl Filling for Calls {
+        fn wants(&self, index: u16) -> bool {
+            index != 9
+        }
+
+        fn write(&self, index: u16, content: &[u8], offset: u64) -> io::Result<()> {
+            self.0.lock().push(format!("{index} {offset}:{}", content.escape_ascii()));
+            Ok(())
+        }
+
+        fn complete(&self, index: u16) {
+            self.0.lock().push(format!("{index} whole"));
+        }
+
+        fn lose(&self, index: u16, reason: &str) {
+            self.0.lock().push(format!("{index} {reason}"));
+        }
+    }
+
+    /// Writes "abcd" at 10 while `range` of the file is needed.
+    #[track_caller]
+    fn check(range: Range<u64>, expected: &str) {
+        let (link, recent, filling) =
+            (unanswered(hello()), RecentQuanta::default(), Calls::default());
+        let files = Files { link: &link, recent: &recent, filling: &filling, range };
+        files.write(&3, b"abcd", 10).expect("written");
+        assert_eq!(*filling.0.lock(), [expected]);
+    }
+
+    #[test]
+    fn only_the_range_that_is_needed_is_written() {
+        check(0..u64::MAX, "3 10:abcd");
+        check(10..14, "3 10:abcd");
+        check(11..13, "3 11:bc");
+        check(0..12, "3 10:ab");
+        check(13..100, "3 13:d");
     }
 }

@@ -1,4 +1,4 @@
-//! The directories of the target, made as they are needed and finished when all in them is made.
+//! Directories of the target: made when they are needed, finished when everything in them is made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,24 +6,26 @@ use std::sync::Arc;
 use model::{Attributes, DirPath, Stat};
 use sys::Dir;
 
-use super::Tally;
-use crate::Replace;
+use super::attributes::{note_refusals, same_stat};
+use super::tally::Tally;
+use crate::options::Replace;
+use crate::path::{absolute, absolute_dir, components};
 
-/// A directory's state, to be set when everything in it has been made.
+/// State of a directory, which is set when everything in it has been made.
 #[derive(Clone)]
-pub(super) struct State {
+pub(super) struct DirState {
     pub(super) stat: Stat,
     pub(super) attributes: Arc<Attributes>,
 }
 
-/// A directory that things are made in. Whoever still makes something in it holds it; when the last
-/// one lets go, it gets its attributes, and then its parent may.
+/// Directory of the target. Objects that are being made hold it. When the last one is done, the
+/// directory gets its attributes, and then its parent may get them.
 pub(super) struct Site<'a> {
     pub(super) dir: Arc<Dir>,
-    /// On the node, as it was backed up: for messages.
+    /// Path on the node when it was backed up, for messages.
     path: Vec<u8>,
-    finish: Option<State>,
-    /// Made by this restore.
+    finish: Option<DirState>,
+    /// True if this restore has made the directory.
     pub(super) is_new: bool,
     tally: &'a Tally,
     owner: bool,
@@ -33,29 +35,29 @@ pub(super) struct Site<'a> {
 impl Drop for Site<'_> {
     fn drop(&mut self) {
         if let Some(state) = self.finish.take()
-            // One that was right and had nothing made in it still is; it may refuse to be touched.
+            // A directory that still is right is left alone: it may refuse any change.
             && !is_right(&self.dir, &state, self.owner)
         {
             let applied = self.dir.apply(&state.stat, &state.attributes, self.owner);
-            super::make::note_refusals(self.tally, &self.path, &applied, self.owner);
+            note_refusals(self.tally, &self.path, &applied, self.owner);
         }
     }
 }
 
-/// How the directories of the selection map to the target.
+/// Map from the directories of the selection to the target.
 pub(super) struct Tree<'a> {
     base: Arc<Dir>,
-    /// What is cut off the front of directory paths: the directory that holds the selected object.
+    /// Directory that holds the selected object. `base` stands for it.
     above: DirPath,
     filespace: Vec<u8>,
     tally: &'a Tally,
     replace: Replace,
     owner: bool,
-    /// Directories that were announced and not made yet, in path order.
-    announced: BTreeMap<DirPath, State>,
-    /// The way from the base to the current directory.
+    /// Directories that were announced and have not been made, in path order.
+    announced: BTreeMap<DirPath, DirState>,
+    /// Chain from the base to the current directory.
     open: Vec<(DirPath, Arc<Site<'a>>)>,
-    /// A directory that could not be made: nothing below it can be.
+    /// Directory that could not be made: nothing below it can be made.
     broken: Option<DirPath>,
 }
 
@@ -84,18 +86,18 @@ impl<'a> Tree<'a> {
         self.owner
     }
 
-    /// The path on the node of what lies at `path` in the filespace.
+    /// Returns the path on the node of `path` in the filespace.
     pub(super) fn node_path(&self, path: &[u8]) -> Vec<u8> {
-        crate::backup::absolute(&self.filespace, path)
+        absolute(&self.filespace, path)
     }
 
-    /// Notes that the directory `path` is to be made.
-    pub(super) fn announce(&mut self, path: DirPath, state: State) {
+    /// Notes that the directory `path` has to be made.
+    pub(super) fn announce(&mut self, path: DirPath, state: DirState) {
         self.announced.insert(path, state);
     }
 
-    /// The site of `directory`, made if need be with all above it. `None` when that failed; then
-    /// the failure of the directory itself has been counted.
+    /// Returns the site of `directory`. Makes it, and all directories above it, if necessary.
+    /// `None` if that failed; the failure is counted.
     pub(super) fn site(&mut self, directory: &DirPath) -> Option<Arc<Site<'a>>> {
         if self.open.last().is_some_and(|(path, _)| path == directory) {
             return self.open.last().map(|(_, site)| Arc::clone(site));
@@ -103,8 +105,8 @@ impl<'a> Tree<'a> {
         if self.broken.as_ref().is_some_and(|broken| broken.contains(directory)) {
             return None;
         }
-        // Directories on the way that hold nothing of their own: in path order, so that each is
-        // entered before what is in it, and left when the next one is not.
+        // Announced directories before this one hold no objects. They are made in path order, so
+        // that each is entered before its content and left after it.
         while let Some((path, _)) = self.announced.first_key_value()
             && path < directory
             && !path.contains(directory)
@@ -124,7 +126,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Opens the way to `directory`, from the innermost directory that is open.
+    /// Opens the directories from the innermost open one down to `directory`.
     fn enter(&mut self, directory: &DirPath) -> Option<Arc<Site<'a>>> {
         self.leave(directory);
         let from = self.open.last().map_or_else(|| self.above.clone(), |(path, _)| path.clone());
@@ -142,7 +144,8 @@ impl<'a> Tree<'a> {
             };
             self.open.push((path.clone(), Arc::new(site)));
         }
-        for part in rest.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
+        assert!(!self.open.is_empty(), "the base is open while a directory below it is entered");
+        for part in components(rest) {
             let name = model::Name::new(part).ok()?;
             path = path.child(&name);
             let state = self.announced.remove(&path);
@@ -150,9 +153,8 @@ impl<'a> Tree<'a> {
             match self.make(&parent, &path, part, state) {
                 Ok(site) => self.open.push((path.clone(), Arc::new(site))),
                 Err(error) => {
-                    let shown = path.as_bytes();
-                    let shown = shown.strip_suffix(b"/").unwrap_or(shown);
-                    self.tally.fail(self.node_path(shown), error.to_string());
+                    let shown = absolute_dir(&self.filespace, &path);
+                    self.tally.fail(shown, error.to_string());
                     self.broken = Some(path);
                     return None;
                 }
@@ -166,9 +168,10 @@ impl<'a> Tree<'a> {
         parent: &Arc<Site<'a>>,
         path: &DirPath,
         name: &[u8],
-        state: Option<State>,
+        state: Option<DirState>,
     ) -> std::io::Result<Site<'a>> {
-        let existed = matches!(parent.dir.stat(name), Ok(Some(_)));
+        // A socket has no stat, but it is in the way too.
+        let existed = parent.dir.has(name).unwrap_or(true);
         let make = || match &state {
             Some(_) => parent.dir.make_unfinished_dir(name),
             None => parent.dir.make_dir(name),
@@ -181,10 +184,9 @@ impl<'a> Tree<'a> {
         };
         let dir = made?;
         let finish = state.filter(|state| self.is_to_be_set(&dir, state, existed));
-        let shown = path.as_bytes().strip_suffix(b"/").unwrap_or_default();
         Ok(Site {
             dir: Arc::new(dir),
-            path: self.node_path(shown),
+            path: absolute_dir(&self.filespace, path),
             finish,
             is_new: !existed,
             tally: self.tally,
@@ -193,13 +195,13 @@ impl<'a> Tree<'a> {
         })
     }
 
-    /// Counts the directory, and decides whether it gets its attributes: a new one does, and one
-    /// that an interrupted restore left unfinished; one that was there is a matter of the option.
-    fn is_to_be_set(&self, dir: &Dir, state: &State, existed: bool) -> bool {
+    /// Counts the directory; returns true if it gets its attributes. A new directory does, and one
+    /// that an interrupted restore has left unfinished. For other directories the option decides.
+    fn is_to_be_set(&self, dir: &Dir, state: &DirState, existed: bool) -> bool {
         let unfinished = !existed || dir.is_unfinished();
         if existed && is_right(dir, state, self.owner) {
             self.tally.skipped(false);
-            // What is made in it moves its mtime.
+            // Objects that are made in it change its mtime.
             return true;
         }
         let newer = || dir.stat_self().is_ok_and(|found| found.stat.mtime < state.stat.mtime);
@@ -215,12 +217,13 @@ impl<'a> Tree<'a> {
             self.tally.restored(0);
             return true;
         }
-        // What is put into a directory moves its times: that it differs is no news.
+        // Objects that were put into a directory have changed its times. So a difference means
+        // nothing.
         self.tally.skipped(false);
         false
     }
 
-    /// Makes the directories that hold nothing and closes all.
+    /// Makes the announced directories that hold no objects, and closes all.
     pub(super) fn finish(&mut self) {
         while let Some((path, _)) = self.announced.first_key_value() {
             let path = path.clone();
@@ -232,8 +235,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-fn is_right(dir: &Dir, state: &State, owner: bool) -> bool {
+fn is_right(dir: &Dir, state: &DirState, owner: bool) -> bool {
     let Ok(found) = dir.stat_self() else { return false };
-    super::make::same_stat(&found.stat, &state.stat, owner)
+    same_stat(&found.stat, &state.stat, owner)
         && dir.own_attributes().is_ok_and(|attributes| attributes == *state.attributes)
 }

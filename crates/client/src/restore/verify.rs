@@ -1,19 +1,23 @@
-//! Verification: everything that a restore would read is read and checked, and nothing is written.
+//! Verification: reads and checks everything that a restore would read, and writes nothing.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use model::archive_number;
-use wire::proto;
 
-use super::window::Entry;
-use super::{Destination, Tally, normalise, places, stream};
+use super::destination::Destination;
+use super::receive::receive;
+use super::tally::Tally;
+use crate::error::{ClientError, ErrorKind};
 use crate::link::Link;
+use crate::link::versions::{Entry, Selection, has_data};
+use crate::options::VerifyOptions;
+use crate::path::{absolute, normalise, places};
 use crate::progress::{Phase, Progress};
 use crate::report::VerifyReport;
-use crate::{ClientError, ErrorKind, VerifyOptions, has_data};
 
-/// Checks versions of all ages.
+/// Checks all versions, active and inactive.
 pub(crate) fn verify(
     link: &Link,
     options: &VerifyOptions,
@@ -24,14 +28,14 @@ pub(crate) fn verify(
     progress.enter(Phase::Running);
     let bytes = AtomicU64::new(0);
     let mut versions = 0;
-    for (path, selections) in selections(link, options)? {
+    for Request { path, selections } in requests(link, options)? {
         let mut found = 0;
         for mut selection in selections {
             selection.all_versions = true;
-            let filespace = selection.filespace.to_vec();
+            let filespace = selection.filespace.clone();
             let mut checker =
                 Checker { filespace, tally: &tally, bytes: &bytes, reads: options.data };
-            found += stream(link, selection, &mut checker, &tally)?;
+            found += receive(link, &selection, None, &mut checker, &tally)?;
         }
         if let Some(path) = path.filter(|_| found == 0) {
             let message = format!("nothing of {} is stored", model::escaped(&path));
@@ -51,30 +55,32 @@ pub(crate) fn verify(
     })
 }
 
-/// Selections by the path that asked for them; `None` for everything.
-type Asked = Vec<(Option<Vec<u8>>, Vec<proto::Selection>)>;
+/// Part of a verification.
+struct Request {
+    /// Path that the user has named; `None` for everything.
+    path: Option<Vec<u8>>,
+    selections: Vec<Selection>,
+}
 
-fn selections(link: &Link, options: &VerifyOptions) -> Result<Asked, ClientError> {
-    let mut filespaces = link.filespaces(true)?;
-    if let Some(number) = options.archive {
-        filespaces.retain(|filespace| archive_number(&filespace.name) == Some(number));
-    }
+fn requests(link: &Link, options: &VerifyOptions) -> Result<Vec<Request>, ClientError> {
+    let all = link.filespaces(true)?.into_iter().map(|filespace| filespace.name);
+    let is_selected =
+        |name: &Vec<u8>| options.archive.is_none_or(|number| archive_number(name) == Some(number));
+    let filespaces: Vec<Vec<u8>> = all.filter(is_selected).collect();
     if options.paths.is_empty() {
-        let everything = |filespace: &crate::FilespaceSummary| proto::Selection {
-            filespace: filespace.name.clone().into(),
-            ..proto::Selection::default()
-        };
-        return Ok(vec![(None, filespaces.iter().map(everything).collect())]);
+        let selections = filespaces.iter().map(|name| Selection::of_filespace(name)).collect();
+        return Ok(vec![Request { path: None, selections }]);
     }
     let of_path = |path: &Vec<u8>| {
         let path = normalise(path)?;
-        let places = places(&filespaces, &path);
-        let selections = places.iter().map(|place| place.selection(true)).collect();
-        Ok((Some(path), selections))
+        let places = places(filespaces.iter().map(Vec::as_slice), &path);
+        let selections = places.iter().map(Selection::of_subtree).collect();
+        Ok(Request { path: Some(path), selections })
     };
     options.paths.iter().map(of_path).collect()
 }
 
+/// Destination that counts data instead of writing it.
 struct Checker<'a> {
     filespace: Vec<u8>,
     tally: &'a Tally,
@@ -83,16 +89,16 @@ struct Checker<'a> {
 }
 
 impl Destination for Checker<'_> {
-    /// The path of the version.
+    /// Path of the version.
     type File = Vec<u8>;
 
     fn take(&mut self, entry: Entry) -> Option<Vec<u8>> {
-        if !has_data(entry.object.stat.kind, entry.object.stat.size) {
+        if !has_data(&entry.object.stat) {
             return None;
         }
         let path = entry.directory.join(&entry.object.name);
-        let path = crate::backup::absolute(&self.filespace, &path);
-        if entry.extents().is_none() {
+        let path = absolute(&self.filespace, &path);
+        if entry.pieces().is_none() {
             self.tally.fail(path, "its data is lost or damaged at the server");
             return None;
         }
@@ -100,7 +106,7 @@ impl Destination for Checker<'_> {
         self.reads.then_some(path)
     }
 
-    fn write(&self, _: &Vec<u8>, chunk: &[u8], _: u64) -> Result<(), String> {
+    fn write(&self, _: &Vec<u8>, chunk: &[u8], _: u64) -> io::Result<()> {
         let bytes = chunk.len() as u64;
         self.bytes.fetch_add(bytes, Relaxed);
         self.tally.progress.bytes.fetch_add(bytes, Relaxed);

@@ -1,172 +1,71 @@
-//! A window of entries: which chunk goes to which file, and what each file still lacks.
+//! Windows: the chunks that the files of a window need, and the files that still lack some.
 
-use std::ops::Range;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
 
-use chunk::RawQuantum;
-use format::{Reader, page};
-use model::{DirPath, Extent, Object, Payload, PlaceCode as _, ServerTime};
-use wire::proto;
+use chunk::{RawQuantum, UnsealError};
 
-use super::Destination;
-use crate::{ClientError, ErrorKind, has_data};
+use super::destination::Destination;
+use crate::link::versions::Piece;
 
-/// An object as the server sent it.
-pub(crate) struct Entry {
-    pub(crate) directory: DirPath,
-    pub(crate) object: Object,
-    pub(crate) deactivated: Option<ServerTime>,
-    /// The length of each chunk; 0 where the server cannot tell.
-    pub(crate) chunk_lengths: Vec<u32>,
-}
-
-/// A chunk of a file: its place's code, where in the file it belongs, its length.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Piece {
-    pub(crate) place: u64,
-    pub(crate) offset: u64,
-    /// What it adds to the file.
-    pub(crate) bytes: u32,
-    /// Whether what was sent is encrypted.
-    pub(crate) is_sealed: bool,
-}
-
-impl Piece {
-    /// Whether it holds some of the bytes in `range`.
-    fn is_within(&self, range: &Range<u64>) -> bool {
-        self.offset < range.end && self.offset + u64::from(self.bytes) > range.start
-    }
-}
-
-/// Where a file's data lies; `None` where that cannot be told because a pack is lost.
-pub(crate) type Pieces = Option<Vec<Piece>>;
-
-impl Entry {
-    /// The pieces of the object's data, in order.
-    pub(crate) fn extents(&self) -> Pieces {
-        let Payload::Extents(extents) = &self.object.payload else { return Some(Vec::new()) };
-        let mut lengths = self.chunk_lengths.iter();
-        let mut pieces = Vec::with_capacity(self.chunk_lengths.len());
-        let mut offset = 0_u64;
-        for extent in extents {
-            match extent {
-                Extent::Hole { bytes } => offset = offset.checked_add(*bytes)?,
-                Extent::Chunks(range) => {
-                    for number in 0..u64::from(range.count) {
-                        let length = *lengths.next().filter(|&&length| length > 0)?;
-                        let place = range.first.code() + number;
-                        pieces.push(Piece { place, offset, bytes: length, is_sealed: false });
-                        offset = offset.checked_add(u64::from(length))?;
-                    }
-                }
-                Extent::Sealed { place, bytes } => {
-                    lengths.next().filter(|&&length| length > 0)?;
-                    let (place, bytes) = (place.code(), *bytes);
-                    pieces.push(Piece { place, offset, bytes, is_sealed: true });
-                    offset = offset.checked_add(u64::from(bytes))?;
-                }
-            }
-        }
-        (offset == self.object.stat.size).then_some(pieces)
-    }
-
-    /// Those of the pieces that hold some of the bytes in `range`.
-    pub(crate) fn pieces_within(&self, range: &Range<u64>) -> Pieces {
-        let mut pieces = self.extents()?;
-        pieces.retain(|piece| piece.is_within(range));
-        Some(pieces)
-    }
-}
-
-/// Takes a message apart.
-pub(crate) fn decode(message: &proto::DirectoryVersions) -> Result<Vec<Entry>, ClientError> {
-    let damaged = |what: &dyn std::fmt::Display| {
-        ClientError::new(ErrorKind::Damaged, format!("the server sent a damaged page: {what}"))
-    };
-    let directory = DirPath::new(&message.directory).map_err(|error| damaged(&error))?;
-    let objects: Vec<Object> = page::decode(&message.page).map_err(|error| damaged(&error))?;
-    let mut lengths = Reader::new(&message.chunk_lengths, "chunk lengths");
-    let mut entries = Vec::with_capacity(objects.len());
-    for (at, object) in objects.into_iter().enumerate() {
-        let chunk_count = match &object.payload {
-            Payload::Extents(extents) if has_data(object.stat.kind, object.stat.size) => {
-                extents.iter().map(chunks).sum()
-            }
-            _ => 0,
-        };
-        let known = if lengths.rest().is_empty() { 0 } else { chunk_count };
-        let chunk_lengths = (0..known)
-            .map(|_| lengths.number::<u32>())
-            .collect::<Result<_, _>>()
-            .map_err(|error| damaged(&error))?;
-        let deactivated = message.deactivated.get(at).copied().filter(|time| *time != 0);
-        let directory = directory.clone();
-        let deactivated = deactivated.map(ServerTime);
-        entries.push(Entry { directory, object, deactivated, chunk_lengths });
-    }
-    Ok(entries)
-}
-
-fn chunks(extent: &Extent) -> u32 {
-    extent.chunks().map_or(0, |range| range.count)
-}
-
-/// A file of the window that is wanted.
-struct Wanted<F> {
+/// File of a window that needs data.
+struct WindowFile<F> {
     file: F,
-    /// Pieces that have not come.
+    /// Number of pieces that have not come.
     missing: AtomicU32,
     is_lost: AtomicBool,
 }
 
-/// Looks at the chunks of a quantum before they are written.
-pub(crate) trait Checker {
-    /// Whether the chunk at `index` is what the server says it is.
+/// Checker of the chunks of a quantum, before they are written.
+pub(super) trait Checker {
+    /// Returns true if the chunk at `index` has the digest that the server says.
     fn is_right(&self, index: usize, chunk: &[u8]) -> bool;
 
-    /// The `bytes` that the sealed chunk stands for.
-    fn unseal(&mut self, sealed: &[u8], bytes: u32) -> Result<Vec<u8>, String>;
+    /// Decrypts a sealed chunk of `bytes`.
+    fn unseal(&mut self, sealed: &[u8], bytes: u32) -> Result<Vec<u8>, UnsealError>;
 }
 
-/// A file of the window needs a piece.
+/// Need of a file for a piece.
 struct Need {
     piece: Piece,
+    /// Index of the file in the window.
     file: u32,
 }
 
-/// Chunks that follow each other in a quantum as they do in a file.
+/// Chunks that follow each other in a quantum and in a file.
 struct Run<'a> {
     file: u32,
-    /// In the file.
+    /// Position in the file.
     offset: u64,
+    /// Number of chunks in the run.
     pieces: u32,
-    /// In the quantum.
+    /// Position in the quantum.
     begin: usize,
     bytes: &'a [u8],
 }
 
 impl Run<'_> {
-    /// Whether a chunk that lies at `begin` in the quantum, and at `offset` of `file`, is next.
+    /// Returns true if the chunk at `begin` in the quantum, and at `offset` of `file`, follows.
     fn goes_on(&self, file: u32, offset: u64, begin: usize) -> bool {
         let bytes = self.bytes.len();
         (self.file, self.offset + bytes as u64, self.begin + bytes) == (file, offset, begin)
     }
 }
 
-/// What the quanta of a window are for.
+/// Window of a restore.
 ///
-/// Invariant: `needs` is sorted by place; a piece is put or lost at most once a need.
-pub(crate) struct Window<F> {
+/// Invariant: `needs` is sorted by place. A piece is put or lost at most once for each need.
+pub(super) struct Window<F> {
     needs: Vec<Need>,
-    files: Vec<Wanted<F>>,
+    files: Vec<WindowFile<F>>,
 }
 
-/// Pieces up to which a window is small.
+/// Maximum number of pieces of a small window.
 const SMALL_PIECES_MAX: usize = 4;
 
 impl<F> Window<F> {
-    /// Whether there is little in it.
-    pub(crate) fn is_small(&self) -> bool {
+    /// Returns true if the window needs few pieces.
+    pub(super) fn is_small(&self) -> bool {
         self.needs.len() <= SMALL_PIECES_MAX
     }
 
@@ -176,13 +75,14 @@ impl<F> Window<F> {
         &self.needs[from..to]
     }
 
-    /// Hands the chunks of `quantum`, the first of which is at `first_place`, to the files that
-    /// need them, once `checker` has found them right; opened where they are sealed. What follows
-    /// each other in a file as it does here is written at once.
-    pub(crate) fn put<D: Destination<File = F>>(
+    /// Hands the chunks of `quantum`, whose first chunk is at `first_place`, to the files that need
+    /// them. `checker` checks them before, and decrypts sealed ones. Chunks that follow each other
+    /// in a file as they do here are written at once.
+    pub(super) fn put<D: Destination<File = F>>(
         &self,
         destination: &D,
-        (first_place, quantum): (u64, &RawQuantum),
+        first_place: u64,
+        quantum: &RawQuantum,
         checker: &mut impl Checker,
     ) {
         let mut run: Option<Run<'_>> = None;
@@ -202,8 +102,8 @@ impl<F> Window<F> {
             for Need { piece, file } in needs {
                 if piece.is_sealed {
                     let opened = checker.unseal(chunk, piece.bytes);
-                    self.put_pieces(destination, (*file, 1), |file| {
-                        destination.write(file, &opened?, piece.offset)
+                    self.put_pieces(destination, *file, 1, |file| {
+                        destination.write(file, &opened.map_err(io::Error::other)?, piece.offset)
                     });
                     continue;
                 }
@@ -227,34 +127,40 @@ impl<F> Window<F> {
     }
 
     fn put_run<D: Destination<File = F>>(&self, destination: &D, run: &Run<'_>) {
-        self.put_pieces(destination, (run.file, run.pieces), |file| {
+        self.put_pieces(destination, run.file, run.pieces, |file| {
             destination.write(file, run.bytes, run.offset)
         });
     }
 
-    /// Has `write` write so many pieces of a file.
+    /// Calls `write` to write `pieces` pieces of a file.
     fn put_pieces<D: Destination<File = F>>(
         &self,
         destination: &D,
-        (file, pieces): (u32, u32),
-        write: impl FnOnce(&F) -> Result<(), String>,
+        file: u32,
+        pieces: u32,
+        write: impl FnOnce(&F) -> io::Result<()>,
     ) {
-        let wanted = &self.files[file as usize];
-        if wanted.is_lost.load(Relaxed) {
+        let needy = &self.files[file as usize];
+        assert!(pieces > 0, "a file is whole by the write that fills its last gap");
+        // A server that sends a quantum twice changes nothing.
+        if needy.is_lost.load(Relaxed) || needy.missing.load(Relaxed) == 0 {
             return;
         }
-        if let Err(reason) = write(&wanted.file) {
-            return self.lose_file(destination, file, &reason);
+        if let Err(error) = write(&needy.file) {
+            return self.lose_file(destination, file, &error.to_string());
         }
-        // Counted after they are written: whoever counts to zero knows that all is written.
-        let missing = wanted.missing.fetch_sub(pieces, AcqRel);
-        if missing == pieces && !wanted.is_lost.load(Relaxed) {
-            destination.complete(&wanted.file);
+        // The count follows the write: the thread that counts down to zero knows that all pieces
+        // are written.
+        let counted = needy
+            .missing
+            .fetch_update(AcqRel, Relaxed, |missing| missing.checked_sub(pieces));
+        if counted == Ok(pieces) && !needy.is_lost.load(Relaxed) {
+            destination.complete(&needy.file);
         }
     }
 
-    /// Tells the files that need one of `count` chunks from `place` on that it cannot be had.
-    pub(crate) fn lose<D: Destination<File = F>>(
+    /// Gives up the files that need one of the `count` chunks from `place` on.
+    pub(super) fn lose<D: Destination<File = F>>(
         &self,
         destination: &D,
         place: u64,
@@ -269,37 +175,38 @@ impl<F> Window<F> {
     }
 
     fn lose_file<D: Destination<File = F>>(&self, destination: &D, file: u32, reason: &str) {
-        let wanted = &self.files[file as usize];
-        if !wanted.is_lost.swap(true, Relaxed) {
-            destination.lose(&wanted.file, reason);
+        let needy = &self.files[file as usize];
+        if !needy.is_lost.swap(true, Relaxed) {
+            destination.lose(&needy.file, reason);
         }
     }
 
-    /// Tells the files that did not get all their pieces although the window's data has ended.
-    pub(crate) fn lose_rest<D: Destination<File = F>>(&self, destination: &D) {
-        for (number, wanted) in (0..).zip(&self.files) {
-            if wanted.missing.load(Relaxed) > 0 {
+    /// Gives up the files that still lack pieces at the end of the window's data.
+    pub(super) fn lose_rest<D: Destination<File = F>>(&self, destination: &D) {
+        for (number, needy) in (0..).zip(&self.files) {
+            if needy.missing.load(Relaxed) > 0 {
                 self.lose_file(destination, number, "the server did not send all its data");
             }
         }
     }
 }
 
-/// A window while its entries come.
-pub(crate) struct WindowBuilder<F> {
+/// Window while its entries come.
+pub(super) struct WindowBuilder<F> {
     needs: Vec<Need>,
-    files: Vec<Wanted<F>>,
+    files: Vec<WindowFile<F>>,
+    /// A bit for each entry, lowest bit first: set if its data is needed.
     bits: Vec<u8>,
     objects: usize,
 }
 
 impl<F> WindowBuilder<F> {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { needs: Vec::new(), files: Vec::new(), bits: Vec::new(), objects: 0 }
     }
 
-    /// Adds an entry, with the file that its data goes to if it is wanted.
-    pub(crate) fn add(&mut self, file: Option<F>, pieces: &Pieces) {
+    /// Adds an entry. `file` receives its data, if that is needed.
+    pub(super) fn add(&mut self, file: Option<F>, pieces: Option<&[Piece]>) {
         let position = self.objects;
         self.objects += 1;
         self.bits.resize(self.objects.div_ceil(8), 0);
@@ -309,11 +216,12 @@ impl<F> WindowBuilder<F> {
         self.needs.extend(pieces.iter().map(|&piece| Need { piece, file: number }));
         let missing = u32::try_from(pieces.len()).expect("a file has fewer than 2^32 chunks");
         let missing = AtomicU32::new(missing);
-        self.files.push(Wanted { file, missing, is_lost: AtomicBool::new(false) });
+        self.files.push(WindowFile { file, missing, is_lost: AtomicBool::new(false) });
     }
 
-    /// The window, and a bit for each entry: whether its data is wanted.
-    pub(crate) fn finish(mut self) -> (Window<F>, Vec<u8>) {
+    /// Returns the window, and a bit for each entry, which is set if its data is needed.
+    pub(super) fn finish(mut self) -> (Window<F>, Vec<u8>) {
+        assert_eq!(self.bits.len(), self.objects.div_ceil(8), "a bit for each entry");
         self.needs.sort_unstable_by_key(|need| (need.piece.place, need.file));
         (Window { needs: self.needs, files: self.files }, self.bits)
     }
@@ -321,21 +229,21 @@ impl<F> WindowBuilder<F> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use sys::lock::Mutex;
 
     use super::*;
 
-    /// What becomes of files, by their number: writes, then how it ended.
+    /// Writes and ends of files, by their number.
     #[derive(Default)]
     struct Written(Mutex<Vec<(usize, String)>>);
 
     impl Written {
         fn note(&self, file: usize, what: String) {
-            self.0.lock().unwrap().push((file, what));
+            self.0.lock().push((file, what));
         }
 
         fn of(&self, file: usize) -> Vec<String> {
-            let all = self.0.lock().unwrap();
+            let all = self.0.lock();
             all.iter().filter(|(of, _)| *of == file).map(|(_, what)| what.clone()).collect()
         }
     }
@@ -343,13 +251,13 @@ mod tests {
     impl Destination for Written {
         type File = usize;
 
-        fn take(&mut self, _: Entry) -> Option<usize> {
+        fn take(&mut self, _: crate::link::versions::Entry) -> Option<usize> {
             None
         }
 
-        fn write(&self, file: &usize, bytes: &[u8], offset: u64) -> Result<(), String> {
+        fn write(&self, file: &usize, bytes: &[u8], offset: u64) -> io::Result<()> {
             self.note(*file, format!("{offset}:{}", bytes.escape_ascii()));
-            if bytes.starts_with(b"full") { Err("no room".to_owned()) } else { Ok(()) }
+            if bytes.starts_with(b"full") { Err(io::Error::other("no room")) } else { Ok(()) }
         }
 
         fn complete(&self, file: &usize) {
@@ -361,22 +269,23 @@ mod tests {
         }
     }
 
-    /// Finds everything right but what says that it is damaged; sealed is what is in capitals.
-    struct Look;
+    /// Checker that finds a chunk damaged if its text says so, and takes capitals for a sealed
+    /// chunk.
+    struct TextChecker;
 
-    impl Checker for Look {
+    impl Checker for TextChecker {
         fn is_right(&self, _: usize, chunk: &[u8]) -> bool {
             chunk != b"damaged"
         }
 
-        fn unseal(&mut self, sealed: &[u8], _: u32) -> Result<Vec<u8>, String> {
+        fn unseal(&mut self, sealed: &[u8], _: u32) -> Result<Vec<u8>, UnsealError> {
             Ok(sealed.to_ascii_lowercase())
         }
     }
 
     const FIRST_PLACE: u64 = 100;
 
-    /// What `files` get, each of chunks by index and offset, out of a quantum of `chunks`.
+    /// Puts a quantum of `chunks` into `files`, which need chunks by index and offset.
     fn put(chunks: &[&[u8]], files: &[&[(u64, u64)]]) -> Written {
         let mut quantum = RawQuantum::default();
         chunks.iter().for_each(|chunk| _ = quantum.push(chunk));
@@ -387,11 +296,12 @@ mod tests {
                 let is_sealed = chunk.is_some_and(|chunk| chunk.is_ascii() && chunk[0] < b'a');
                 Piece { place: FIRST_PLACE + index, offset, bytes: 3, is_sealed }
             };
-            builder.add(Some(number), &Some(pieces.iter().map(piece).collect()));
+            let pieces: Vec<Piece> = pieces.iter().map(piece).collect();
+            builder.add(Some(number), Some(&pieces));
         }
         let (window, _) = builder.finish();
         let written = Written::default();
-        window.put(&written, (FIRST_PLACE, &quantum), &mut Look);
+        window.put(&written, FIRST_PLACE, &quantum, &mut TextChecker);
         window.lose_rest(&written);
         written
     }
@@ -416,6 +326,21 @@ mod tests {
         let written = put(chunks, &[&[(0, 0), (0, 3), (1, 6), (2, 9)], &[(0, 0), (2, 3)]]);
         assert_eq!(written.of(0), ["0:abc", "3:abc", "6:def", "9:ghi", "whole"]);
         assert_eq!(written.of(1), ["0:abc", "3:ghi", "whole"]);
+    }
+
+    #[test]
+    fn a_quantum_that_comes_twice_changes_nothing() {
+        let mut quantum = RawQuantum::default();
+        quantum.push(b"abc");
+        let piece = Piece { place: FIRST_PLACE, offset: 0, bytes: 3, is_sealed: false };
+        let mut builder = WindowBuilder::new();
+        builder.add(Some(0), Some(&[piece]));
+        let (window, bits) = builder.finish();
+        assert_eq!(bits, [1]);
+        let written = Written::default();
+        window.put(&written, FIRST_PLACE, &quantum, &mut TextChecker);
+        window.put(&written, FIRST_PLACE, &quantum, &mut TextChecker);
+        assert_eq!(written.of(0), ["0:abc", "whole"]);
     }
 
     #[test]

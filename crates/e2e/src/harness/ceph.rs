@@ -1,4 +1,4 @@
-//! Ceph, of Debian's packages: a monitor, one place for data in memory, and a gateway that speaks
+//! Ceph, from Debian's packages: a monitor, one place for data in memory, and a gateway that speaks
 //! the protocol of S3 and locks objects.
 
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::Server;
+use super::port::free_port;
 use crate::{clock, skip};
 
 const KEY_ID: &str = "HOLDFASTHOLDFAST";
@@ -26,12 +26,12 @@ pub struct Ceph {
     _processes: Vec<Child>,
 }
 
-/// What lies under a key, as the store lists it.
+/// An object or a mark under a key, as the store lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed {
     pub key: String,
     pub version: String,
-    /// It says that the object was deleted.
+    /// True for a mark which says that the object was deleted.
     pub is_marker: bool,
 }
 
@@ -44,7 +44,7 @@ fn has(program: &str) -> bool {
 }
 
 impl Ceph {
-    /// The store; `None`, with a line that says so, where there is no Ceph.
+    /// The store that all tests share; `None`, with a line that says so, if there is no Ceph.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Ceph>> = OnceLock::new();
         SHARED
@@ -54,7 +54,7 @@ impl Ceph {
                     return None;
                 }
                 let (sender, started) = std::sync::mpsc::channel();
-                // A thread that lives as long as the process does: the store ends with it.
+                // This thread lives as long as the process, and the store ends with the thread.
                 std::thread::spawn(move || {
                     sender.send(Self::start()).expect("the test waits");
                     loop {
@@ -71,7 +71,7 @@ impl Ceph {
         for name in ["mon", "osd", "run"] {
             std::fs::create_dir_all(folder.join(name)).expect("a folder");
         }
-        let (port, monitor, id) = (Server::free_port(), Server::free_port(), uuid());
+        let (port, monitor, id) = (free_port(), free_port(), uuid());
         let monitor = format!("v2:127.0.0.1:{monitor}/0");
         let text = settings(&folder, (&id, &monitor), port);
         std::fs::write(folder.join("ceph.conf"), text).expect("is written");
@@ -149,7 +149,7 @@ impl Ceph {
         self._processes.push(started.expect("Ceph starts"));
     }
 
-    /// What the gateway answers to whoever has the keys: the status and the body.
+    /// The gateway's answer to a client that has the keys: the status and the body.
     fn ask(&self, words: &[&str], path: &str) -> (u32, String) {
         let url = format!("http://127.0.0.1:{}/{path}", self.port);
         let output = Command::new("curl")
@@ -170,7 +170,7 @@ impl Ceph {
         self.ask(&["-X", method, "-H", &empty], path)
     }
 
-    /// Makes a bucket, one that can lock objects if `locks`; returns its name.
+    /// Makes a bucket, which can lock objects if `locks` is set; returns its name.
     pub fn add_bucket(&self, locks: bool) -> String {
         let name = format!("bucket{}", self.buckets.fetch_add(1, Ordering::Relaxed));
         let (empty, lock) = (
@@ -191,7 +191,7 @@ impl Ceph {
         )
     }
 
-    /// All that lies under keys with this prefix, whatever covers it.
+    /// All versions and marks under keys with this prefix.
     pub fn versions(&self, bucket: &str, prefix: &str) -> Vec<Listed> {
         let prefix = prefix.replace('/', "%2F");
         let (status, body) =
@@ -199,7 +199,7 @@ impl Ceph {
         assert_eq!(status, 200, "{body}");
         assert!(body.contains("<IsTruncated>false"), "the list is longer than one answer");
         let entries = body.split("<Version>").flat_map(|part| part.split("<DeleteMarker>"));
-        // What is before the first is about the bucket.
+        // The text before the first entry is about the bucket.
         let text = |entry: &str, tag: &str| {
             let (_, rest) = entry.split_once(&format!("<{tag}>"))?;
             Some(rest.split_once('<')?.0.to_owned())
@@ -214,7 +214,7 @@ impl Ceph {
         entries.filter_map(listed).collect()
     }
 
-    /// Until when a version is locked, as the store says it; `None` where it is not.
+    /// End of the lock of a version, in the store's form; `None` if it is not locked.
     pub fn locked_until(&self, bucket: &str, listed: &Listed) -> Option<String> {
         let Listed { key, version, .. } = listed;
         let asked = format!("{bucket}/{key}?retention=&versionId={version}");
@@ -222,13 +222,14 @@ impl Ceph {
         Some(body.split_once("<RetainUntilDate>")?.1.split_once('<')?.0.to_owned())
     }
 
-    /// Deletes an object, or for good a version of one. Returns the store's status.
+    /// Deletes an object by a marker, or a version of it for ever. Returns the store's status.
     pub fn delete(&self, bucket: &str, key: &str, version: Option<&str>) -> u32 {
         let version = version.map(|version| format!("?versionId={version}")).unwrap_or_default();
         self.ask_plainly("DELETE", &format!("{bucket}/{key}{version}")).0
     }
 
-    /// Has the bucket refuse whoever asks for `action`, as in `s3:PutObjectRetention`, or nobody.
+    /// Makes the bucket refuse `action`, such as `s3:PutObjectRetention`, to all users; without an
+    /// action it refuses nothing.
     pub fn deny(&self, bucket: &str, action: Option<&str>) {
         let policy = self.path("policy");
         let text = action.map(|action| {
@@ -249,7 +250,7 @@ impl Ceph {
         assert!(answer.0 < 300, "{answer:?}");
     }
 
-    /// Puts the file `path` above whatever lies under the key.
+    /// Stores the file `path` as the newest version under the key.
     pub fn put(&self, bucket: &str, key: &str, path: &Path) {
         let (file, plain) =
             (path.to_str().expect("a path"), "x-amz-content-sha256: UNSIGNED-PAYLOAD");

@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::harness::Server;
+use super::port::free_port;
 use crate::{clock, skip};
 
 pub(super) const KEY_ID: &str = "GK0123456789abcdef01234567";
 pub(super) const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 pub(super) const BUCKET: &str = "packs";
-/// What the bucket is called while it is not found.
+/// Name of the bucket while it is not found.
 const HIDDEN: &str = "hidden";
 const READY_SECS: u64 = 30;
 
-/// A store that ends with this value.
+/// A store. Dropping the value ends it.
 pub struct Garage {
     folder: PathBuf,
     port: u16,
     process: Option<Child>,
-    /// Whether it ends with the thread that has started it.
+    /// True for a store that ends with the thread that has started it.
     is_bound: bool,
 }
 
-/// The program, where it was built; `.ci/garage` builds it.
+/// Path of the program, if `.ci/garage` has built it.
 pub(super) fn program() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")))?;
@@ -33,7 +33,7 @@ pub(super) fn program() -> Option<PathBuf> {
     program.try_exists().ok()?.then_some(program)
 }
 
-/// Whether it was built; says so where not.
+/// Returns true if the program was built; prints a line otherwise.
 pub(super) fn is_there() -> bool {
     let is_there = program().is_some();
     if !is_there {
@@ -43,13 +43,13 @@ pub(super) fn is_there() -> bool {
 }
 
 impl Garage {
-    /// Starts a store in the new folder `folder`; `None`, with a line that says so, where there is
-    /// no Garage.
+    /// Starts a store in the new folder `folder`; `None`, with a line that says so, if there is no
+    /// Garage.
     pub fn start(folder: &Path) -> Option<Self> {
         Self::make(folder, false)
     }
 
-    /// The same of one that ends with the thread that calls this.
+    /// Starts a store that ends with the thread that calls this.
     pub(super) fn start_bound(folder: &Path) -> Option<Self> {
         Self::make(folder, true)
     }
@@ -59,14 +59,14 @@ impl Garage {
             return None;
         }
         fs::create_dir_all(folder).expect("a folder");
-        let (folder, port) = (folder.to_owned(), Server::free_port());
+        let (folder, port) = (folder.to_owned(), free_port());
         let garage = Self { folder, port, process: None, is_bound };
         fs::write(
             garage.credentials(),
             format!("[default]\naws_access_key_id = {KEY_ID}\naws_secret_access_key = {SECRET}\n"),
         )
         .expect("is written");
-        let rpc = Server::free_port();
+        let rpc = free_port();
         let settings = format!(
             "metadata_dir = \"{0}/meta\"\ndata_dir = \"{0}/data\"\ndb_engine = \"sqlite\"\n\
              replication_factor = 1\nmetadata_fsync = false\ndata_fsync = false\n\
@@ -124,16 +124,16 @@ impl Garage {
         self.port
     }
 
-    /// What the store says of uploads that were begun and not ended.
+    /// Number of uploads that were begun and not ended, by the store's own account.
     pub fn unfinished_uploads(&self) -> u64 {
         let text = self.manage(&["bucket", "info", BUCKET]);
-        // It has no such line where there are none.
+        // `bucket list` has no such line if there are no buckets.
         let line = text.lines().find_map(|line| line.strip_prefix("Unfinished uploads:"));
         let count = line.and_then(|line| line.trim().split(' ').next());
         count.map_or(0, |count| count.parse().expect("a count"))
     }
 
-    /// Gives the store a command; what it says.
+    /// Sends the store a command; returns its output.
     #[track_caller]
     fn manage(&self, arguments: &[&str]) -> String {
         let told = Command::new(program().expect("was there"))
@@ -146,13 +146,13 @@ impl Garage {
         String::from_utf8_lossy(&told.stdout).into_owned()
     }
 
-    /// Has the bucket hold no more than this, as in `20MiB`; `none`: as much as there is room for.
+    /// Limits the bytes in the bucket, as in `20MiB`; `none` lifts the limit.
     #[track_caller]
     pub fn limit(&self, size_max: &str) {
         self.manage(&["bucket", "set-quotas", BUCKET, "--max-size", size_max]);
     }
 
-    /// The same of the number of its objects.
+    /// Limits the number of objects in the bucket; `none` lifts the limit.
     #[track_caller]
     pub fn limit_objects(&self, count_max: &str) {
         self.manage(&["bucket", "set-quotas", BUCKET, "--max-objects", count_max]);
@@ -165,7 +165,7 @@ impl Garage {
         self.manage(&["bucket", verb, BUCKET, "--key", KEY_ID, "--read", "--write"]);
     }
 
-    /// Has nothing be known under the bucket's name any more, or all that was there again.
+    /// Removes the bucket's name, or gives it back.
     #[track_caller]
     pub fn hide(&self, is_hidden: bool) {
         let (from, to) = if is_hidden { (BUCKET, HIDDEN) } else { (HIDDEN, BUCKET) };
@@ -173,22 +173,22 @@ impl Garage {
         self.manage(&["bucket", "unalias", from]);
     }
 
-    /// The file with its keys.
+    /// File with the store's keys.
     pub fn credentials(&self) -> PathBuf {
         self.folder.join("keys")
     }
 
-    /// What the environment has of its keys, as `NAME=VALUE`.
+    /// The keys as variables of the environment, as in `NAME=VALUE`.
     pub fn variables() -> [String; 2] {
         [format!("AWS_ACCESS_KEY_ID={KEY_ID}"), format!("AWS_SECRET_ACCESS_KEY={SECRET}")]
     }
 
-    /// The URL of a pool in it.
+    /// The URL of a pool in the bucket.
     pub fn url(&self, prefix: &str) -> String {
         self.url_at(self.port, prefix)
     }
 
-    /// The same by way of another port.
+    /// The URL of a pool in the bucket, through another port.
     pub fn url_at(&self, port: u16, prefix: &str) -> String {
         format!(
             "s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{port}&region=garage&credentials={}",

@@ -1,4 +1,4 @@
-//! A file system of a kind in an image file, mounted for as long as a test needs it.
+//! A file system of a given kind in an image file, mounted for as long as a test needs it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub struct Image {
 
 impl Image {
     /// Makes a file system of `bytes` with `mkfs` (a command and its options) in the new file
-    /// `image` and mounts it on the new folder `path`. `None` where this machine cannot.
+    /// `image` and mounts it on the new folder `path`. `None` if this machine cannot do that.
     pub fn mount(image: &Path, bytes: u64, mkfs: &[&str], path: &Path) -> Option<Self> {
         File::create_new(image)
             .and_then(|file| file.set_len(bytes))
@@ -24,12 +24,12 @@ impl Image {
         (made && image.mount_again()).then_some(image)
     }
 
-    /// Mounts what was unmounted; whether that went.
+    /// Mounts the file system again after [`Self::unmount`]; returns true on success.
     pub fn mount_again(&self) -> bool {
         succeeds(Command::new("mount").args(["-o", "loop"]).arg(&self.file).arg(&self.path))
     }
 
-    /// Unmounts it; whether that went.
+    /// Unmounts the file system; returns true on success.
     pub fn unmount(&self) -> bool {
         succeeds(Command::new("umount").arg(&self.path))
     }
@@ -41,12 +41,12 @@ impl Image {
 
 impl Drop for Image {
     fn drop(&mut self) {
-        // What a failed test has left open there goes with the machine.
+        // A mount that a failed test still uses stays until the machine stops.
         let _unmounted = succeeds(Command::new("umount").arg("--lazy").arg(&self.path));
     }
 }
 
-/// Whether the command ended well.
+/// Returns true if the command succeeded.
 pub fn succeeds(command: &mut Command) -> bool {
     let status = command
         .stdin(Stdio::null())

@@ -15,25 +15,25 @@ pub struct Node {
     home: PathBuf,
     program: PathBuf,
     uid: Option<u32>,
-    /// Holds the home; goes with the node.
+    /// The folder with the home; it is removed with the node.
     _scratch: Scratch,
 }
 
 impl Node {
     /// Registers `name` at `server` and enrols it.
     #[track_caller]
-    pub fn enroll(server: &Server, name: &str) -> Self {
-        Self::enroll_as(server, name, None)
+    pub fn enrol(server: &Server, name: &str) -> Self {
+        Self::enrol_as(server, name, None)
     }
 
-    /// As [`Self::enroll`], with a client that runs as `uid`.
+    /// Enrols as [`Self::enrol`] does, with a client that runs as `uid`.
     #[track_caller]
-    pub fn enroll_as(server: &Server, name: &str, uid: Option<u32>) -> Self {
+    pub fn enrol_as(server: &Server, name: &str, uid: Option<u32>) -> Self {
         let scratch = Scratch::new();
         let home = scratch.folder("home");
         let mut program = binary();
         if let Some(uid) = uid {
-            // Another user cannot reach a program in somebody's home.
+            // Another user cannot run a program in the home folder of a user.
             let copy = scratch.join("holdfast");
             std::fs::copy(&program, &copy).unwrap_or_else(|error| panic!("copy: {error}"));
             program = copy;
@@ -42,13 +42,13 @@ impl Node {
             chown(&home, Some(uid), Some(uid)).expect("only root runs a client as another user");
         }
         let node = Self { name: name.to_owned(), home, program, uid, _scratch: scratch };
-        node.enroll_at(&server.address(), &server.token(name));
+        node.enrol_at(&server.address(), &server.token(name));
         node
     }
 
-    /// Enrols at these addresses of servers.
+    /// Enrols a node at these addresses of servers.
     #[track_caller]
-    pub fn enroll_at(&self, addresses: &str, token: &str) {
+    pub fn enrol_at(&self, addresses: &str, token: &str) {
         self.run(&["enroll", addresses, "--token", token]).expect(&[0]);
     }
 
@@ -56,7 +56,7 @@ impl Node {
         &self.home
     }
 
-    /// Runs a command, `--home` added, to its end.
+    /// Runs a command, with `--home` added, to its end.
     #[track_caller]
     pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Outcome {
         self.spawn(arguments).wait()
@@ -106,7 +106,7 @@ impl Node {
 }
 
 /// Runs `enroll` with a home that may be new.
-pub fn enroll(home: &Path, address: &str, token: &str) -> Outcome {
+pub fn enrol(home: &Path, address: &str, token: &str) -> Outcome {
     let arguments = ["enroll", address, "--token", token, "--home"].map(OsString::from);
     let arguments: Vec<_> = arguments.into_iter().chain([home.into()]).collect();
     start(&binary(), &arguments, home, None).wait()

@@ -15,10 +15,10 @@ use super::is_root;
 use crate::{clock, skip};
 
 const READY_SECS: u64 = 60;
-/// Of its folders; the number of its process comes behind.
+/// Prefix of the names of the folders; the number of the test's process follows.
 const PREFIX: &str = "hfdb";
 
-/// A database server with databases; it ends with this value, or with the process.
+/// A database server with databases; it ends when this value is dropped, or with the process.
 pub struct Cluster {
     folder: TempDir,
     process: Mutex<Option<Child>>,
@@ -28,17 +28,17 @@ pub struct Cluster {
     door: Door,
 }
 
-/// Where it is reached beside its socket.
+/// Way to reach the server besides its socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Door {
     None,
     /// At `127.0.0.1`.
     Plain,
-    /// At `localhost`, with TLS and the password.
+    /// TCP at `localhost`, with TLS and the password.
     Encrypted,
 }
 
-/// The user's, where one is asked for.
+/// Password of the user, for connections that need one.
 const PASSWORD: &str = "what nobody guesses";
 const PORT: u16 = 5432;
 
@@ -51,8 +51,8 @@ fn programs() -> Option<PathBuf> {
     programs.join("postgres").try_exists().ok()?.then_some(programs)
 }
 
-/// As another user where the tests run as root, which the server refuses; it ends when the thread
-/// does that has started it.
+/// Prepares to run a program of PostgreSQL, as another user if the tests run as root, because the
+/// server refuses to run as root. The program ends with the thread that has started it.
 fn command(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "QUIT"]);
@@ -63,8 +63,8 @@ fn command(program: &Path) -> Command {
     command
 }
 
-/// Removes folders of processes that are gone: the server that all tests of a process share ends
-/// with it, and nobody is left who could.
+/// Removes folders of processes that are gone: a server that all tests of a process share ends with
+/// the process, which cannot remove the folder then.
 fn remove_left_behind() {
     let there = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten();
     for path in there.filter_map(Result::ok).map(|entry| entry.path()) {
@@ -73,38 +73,39 @@ fn remove_left_behind() {
         if let Some(owner) = owner
             && !Path::new("/proc").join(owner).is_dir()
         {
-            // What another process is removing just now need not be removed twice.
+            // Another process may be removing the folder at the same moment.
             drop(std::fs::remove_dir_all(&path));
         }
     }
 }
 
-/// A path for what ends with the process, and that the next one removes.
+/// A path for the folder of a server that ends with the process; the next process removes it.
 pub(super) fn left_behind(name: &str) -> PathBuf {
     remove_left_behind();
     std::env::temp_dir().join(format!("{PREFIX}{}-{name}", std::process::id()))
 }
 
 impl Cluster {
-    /// The server that all tests of the process share; `None`, with a line that says so, where
-    /// there is no PostgreSQL.
+    /// The server that all tests of the process share; `None`, with a line that says so, if there
+    /// is no PostgreSQL.
     pub fn shared() -> Option<&'static Self> {
         static SHARED: OnceLock<Option<Cluster>> = OnceLock::new();
         SHARED.get_or_init(Self::start).as_ref()
     }
 
-    /// Starts a server; `None`, with a line that says so, where there is no PostgreSQL. What it
-    /// writes is lost with the power: it is for tests.
+    /// Starts a server; `None`, with a line that says so, if there is no PostgreSQL. A power cut
+    /// would lose its data, which is enough for tests.
     pub fn start() -> Option<Self> {
         Self::make("off", Door::None)
     }
 
-    /// The same with a server that is reached at `localhost` too, with TLS and a password.
+    /// Starts a server that is reached at `localhost` too, with TLS and a password.
     pub fn encrypted() -> Option<Self> {
         Self::make("off", Door::Encrypted)
     }
 
-    /// The same with a server that keeps what it has told of, as those that people have.
+    /// Starts a server that keeps every commit that it has confirmed, as a server in production
+    /// does.
     pub fn durable() -> Option<Self> {
         Self::make("on", Door::None)
     }
@@ -131,7 +132,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// With an empty folder.
+    /// Makes the value of a server with an empty folder.
     fn new(fsync: &'static str, door: Door) -> Self {
         remove_left_behind();
         let prefix = format!("{PREFIX}{}-", std::process::id());
@@ -140,7 +141,7 @@ impl Cluster {
             let owned = Command::new("chown").arg("postgres").arg(folder.path()).status();
             assert!(owned.expect("chown runs").success());
         }
-        let port = if door == Door::None { PORT } else { super::Server::free_port() };
+        let port = if door == Door::None { PORT } else { super::port::free_port() };
         let (process, databases) = (Mutex::default(), AtomicU32::new(0));
         Self { folder, process, databases, fsync, port, door }
     }
@@ -149,7 +150,7 @@ impl Cluster {
         self.folder.path().join("data")
     }
 
-    /// Makes what TLS needs, and lets nobody in over TCP without that and the password.
+    /// Makes the files for TLS, and admits connections over TCP only with TLS and the password.
     fn encrypt(&self) {
         let made = |result: Result<(), rcgen::Error>| result.expect("a certificate is made");
         let write = |name: &str, text: &str| {
@@ -178,7 +179,7 @@ impl Cluster {
     }
 
     /// The URL of a database over TCP, trusting the certificates in the file `roots`: `ca.pem`, or
-    /// `other.pem`, with which nothing is signed.
+    /// `other.pem`, which has signed nothing.
     pub fn url_encrypted(&self, database: &str, roots: &str) -> String {
         let (folder, port) = (self.folder.path().display(), self.port);
         format!(
@@ -219,7 +220,8 @@ impl Cluster {
                 .arg("-k")
                 .arg(&folder)
                 .args(["-p", &port, "-c", addresses, "-c", &fsync, "-c", "max_connections=300"])
-                // In the data folder: what is in /dev/shm a killed one would leave there.
+                // Shared memory is in the data folder: a killed server would leave files in
+                // /dev/shm.
                 .args(["-c", "dynamic_shared_memory_type=mmap"])
                 .args(tls)
                 .stderr(log.expect("a log"))
@@ -243,11 +245,11 @@ impl Cluster {
         let Some(mut process) = self.process().take() else { return };
         process.kill().expect("is killed");
         process.wait().expect("has ended");
-        // Its children see that it is gone, and go.
+        // The server's child processes notice that it is gone, and end.
         clock::pause(Duration::from_millis(200));
     }
 
-    /// Ends it in order, and cuts off whoever is connected.
+    /// Ends the server in order, and cuts off all connections.
     pub fn stop(&self) {
         let Some(mut process) = self.process().take() else { return };
         let id = rustix::process::Pid::from_child(&process);
@@ -268,7 +270,7 @@ impl Cluster {
         psql
     }
 
-    /// What the statement gives, a line a row.
+    /// Runs the statement and returns its result, one line for each row.
     #[track_caller]
     pub fn sql(&self, database: &str, statement: &str) -> String {
         let output = self.psql(database).arg(statement).output().expect("psql runs");
@@ -277,8 +279,8 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// Has a transaction of its own perform the statement at once, and end so many milliseconds
-    /// later.
+    /// Starts a transaction of its own that performs the statement at once, and ends the given
+    /// number of milliseconds later.
     pub fn slow_change(
         &self,
         database: &str,
@@ -307,7 +309,7 @@ impl Cluster {
         format!("postgres:///{database}?host={folder}&user=holdfast")
     }
 
-    /// Cuts off whoever is connected to the database.
+    /// Cuts off all connections to the database.
     pub fn cut_off(&self, database: &str) {
         self.sql(
             "postgres",

@@ -1,4 +1,4 @@
-//! One process: its output as it comes, its end within a limit.
+//! One process: its output line by line, and its end within a time limit.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
@@ -9,7 +9,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use base64::Engine;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
@@ -17,10 +16,10 @@ use serde_json::Value;
 use super::COMMAND_MAX;
 use crate::clock;
 
-/// How long the pipes of an ended process may stay open.
+/// Time for which the pipes of an ended process may stay open.
 const PIPE_MAX: Duration = Duration::from_secs(10);
 
-/// Starts `program` in a clean environment, as `uid` when it is given.
+/// Starts `program` in a clean environment, as `uid` if that is given.
 pub fn start(program: &Path, arguments: &[OsString], home: &Path, uid: Option<u32>) -> Running {
     let mut command = Command::new(program);
     command
@@ -36,7 +35,7 @@ pub fn start(program: &Path, arguments: &[OsString], home: &Path, uid: Option<u3
         .env("LC_ALL", "C")
         .env("TZ", "UTC")
         .env("HOME", home)
-        // As a service manager gives one to a service.
+        // A service manager gives such a folder to a service.
         .env("RUNTIME_DIRECTORY", home.with_extension("run"))
         .env("RUST_BACKTRACE", "1");
     command.current_dir("/");
@@ -56,7 +55,7 @@ pub fn start(program: &Path, arguments: &[OsString], home: &Path, uid: Option<u3
     Running { child, pidfd, command: shown.join(" "), stdout, stderr, stdout_taken: String::new() }
 }
 
-/// Whether a variable of the environment may say which keys object stores are told.
+/// Returns true for a variable of the environment that may name the keys of object stores.
 fn is_of_stores(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"AWS_")
 }
@@ -73,7 +72,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Returns the next line of standard output, `None` at its end.
+    /// Returns the next line of standard output; `None` at its end.
     pub fn next_line(&mut self, within: Duration) -> Option<String> {
         match self.stdout.recv_timeout(within) {
             Ok(line) => {
@@ -128,7 +127,7 @@ impl Running {
         });
     }
 
-    /// Kills the process, whatever it is doing, and returns what it had done until then.
+    /// Kills the process at any moment, and returns its output so far.
     pub fn kill9(self) -> Outcome {
         self.signal(Signal::KILL);
         self.wait()
@@ -139,16 +138,18 @@ impl Running {
         self.wait_within(COMMAND_MAX)
     }
 
-    /// The same for one that takes longer than `limit`.
+    /// Waits for the end; a process that takes longer than `limit` fails the test.
     pub fn wait_within(mut self, limit: Duration) -> Outcome {
         let in_time = self.ends_within(limit);
+        let mut stacks = String::new();
         if !in_time {
+            stacks = super::stacks::of_children();
             self.signal(Signal::KILL);
         }
         let status = self.child.wait().unwrap_or_else(|error| panic!("wait for a child: {error}"));
         let (stdout, stderr) = self.output();
         let outcome = Outcome { command: self.command.clone(), status, stdout, stderr };
-        assert!(in_time, "killed after {limit:?}: {outcome}");
+        assert!(in_time, "killed after {limit:?}: {outcome}{stacks}");
         assert!(!outcome.stderr.contains("panicked at"), "the program panicked: {outcome}");
         outcome
     }
@@ -165,13 +166,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only for a process that has been waited for.
+        // Both calls fail only for a process that has been waited for.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// What a process that has ended left behind.
+/// Output and status of a process that has ended.
 #[derive(Debug)]
 pub struct Outcome {
     pub command: String,
@@ -234,7 +235,7 @@ impl Outcome {
             .unwrap_or_else(|| panic!("{key} is {value}, should be a count: {self}"))
     }
 
-    /// Fails the test unless each of `counts` stands in the report.
+    /// Fails the test unless the report has each of `counts`.
     #[track_caller]
     pub fn counts(self, counts: &[(&str, u64)]) -> Self {
         for (key, expected) in counts {
@@ -260,7 +261,7 @@ impl Outcome {
             .collect()
     }
 
-    /// Returns the lines of standard error that say something.
+    /// Returns the lines of standard error that are not empty.
     pub fn messages(&self) -> Vec<&str> {
         self.stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
     }
@@ -279,11 +280,11 @@ pub fn path_bytes(path: &Value) -> Vec<u8> {
         return text.as_bytes().to_vec();
     }
     let bytes = path["bytes"].as_str().unwrap_or_else(|| panic!("{path} is no path"));
-    let decoded = base64::engine::general_purpose::STANDARD.decode(bytes);
+    let decoded = data_encoding::BASE64.decode(bytes.as_bytes());
     decoded.unwrap_or_else(|error| panic!("{path} is no path: {error}"))
 }
 
-/// Returns the lines of `pipe` as they come, with their ends.
+/// Returns the lines of `pipe` as they come, with their newlines.
 fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

@@ -1,7 +1,7 @@
-//! A proxy before an object store or a server: slow, failing, or gone, as a test says.
+//! A proxy before an object store or a server: slow, failing or absent, as a test needs it.
 //!
-//! It knows of HTTP only that a request begins where a client speaks after it was answered, and
-//! that an empty line ends its head.
+//! All it knows of HTTP is that a request begins when a client sends after an answer, and that an
+//! empty line ends the head of a request.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -12,23 +12,23 @@ use std::time::Duration;
 
 use crate::clock;
 
-/// What happens on the way. All of it can be changed at any time.
+/// Faults of the connection. All of them can be changed at any time.
 #[derive(Default)]
 pub struct Weather {
-    /// Before each request goes on.
+    /// Delay of each request, in milliseconds.
     delay_millis: AtomicU64,
-    /// Bytes of requests that go on in a second, of each client; 0: all there are.
+    /// Maximum number of bytes of requests a second, for each client; 0 for no limit.
     asked_per_sec: AtomicU64,
-    /// Each so-manieth request is answered with 500 and goes no further; 0: none.
+    /// Number of requests of which one is answered with 500 and goes no further; 0 for none.
     fails_each: AtomicU32,
-    /// Each so-manieth request is cut off in its middle; 0: none.
+    /// Number of requests of which one is cut off in its middle; 0 for none.
     cuts_each: AtomicU32,
-    /// Nothing goes through, and nobody is told.
+    /// True while nothing goes through, and no error comes back.
     is_down: AtomicBool,
-    /// It goes down once so many bytes of answers have come through; 0: never.
+    /// Number of bytes of answers after which the proxy goes down; 0 for never.
     goes_down_behind: AtomicU64,
     answered_bytes: AtomicU64,
-    /// Requests go through, and nothing comes back.
+    /// True while requests go through, and no answer comes back.
     is_silent: AtomicBool,
     asked_bytes: AtomicU64,
     requests: AtomicU32,
@@ -42,12 +42,12 @@ impl Weather {
         self.delay_millis.store(u64::try_from(delay.as_millis()).unwrap_or(0), SeqCst);
     }
 
-    /// What each client asks goes on at so many bytes a second.
+    /// Limits the requests of each client to `bytes_per_sec`.
     pub fn carry(&self, bytes_per_sec: u64) {
         self.asked_per_sec.store(bytes_per_sec, SeqCst);
     }
 
-    /// How long `bytes` take on their way.
+    /// Time that `bytes` of requests take with this limit.
     fn carrying(&self, bytes: usize) -> Duration {
         match self.asked_per_sec.load(SeqCst) {
             0 => Duration::ZERO,
@@ -71,7 +71,7 @@ impl Weather {
         self.is_down.load(SeqCst)
     }
 
-    /// Answers are held back until it is told otherwise; they are lost if it is down by then.
+    /// Holds answers back, or passes them on again; they are lost if the proxy goes down before.
     pub fn be_silent(&self, is_silent: bool) {
         self.is_silent.store(is_silent, SeqCst);
     }
@@ -82,7 +82,7 @@ impl Weather {
         }
     }
 
-    /// It goes down once so many bytes of answers, 1 at least, have come through from now on.
+    /// Makes the proxy go down after `bytes` more bytes of answers, which is at least 1.
     pub fn go_down_behind(&self, bytes: u64) {
         self.answered_bytes.store(0, SeqCst);
         self.goes_down_behind.store(bytes, SeqCst);
@@ -93,12 +93,13 @@ impl Weather {
         self.answered_bytes.load(SeqCst)
     }
 
-    /// Bytes of requests that have gone on.
+    /// Number of bytes of requests that were passed on.
     pub fn asked_bytes(&self) -> u64 {
         self.asked_bytes.load(SeqCst)
     }
 
-    /// How many of `count` bytes of an answer may come through. It goes down where not all may.
+    /// Number of bytes, of the next `count` of an answer, that may come through. The proxy goes
+    /// down if that is not all of them.
     fn let_through(&self, count: usize) -> usize {
         let before = self.answered_bytes.fetch_add(count as u64, SeqCst);
         let end = match self.goes_down_behind.load(SeqCst) {
@@ -111,10 +112,10 @@ impl Weather {
         usize::try_from(end.saturating_sub(before)).unwrap_or(usize::MAX).min(count)
     }
 
-    /// Cuts off whoever is connected; returns how many.
+    /// Cuts off all connected clients; returns their number.
     pub fn cut(&self) -> usize {
         let clients = self.clients();
-        // One that has gone by itself is cut off too.
+        // A client that has gone by itself is cut off too.
         clients.values().for_each(|client| drop(client.shutdown(Shutdown::Both)));
         clients.len()
     }
@@ -123,7 +124,7 @@ impl Weather {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many there were.
+    /// Number of requests so far.
     pub fn requests(&self) -> u32 {
         self.requests.load(SeqCst)
     }
@@ -140,7 +141,7 @@ impl Weather {
     }
 }
 
-/// See the module. It listens for as long as the test runs.
+/// The proxy. It listens as long as the test runs.
 pub struct Proxy {
     port: u16,
     weather: Arc<Weather>,
@@ -152,7 +153,7 @@ impl Proxy {
         Self::before(SocketAddr::from(([127, 0, 0, 1], to)))
     }
 
-    /// A proxy on this machine before whatever listens there.
+    /// A proxy on this machine for the server at `to`.
     pub fn before(to: SocketAddr) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let port = listener.local_addr().expect("it has one").port();
@@ -164,7 +165,7 @@ impl Proxy {
                 let Ok(known) = client.try_clone() else { continue };
                 weather.clients().insert(number, known);
                 std::thread::spawn(move || {
-                    // Who is cut off has nobody to tell.
+                    // A client that is cut off cannot get an error.
                     drop(carry(&client, to, &weather));
                     weather.clients().remove(&number);
                 });

@@ -20,12 +20,12 @@ use crate::{clock, skip};
 
 const NODES: usize = 3;
 const READY_SECS: u64 = 60;
-/// Of the names of namespaces and links; the number of the process comes behind.
+/// Prefix of the names of namespaces and links; the number of the process follows.
 const PREFIX: &str = "hfg";
 const API_PORT: u16 = 3900;
 const RPC_PORT: u16 = 3901;
 
-/// See the module. The namespaces go with this value.
+/// An object store of three nodes. Dropping it removes the namespaces.
 pub struct Ring {
     folder: PathBuf,
     name: String,
@@ -33,7 +33,7 @@ pub struct Ring {
     processes: [Option<Child>; NODES],
 }
 
-/// Whether the command succeeds.
+/// Returns true if the command succeeds.
 fn works(program: &str, arguments: &[&str]) -> bool {
     let output = Command::new(program).args(arguments).output();
     output.is_ok_and(|output| output.status.success())
@@ -63,8 +63,8 @@ fn remove_left_behind() {
 }
 
 impl Ring {
-    /// Starts the nodes, with what they have in the new folder `folder`; `None`, with a line that
-    /// says so, where that cannot be done.
+    /// Starts the nodes, with their data in the new folder `folder`; `None`, with a line that says
+    /// so, if that cannot be done.
     pub fn start(folder: &Path) -> Option<Self> {
         if !is_there() {
             return None;
@@ -110,12 +110,12 @@ impl Ring {
         format!("10.213.{}.{}", self.subnet, node + 1)
     }
 
-    /// The end of a node's link that is on this machine: names of links are short.
+    /// Name of the end of a node's link on this machine. Names of links have to be short.
     fn link(&self, node: usize) -> String {
         format!("{}v{}", self.name, node + 1)
     }
 
-    /// Makes the networks; `false` where the machine does not.
+    /// Makes the networks; returns false if the machine does not allow that.
     fn connect(&self) -> bool {
         let bridge = &self.name[..];
         if !works("ip", &["link", "add", bridge, "type", "bridge"]) {
@@ -184,7 +184,7 @@ impl Ring {
         }
     }
 
-    /// Runs a command of Garage's at a node.
+    /// Runs a command of Garage at a node.
     #[track_caller]
     fn told(&self, node: usize, arguments: &[&str]) -> String {
         let program = program().expect("was there");
@@ -194,7 +194,7 @@ impl Ring {
         must("ip", &[&fixed[..], &settings, arguments].concat())
     }
 
-    /// Has the nodes be one store, with a bucket.
+    /// Joins the nodes to one store, with a bucket.
     fn lay_out(&self) {
         let ids: Vec<String> = (0..NODES)
             .map(|node| self.told(node, &["node", "id", "-q"]).trim().to_owned())
@@ -213,12 +213,12 @@ impl Ring {
         self.told(0, &allow);
     }
 
-    /// The URL of a pool in it, by way of the first node.
+    /// The URL of a pool in the store, through the first node.
     pub fn url(&self, prefix: &str) -> String {
         self.url_at(&format!("{}:{API_PORT}", self.address(0)), prefix)
     }
 
-    /// A proxy before the first node, and the URL by way of it.
+    /// A proxy before the first node, and the URL of a pool through the proxy.
     pub fn proxied(&self, prefix: &str) -> (Proxy, String) {
         let node = self.address(0).parse().expect("an address");
         let proxy = Proxy::before(SocketAddr::new(node, API_PORT));

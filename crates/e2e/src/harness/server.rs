@@ -1,30 +1,25 @@
 //! A server process over a folder, on a port that stays the same through its restarts.
 
 use std::ffi::{OsStr, OsString};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::port::free_port;
 use super::{Outcome, Running, binary, start, stores};
 
-/// How long a server may take from its start to its first connection.
+/// Time limit from a server's start to its first connection.
 const READY_MAX: Duration = Duration::from_secs(30);
-
-/// Below the ports that the kernel hands out to clients, so that a restart finds its port free.
-const PORT_FIRST: u16 = 10_000;
-const PORTS: u16 = 20_000;
 
 #[derive(Debug)]
 pub struct Server {
     dir: PathBuf,
     port: u16,
-    /// What its clock is put ahead of ours, as in `40d`.
+    /// Lead of the server's clock over the machine's, as in `40d`.
     ahead: Option<String>,
-    /// What its environment has beside what every program's has, as `NAME=VALUE`.
+    /// Additional variables of the server's environment, as in `NAME=VALUE`.
     environment: Vec<String>,
     running: Option<Running>,
 }
@@ -36,14 +31,15 @@ impl Server {
         Self::start_at(dir, free_port())
     }
 
-    /// As [`Self::start`], on `port`, which must be the one `dir` was made with.
+    /// Starts as [`Self::start`] does, on `port`, which must be the port with which `dir` was made.
     #[track_caller]
     pub fn start_at(dir: &Path, port: u16) -> Self {
         Self::try_start_at(dir, port)
             .unwrap_or_else(|outcome| panic!("it did not start: {outcome}"))
     }
 
-    /// As [`Self::start_at`], but returns what a server that ends before it is ready had to say.
+    /// Starts as [`Self::start_at`] does, but returns the output of a server that ends before it is
+    /// ready.
     #[track_caller]
     pub fn try_start_at(dir: &Path, port: u16) -> Result<Self, Box<Outcome>> {
         let is_empty = std::fs::read_dir(dir).map_or(true, |mut names| names.next().is_none());
@@ -75,13 +71,18 @@ impl Server {
         Self::start_at(dir, port)
     }
 
-    /// Stands for a server that does not run.
+    /// Sets variables for the server from its next start on, as in `NAME=VALUE`.
+    pub fn set_environment(&mut self, environment: &[&str]) {
+        self.environment = environment.iter().map(|&variable| variable.to_owned()).collect();
+    }
+
+    /// A server that does not run.
     pub fn absent(dir: &Path, port: u16) -> Self {
         let (dir, environment) = (dir.to_path_buf(), Vec::new());
         Self { dir, port, ahead: None, environment, running: None }
     }
 
-    /// Stops the process where it is, as a machine that is held up; or has it go on.
+    /// Stops the process where it is, like a machine that stands still; or lets it go on.
     pub fn freeze(&self, is_frozen: bool) {
         let running = self.running.as_ref().expect("the server is running");
         running.signal(if is_frozen { Signal::STOP } else { Signal::CONT });
@@ -95,13 +96,13 @@ impl Server {
         running.wait()
     }
 
-    /// Runs `server init` and nothing else; see `stores` for where the server has what it has.
+    /// Runs `server init` alone; the places of catalogue and packs are those of `stores`.
     pub fn init(dir: &Path, port: u16) -> Outcome {
         let options = stores::options();
         Self::init_with(dir, port, &options.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// The same with these options.
+    /// Runs `server init` with these options.
     pub fn init_with(dir: &Path, port: u16, options: &[&str]) -> Outcome {
         run(&init_arguments(dir, port, options))
     }
@@ -127,7 +128,7 @@ impl Server {
         self.port
     }
 
-    /// Returns where clients reach it, as `HOST:PORT`.
+    /// Returns the address at which clients reach the server, as `HOST:PORT`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
@@ -146,7 +147,7 @@ impl Server {
         running.wait()
     }
 
-    /// Runs the server again, on the same port; stops it first when it runs.
+    /// Runs the server again, on the same port; stops it before if it runs.
     #[track_caller]
     pub fn restart(&mut self) {
         if self.running.is_some() {
@@ -156,14 +157,14 @@ impl Server {
             .unwrap_or_else(|outcome| panic!("it did not start again: {outcome}"));
     }
 
-    /// Runs the server again with its clock so far ahead of ours, as in `40d`.
+    /// Runs the server again, with its clock ahead of the machine's by `ahead`, as in `40d`.
     #[track_caller]
     pub fn travel(&mut self, ahead: &str) {
         self.ahead = Some(ahead.to_owned());
         self.restart();
     }
 
-    /// Returns whether the process is there.
+    /// Returns true if the process runs.
     pub fn is_up(&self) -> bool {
         self.running
             .as_ref()
@@ -234,28 +235,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Its end is looked at for a panic, unless the test has failed already.
+        // The output of the server is checked for a panic, unless the test has failed already.
         if let Some(running) = self.running.take()
             && !std::thread::panicking()
         {
             running.kill9();
         }
     }
-}
-
-/// Returns a port that nobody listens on and that no other test of this process gets.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let process = u16::try_from(std::process::id() % u32::from(PORTS)).expect("a remainder fits");
-    for _ in 0..PORTS {
-        // Steps by a prime: processes with neighbouring ids look in different places.
-        let step = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(31);
-        let port = PORT_FIRST + process.wrapping_mul(37).wrapping_add(step) % PORTS;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-    panic!("no port from {PORT_FIRST} on is free");
 }
 
 fn init_arguments(dir: &Path, port: u16, options: &[&str]) -> Vec<OsString> {

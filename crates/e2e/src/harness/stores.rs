@@ -1,5 +1,5 @@
-//! Where the servers of tests have what they have, unless a test says so itself: in their folders,
-//! or, with `HOLDFAST_TEST_STORES`, in a database, an object store, or both.
+//! Places of the catalogues and packs of the tests' servers, unless a test chooses them itself: in
+//! their folders, or, with `HOLDFAST_TEST_STORES`, in a database, an object store, or both.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use crate::skip;
 
 const VARIABLE: &str = "HOLDFAST_TEST_STORES";
 
-/// Where catalogues and packs go.
+/// Places of catalogues and packs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stores {
     Folder,
@@ -19,7 +19,7 @@ enum Stores {
     Both,
 }
 
-/// What the variable says, as far as it can be had; a line says where it cannot.
+/// The places that the variable names, if this machine has them; prints a line if it does not.
 fn stores() -> Stores {
     static FOUND: OnceLock<Stores> = OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -46,8 +46,8 @@ fn wanted() -> Stores {
     }
 }
 
-/// Whether a test that looks at the files of its server finds them in the server's folder; says so
-/// where not.
+/// Returns true if a test that looks at the files of its server finds them in the server's folder;
+/// prints a line otherwise.
 pub fn is_in_folders() -> bool {
     let is_so = stores() == Stores::Folder;
     if !is_so {
@@ -57,12 +57,12 @@ pub fn is_in_folders() -> bool {
 }
 
 /// The object store that all tests of the process share. It ends with the process, and its folder
-/// goes with that of the database.
+/// is removed with that of the database.
 fn garage() -> &'static Garage {
     static SHARED: OnceLock<Garage> = OnceLock::new();
     SHARED.get_or_init(|| {
         let (sender, started) = std::sync::mpsc::channel();
-        // A thread that lives as long as the process does: the store ends with it.
+        // This thread lives as long as the process, and the store ends with the thread.
         std::thread::spawn(move || {
             let folder: PathBuf = super::postgres::left_behind("garage");
             let garage = Garage::start_bound(&folder).expect("HOLDFAST_TEST_STORES needs Garage");

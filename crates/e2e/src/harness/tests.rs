@@ -1,4 +1,4 @@
-//! The harness tries itself on programs that every system has.
+//! Tests of the harness itself, with programs that every system has.
 
 use std::ffi::OsString;
 use std::path::Path;

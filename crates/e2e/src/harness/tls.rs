@@ -1,4 +1,4 @@
-//! TLS before an object store that has none, with a certificate of an authority of its own.
+//! TLS in front of an object store without TLS, with a certificate of an authority of its own.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,14 +10,15 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection};
 
-/// See the module. It listens for as long as the test runs.
+/// A port with TLS. It listens as long as the test runs.
 pub struct Tls {
     folder: PathBuf,
     port: u16,
 }
 
 impl Tls {
-    /// TLS before the port `to` of this machine; certificates go into the new folder `folder`.
+    /// Starts TLS in front of the port `to` of this machine; certificates go into the new folder
+    /// `folder`.
     pub fn start(to: u16, folder: &Path) -> Self {
         std::fs::create_dir_all(folder).expect("a folder");
         let config = configure(folder).expect("certificates are made");
@@ -27,7 +28,8 @@ impl Tls {
             for client in listener.incoming().map_while(Result::ok) {
                 let config = Arc::clone(&config);
                 std::thread::spawn(move || {
-                    // Who trusts nobody goes, and so does who is done.
+                    // A client that does not trust the certificate ends the connection, and so does
+                    // one that has finished.
                     drop(carry(client, to, config));
                 });
             }
@@ -40,12 +42,12 @@ impl Tls {
         self.folder.join("ca.pem")
     }
 
-    /// That of another one, which has signed nothing.
+    /// The certificate of another authority, which has signed nothing.
     pub fn other_ca(&self) -> PathBuf {
         self.folder.join("other.pem")
     }
 
-    /// How it is reached.
+    /// The URL of the port with TLS.
     pub fn endpoint(&self) -> String {
         format!("https://localhost:{}", self.port)
     }

@@ -9,7 +9,7 @@ pub struct Tmpfs {
 }
 
 impl Tmpfs {
-    /// Mounts one at `path`; `None` where this is not allowed.
+    /// Mounts a file system at `path`; `None` if that is not allowed.
     pub fn mount(path: &Path, options: &str) -> Option<Self> {
         std::fs::create_dir_all(path).unwrap_or_else(|error| panic!("make {path:?}: {error}"));
         let mount = ["-t", "tmpfs", "-o", options, "holdfast-e2e"];
@@ -21,7 +21,7 @@ impl Tmpfs {
         &self.path
     }
 
-    /// Changes the options, as the size.
+    /// Changes options of the mount, such as its size.
     #[track_caller]
     pub fn remount(&self, options: &str) {
         let options = format!("remount,{options}");
@@ -32,7 +32,7 @@ impl Tmpfs {
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        // Lazily: a process of a failing test may still hold a file open in it.
+        // The unmount is lazy: a process of a failing test may still have a file open there.
         drop(Command::new("umount").arg("-l").arg(&self.path).status());
     }
 }

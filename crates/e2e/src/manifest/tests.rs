@@ -1,4 +1,5 @@
-//! One change a test: whatever a restore could get wrong must show as a line that names it.
+//! Each test makes one change: every mistake that a restore could make must show as a line that
+//! names it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +10,7 @@ use rustix::fs::{Timespec, makedev};
 use super::*;
 use crate::scratch::Scratch;
 
-/// Makes a small tree, takes its manifest, lets `change` loose on it and returns the differences.
+/// Makes a small tree, takes its manifest, calls `change` on it and returns the differences.
 fn changes(change: impl FnOnce(&Folder, PathBuf)) -> Vec<String> {
     let scratch = Scratch::new();
     let top = scratch.path();
@@ -25,7 +26,8 @@ fn changes(change: impl FnOnce(&Folder, PathBuf)) -> Vec<String> {
     let before = Manifest::take(top).unwrap();
     let times = before.object(b"");
     change(&folder, top.to_path_buf());
-    // Adding and removing moves the folder's time too; each test is about its own change.
+    // Adding and removing objects changes the folder's time too; it is set back, because each test
+    // is about one change.
     restore_time(&folder, b".", times.mtime_ns);
     restore_time(&folder, b"folder", before.object(b"folder").mtime_ns);
     diff(&before, &Manifest::take(top).unwrap())

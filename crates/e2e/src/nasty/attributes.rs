@@ -1,4 +1,4 @@
-//! What objects carry beside content: modes, owners, times, extended attributes, ACLs, flags.
+//! Attributes of objects besides content: modes, owners, times, extended attributes, ACLs, flags.
 
 use std::io;
 
@@ -138,8 +138,8 @@ impl Planter {
     pub(super) fn acls(&mut self) -> io::Result<()> {
         let folder = self.top.make(b"acls")?;
         Self::write(&folder, b"file", b"with an ACL")?;
-        // The files in a folder with a default ACL inherit it when they are made, by a restore too
-        // unless it takes care.
+        // Files that are made in a folder with a default ACL inherit it. A restore has to prevent
+        // that.
         let inner = folder.make(b"folder")?;
         Self::write(&inner, b"made-before", b"without an ACL")?;
         let access = acl_bytes(&ACL);

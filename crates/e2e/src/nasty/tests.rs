@@ -1,4 +1,4 @@
-//! What is planted is the same for the same seed.
+//! The planted tree is the same for the same seed.
 
 use super::*;
 use crate::manifest::{Kind, Manifest, assert_same};

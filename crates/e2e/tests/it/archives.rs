@@ -93,7 +93,7 @@ fn local_files_are_deleted_only_once_the_archive_was_read_back() {
     assert!(scene.tree.join("folder-00").is_dir(), "directories stay");
     assert_eq!(manifest(&retrieve(&scene, "out", &[])).len(), before.len());
 
-    // What cannot be archived as a whole is not deleted in parts.
+    // Objects that cannot be archived as a whole are not deleted in parts.
     plant_files(&scene.tree, 3, 100, 2);
     fs::write(scene.tree.join("none"), "x").unwrap();
     scene.server.admin(&["policy", "class", "NONE", "--no-archive"]);

@@ -23,7 +23,8 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// With these options of `server init` beside the pool; `None` where there is no store.
+    /// Makes a scene with these options of `server init` besides the pool; `None` if there is no
+    /// store.
     pub(crate) fn new(files: usize, bytes: usize) -> Option<Self> {
         let scratch = Scratch::new();
         let garage = Garage::start(&scratch.join("garage"))?;
@@ -39,7 +40,7 @@ impl Stored {
     }
 }
 
-/// Has the server look at all data.
+/// Makes the server look at all data.
 #[track_caller]
 pub(crate) fn audit(scene: &Scene) {
     let audit = scene.server.try_admin(&["audit", "--data"]).expect(&[0]).json_lines();
@@ -66,7 +67,7 @@ fn what_was_sent_to_a_bucket_comes_back() {
     stored.scene.compare("asked for");
     assert!(!has_packs(stored.scene.server.dir()), "what is read is not written down");
     stored.audit();
-    // What is there is found again, and what is changed goes behind it.
+    // Data that is there is found again, and new data is appended.
     stored.scene.backup().counts(&[("backed_up", 0)]);
     plant_files(&stored.scene.tree.join("more"), 20, FILE_BYTES, 2);
     fs::copy(stored.scene.file(3), stored.scene.tree.join("copy")).unwrap();
@@ -277,7 +278,7 @@ fn what_is_no_bucket_is_said() {
         drop(outcome.says(why));
     };
     refused(&["s3://"], "s3://BUCKET");
-    refused(&["s3://a?colour=red"], "colour is no option");
+    refused(&["s3://a?colour=red"], "colour is not an option");
     let same = |prefix| stored.garage.url_at(stored.proxy.port(), prefix);
     refused(&[&same("site")], "pool PRIMARY");
     refused(&[&same("site/one/more")], "pool PRIMARY");
@@ -286,7 +287,7 @@ fn what_is_no_bucket_is_said() {
     refused(&[&url], "cannot use s3://none");
     let url = stored.garage.url("x").replace("keys", "nokeys");
     refused(&[&url], "nokeys");
-    // What another server has is not taken from it.
+    // Objects of another server are not taken from it.
     let other = stored.scene.scratch.join("other");
     let pool = stored.garage.url("site/one");
     let taken = Server::init_with(&other, Server::free_port(), &["--pool", &pool]);

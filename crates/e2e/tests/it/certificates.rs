@@ -10,7 +10,7 @@ fn certificate_that_is_near_its_end_is_renewed() {
     let scratch = Scratch::new();
     let dir = scratch.join("server");
     let mut server = Server::start(&dir);
-    let anna = Node::enroll(&server, "anna");
+    let anna = Node::enrol(&server, "anna");
     let identity = anna.home().join("node.pem");
     let fresh = fs::read(&identity).unwrap();
     anna.run(&["status"]).expect(&[0]);
@@ -23,7 +23,7 @@ fn certificate_that_is_near_its_end_is_renewed() {
     fs::write(dir.join("server.toml"), short).unwrap();
     server.restart();
 
-    let bert = Node::enroll(&server, "bert");
+    let bert = Node::enrol(&server, "bert");
     let identity = bert.home().join("node.pem");
     let first = fs::read(&identity).unwrap();
     bert.run(&["status"]).expect(&[0]);

@@ -105,7 +105,7 @@ fn four_nodes_at_once_get_each_their_own_back() {
             plant_files(&tree, 300, 3000, index);
             // Half of it is the same for all, to be kept once.
             plant_files(&tree.join("shared"), 300, 3000, 1000);
-            (Node::enroll(&scene.server, &format!("node-{index}")), tree)
+            (Node::enrol(&scene.server, &format!("node-{index}")), tree)
         })
         .collect();
     std::thread::scope(|scope| {

@@ -32,7 +32,7 @@ fn seed() -> u64 {
 enum Trouble {
     /// It is killed, and started again soon.
     Killed(usize),
-    /// The same, and it is away for longer than others wait for it.
+    /// A server that dies, and is away for longer than others wait for it.
     Dead(usize),
     /// Its nodes are cut off.
     NodesCut(usize),
@@ -57,19 +57,19 @@ impl Trouble {
     }
 }
 
-/// What dies, and comes back.
+/// Processes that die and come back.
 struct Victims {
     site: Site<'static>,
     store: Proxy,
     servers: Vec<Server>,
-    /// Where nodes reach them.
+    /// Proxies by which nodes reach the servers.
     doors: Vec<Proxy>,
     /// Until when they are away.
     away: Vec<Option<Instant>>,
     random: Random,
 }
 
-/// What a server says that ends by itself: it was held up, and others could not know.
+/// Checks the output of a server that ends by itself: it was held up, and others could not know.
 fn assert_fenced(outcome: Outcome) {
     eprintln!("chaos: a server was held up");
     drop(outcome.says("take this one for dead"));
@@ -180,7 +180,7 @@ impl Victims {
     }
 }
 
-/// Whatever nodes were told is stored is there, whoever dies.
+/// Everything that nodes were told is stored is there, whichever server dies.
 #[test]
 fn nothing_that_was_acknowledged_is_lost_whoever_dies() {
     let Some(mut victims) = Victims::new(seed()) else { return };

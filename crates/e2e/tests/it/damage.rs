@@ -1,6 +1,7 @@
 //! Bytes that went bad on the server: found, named, and the rest restored. Never a panic, which the
 //! harness looks for in whatever a process prints.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -121,7 +122,7 @@ fn an_audit_names_what_is_damaged_and_what_that_costs() {
         .expect(&[0])
         .counts(&[("failed", 0)]);
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("healed", &[])));
-    // What was is lost.
+    // The old content is lost.
     scene.node.verify().expect(&[4]).counts(&[("failed", lost.len() as u64)]);
     // Back as it was, the pack serves again.
     flip(&pack, offset, 16);
@@ -228,14 +229,12 @@ fn damaged_catalogue_gives_an_error_and_no_panic() {
     assert!(!catalogues(&dir).is_empty(), "the catalogue is an SQLite file");
     for (what, damage) in CATALOGUE_DAMAGES {
         eprintln!("damage: {what}");
-        fs::remove_dir_all(&dir).unwrap();
-        copy_folder(&good, &dir);
+        bring_back(&good, &dir);
         catalogues(&dir).iter().for_each(|path| damage(path));
         use_damaged(&scene, what);
     }
     // And the undamaged copy is as good as ever.
-    fs::remove_dir_all(&dir).unwrap();
-    copy_folder(&good, &dir);
+    bring_back(&good, &dir);
     scene.server.restart();
     scene.backup().counts(&[("backed_up", 0)]);
     assert_same(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
@@ -267,6 +266,13 @@ fn use_damaged(scene: &Scene, what: &str) {
     server.try_admin(&["node", "list"]).code();
     assert!(server.is_up(), "{what}: the server goes on, or does not start");
     server.terminate().code();
+}
+
+/// Puts a copy of a server's folder in its place.
+fn bring_back(copy: &Path, dir: &Path) {
+    fs::remove_dir_all(dir).unwrap();
+    copy_folder(copy, dir);
+    Server::command(&[OsStr::new("adopt"), dir.as_os_str()]).expect(&[0]);
 }
 
 fn copy_folder(source: &Path, target: &Path) {

@@ -50,10 +50,10 @@ fn spawn_server(dir: &Path) -> Running {
     start(&binary(), &arguments, dir, None)
 }
 
-/// What ends because the database is away says so.
+/// A command that ends because the database is away says so.
 #[track_caller]
 fn assert_told(outcome: Outcome) {
-    drop(outcome.expect(&[12]).says("the catalogue's database is away"));
+    drop(outcome.expect(&[12]).says("the catalogue's database does not answer"));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_database_that_is_away_for_too_long_is_told_of_and_come_back_to() {
     site.scene.backup();
     site.scene.compare("behind");
     site.scene.backup().counts(&[("backed_up", 0)]);
-    site.enroll_at(&other.address());
+    site.enrol_at(&other.address());
     std::mem::swap(&mut site.scene.server, &mut other);
     site.scene.compare("by the other");
     audit(&[&site.scene.server, &other]);

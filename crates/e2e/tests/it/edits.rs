@@ -39,9 +39,9 @@ struct Edit {
     pick: u16,
     /// Picks a second one, where two are needed.
     other: u16,
-    /// What contents, sizes and names are drawn from.
+    /// Source of contents, sizes and names.
     seed: u8,
-    /// Whether the folder of the object gets its mtime back.
+    /// True if the folder of the object gets its mtime back.
     hides: bool,
     action: Action,
 }
@@ -56,9 +56,9 @@ enum Action {
     Rename,
     /// Two objects change places.
     Exchange,
-    /// With another size.
+    /// New content of another size.
     Write,
-    /// With the same size, and mtime set back: only ctime moves.
+    /// New content of the same size, with the mtime set back: only ctime moves.
     Overwrite,
     Append,
     Chmod,
@@ -195,7 +195,7 @@ fn plant(tree: &Path, has_large_folder: bool) {
     }
 }
 
-/// What there is below a folder, in order.
+/// Objects below a folder, in order.
 #[derive(Default)]
 struct Objects {
     /// Without the folder itself, which no edit may take away.
@@ -421,7 +421,7 @@ fn content_overwritten_before_a_chmod_is_backed_up() {
     });
 }
 
-/// The same with an inode flag.
+/// Setting an inode flag changes the ctime as a change of mode does.
 #[test]
 fn content_overwritten_before_a_flag_is_set_is_backed_up() {
     check_one_file(|file, _| {
@@ -434,8 +434,8 @@ fn content_overwritten_before_a_flag_is_set_is_backed_up() {
     });
 }
 
-/// As where times are all the same on purpose, as in images of containers: nothing but the inode
-/// told that it is another file, and a new mode was taken for all that had changed.
+/// All times are the same on purpose in images of containers: nothing but the inode told that it is
+/// another file, and a new mode was taken for the whole change.
 #[test]
 fn file_replaced_by_one_of_another_mode_and_the_same_time_is_backed_up() {
     check_one_file(|file, other| {

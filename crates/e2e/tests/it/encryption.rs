@@ -71,7 +71,7 @@ fn what_is_encrypted_comes_back_and_is_nowhere_at_the_server() {
     let copied = scene.node.backup(&scene.tree, &[]).expect(&[0]).json();
     assert_eq!(copied["encrypted"], 1);
     assert_eq!(copied["bytes_after_dedup"], 0);
-    // What has only been touched is compared as it was sent.
+    // A file that has only been touched is compared with its content as it was sent.
     let touched = fs::File::open(scene.tree.join("secret/large")).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     touched.set_permissions(mode).unwrap();
@@ -95,7 +95,7 @@ fn a_key_that_was_written_down_opens_on_a_new_machine() {
     assert!(!fs::exists(tree.join("secret/small")).unwrap());
 
     let slip = key.replace(&key[8..9], if &key[8..9] == "A" { "B" } else { "A" });
-    scene.node.run(&["key", "import", &slip]).expect(&[12]).says("no key");
+    scene.node.run(&["key", "import", &slip]).expect(&[12]).says("is not a key");
     scene.node.run(&["key", "import", &key.to_lowercase()]).expect(&[0]);
     assert_eq!(manifest(&scene.restore("with", &[])), manifest(&scene.tree));
 }

@@ -23,7 +23,7 @@ fn full_server_refuses_and_keeps_what_it_has() {
         return;
     };
     let mut server = Server::start(&mount.path().join("server"));
-    let node = Node::enroll(&server, "anna");
+    let node = Node::enrol(&server, "anna");
     let (small, large) = (scratch.folder("small"), scratch.folder("large"));
     plant_files(&small, 100, 10_000, 1);
     plant_files(&large, 40, 1 << 20, 2);
@@ -40,7 +40,7 @@ fn full_server_refuses_and_keeps_what_it_has() {
     assert_same(&manifest(&small), &manifest(&out.join("small")));
     node.verify().expect(&[0]);
 
-    // With room again, the next run completes what could not be stored.
+    // With room again, the next run completes the objects that could not be stored.
     mount.remount("size=120m");
     server.restart();
     node.backup(&large, &[]).expect(&[0]).counts(&[("failed", 0)]);

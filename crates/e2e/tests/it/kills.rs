@@ -224,7 +224,7 @@ fn a_connection_that_is_cut_anywhere_is_made_to_another_address() {
     // The proxy is tried first; the server behind it has another address.
     let addresses = format!("127.0.0.1:{},{}", proxy.port(), scene.server.address());
     let again = scene.server.admin(&["node", "add", "anna", "--again"]);
-    scene.node.enroll_at(&addresses, again["token"].as_str().unwrap());
+    scene.node.enrol_at(&addresses, again["token"].as_str().unwrap());
     let before = proxy.weather().answered_bytes();
     scene.node.backup(&plant_tree(&scene, 2000), &[]).expect(&[0]);
     let whole = proxy.weather().answered_bytes() - before;

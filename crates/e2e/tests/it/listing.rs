@@ -1,4 +1,4 @@
-//! What `list` says about the versions that are kept.
+//! The answers of `list` about the versions that are kept.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,7 +36,7 @@ fn recursive_list_names_each_object_once() {
         assert!(expected.contains(path), "{} is not in the tree", path.escape_ascii());
         assert!(missing.remove(path), "{} is listed twice", path.escape_ascii());
     }
-    // Whether a recursive list begins with the folder itself is left open.
+    // A recursive list may begin with the folder itself or not.
     missing.remove(top);
     assert!(missing.is_empty(), "{missing:?} are not listed");
     assert!(rows.iter().all(is_active));

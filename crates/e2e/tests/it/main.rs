@@ -8,6 +8,7 @@
 mod archives;
 #[cfg(test)]
 mod buckets;
+mod bugs;
 #[cfg(test)]
 mod certificates;
 mod changing;
@@ -33,6 +34,8 @@ mod kills;
 mod listing;
 #[cfg(test)]
 mod object_lock;
+#[cfg(test)]
+mod ownership;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
@@ -69,5 +72,7 @@ mod streams;
 mod tape;
 #[cfg(test)]
 mod tuning;
+#[cfg(test)]
+mod versions;
 #[cfg(test)]
 mod volumes;

@@ -19,7 +19,7 @@ struct Site {
 }
 
 impl Site {
-    /// With objects locked if `locks`; `None` where there is no Ceph.
+    /// Makes a site whose bucket locks objects if `locks` is set; `None` if there is no Ceph.
     fn new(locks: bool) -> Option<Self> {
         let ceph = Ceph::shared()?;
         let scratch = Scratch::new();
@@ -34,7 +34,8 @@ impl Site {
         self.ceph.versions(&self.bucket, "site/packs/")
     }
 
-    /// Has the class keep old versions by number, lock what it keeps, and let go of old ones.
+    /// Makes the class keep old versions by number, lock everything that it keeps, and drop old
+    /// versions.
     fn lock_class(&self) {
         let class = ["policy", "class", "STANDARD", "--verexists", "1", "--verdeleted", "1"];
         let days = ["--retextra", "10", "--retonly", "10", "--retver", "20"];
@@ -89,7 +90,7 @@ fn what_a_locked_class_holds_nobody_deletes() {
     let packs = site.packs();
     assert!(!packs.is_empty());
     assert_eq!(site.ceph.locked_until(&site.bucket, &packs[0]), None, "nothing says so yet");
-    // What is there already is locked when somebody asks for it.
+    // Objects that exist already are locked when a server asks for it.
     site.lock_class();
     let locked = site.scene.server.admin(&["pool", "lock"]);
     assert_eq!(locked["packs_done"].as_u64(), Some(packs.len() as u64), "{locked}");

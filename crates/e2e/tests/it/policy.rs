@@ -1,4 +1,5 @@
-//! What is kept, for how long, and what an administrator can do about it.
+//! Versions that are kept, the time for which they are, and the administrator's means to change
+//! that.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +45,7 @@ fn a_file_goes_through_its_life_across_the_limits() {
         expire(&scene.server);
         assert_eq!(states(&scene.node, &file), expected, "{ahead}");
     };
-    // With the rules of a new server: 30 days for extra versions, 60 for the last.
+    // The rules of a new server are in force: 30 days for extra versions, 60 for the last.
     write_and_back_up(&scene, "file", "one");
     write_and_back_up(&scene, "file", "second");
     assert_eq!(states(&scene.node, &file), "AI");
@@ -183,7 +184,7 @@ fn what_a_locked_class_holds_stays_whatever_it_is_bound_to_since() {
             .map(|row| row["state"].as_str().unwrap().to_owned())
             .collect::<String>()
     };
-    // Of the first the state between was SHORT's to drop; what the lock held is there.
+    // SHORT dropped the middle state of the first file; the states that the lock held are there.
     assert_eq!([states(0), states(1), states(2)], ["AI", "I", "A"]);
     let class = &scene.node.list(&scene.file(2), &[])[0]["mgmt_class"];
     assert_eq!(class, "STANDARD", "it is not rebound while it is held");
@@ -201,7 +202,7 @@ fn nonsense_is_refused_and_named() {
             refused = refused.says(word);
         }
     };
-    refuse(&["policy", "class", "STANDARD", "--retextra", "30001"], &["RETEXTRA", "30000"]);
+    refuse(&["policy", "class", "STANDARD", "--retextra", "30001"], &["--retextra", "30000"]);
     refuse(&["policy", "class", "STANDARD", "--mode", "often"], &["MODE", "modified, absolute"]);
     refuse(&["policy", "class", "A/B"], &["A/B"]);
     refuse(&["policy", "class", "STANDARD", "--lock-until", "2001-01-01"], &["future"]);
@@ -319,7 +320,7 @@ fn a_file_that_changes_is_taken_as_its_class_says() {
     shared.counts(&[("failed", 0), ("retries", 4)]);
     let dynamic = backs_up_growing(&scene, "dynamic").expect(&[0]);
     dynamic.counts(&[("failed", 0), ("retries", 0)]);
-    // What was taken is a piece of the file, and the next look takes it as it is.
+    // The backed-up content is a piece of the file, and the next backup takes it as it is.
     let taken = fs::metadata(scene.restore("torn", &[]).join("log")).unwrap().len();
     assert!(taken >= 32 << 20, "{taken}");
     scene.backup().counts(&[("backed_up", 1)]);
@@ -349,7 +350,7 @@ fn domains_have_rules_of_their_own() {
         .server
         .try_admin(&["domain", "remove", "BRIEF"])
         .expect(&[12])
-        .says("1 nodes");
+        .says("1 node;");
     let domains: Value = scene.server.admin(&["domain", "list"]);
     assert_eq!(domains[0]["nodes"], 1);
 }

@@ -52,12 +52,12 @@ impl Scene {
         self.server.dir().join("pool")
     }
 
-    /// Has the server make no copies of its catalogue: packs are counted.
+    /// Stops the server's copies of its catalogue: tests count packs.
     pub(crate) fn copy_no_catalog(&mut self) {
         self.configure("catalog_copy_hours", 0);
     }
 
-    /// Has the server begin anew with another number in its configuration.
+    /// Restarts the server with another number in its configuration.
     pub(crate) fn configure(&mut self, key: &str, number: u64) {
         let config = self.server.dir().join("server.toml");
         let own = fs::read_to_string(&config).unwrap();
@@ -91,7 +91,7 @@ fn a_copy_serves_and_repairs_what_the_primary_pool_has_lost() {
     scene.backup();
     let copies = scene.add_pool("COPIES", &["--copy"]);
     let lacking = scene.pool("COPIES");
-    // What is open is not counted yet.
+    // An open pack is not counted yet.
     assert_eq!(lacking["missing_packs"], 0, "{lacking}");
     let copied = scene.server.admin(&["pool", "copy", "COPIES"]);
     assert!(copied["bytes_done"].as_u64().unwrap() > (FILES * FILE_BYTES) as u64, "{copied}");
@@ -223,7 +223,7 @@ fn a_full_pool_hands_on_to_the_next() {
     assert!(packs(&scene.primary()).is_empty() && packs(&large).len() == 2);
     scene.compare("from the next");
     scene.backup().counts(&[("backed_up", 0)]);
-    // What is new goes to the first pool again, and stays its days.
+    // New data goes to the first pool again, and stays its days.
     fs::write(scene.file(3), vec![7; 6_000_000]).unwrap();
     scene.backup();
     scene.server.restart();
@@ -326,7 +326,7 @@ fn pools_are_refused_where_they_would_lose_something() {
     refused(&["add", "A", &url(&scene.primary().join("inner"))], "folder of pool PRIMARY");
     refused(&["remove", "PRIMARY"], "server.toml names it");
     refused(&["remove", "NONE"], "pool list");
-    refused(&["set", "PRIMARY"], "say what to set");
+    refused(&["set", "PRIMARY"], "give a setting");
     refused(&["set", "PRIMARY", "--low", "95"], "above the high one");
     refused(&["set", "PRIMARY", "--next", "PRIMARY"], "itself");
     scene.add_pool("SECOND", &["--next", "PRIMARY"]);
@@ -334,7 +334,7 @@ fn pools_are_refused_where_they_would_lose_something() {
     refused(&["remove", "PRIMARY"], "stays");
     scene.add_pool("COPIES", &["--copy"]);
     refused(&["set", "PRIMARY", "--next", "COPIES"], "second copies");
-    refused(&["copy", "SECOND"], "no copy pool");
+    refused(&["copy", "SECOND"], "not a copy pool");
     refused(&["set", "COPIES", "--capacity", "1G"], "holds all there is");
     scene.server.admin(&["pool", "remove", "SECOND"]);
     scene.server.admin(&["pool", "remove", "COPIES"]);

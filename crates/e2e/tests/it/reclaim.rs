@@ -118,7 +118,7 @@ fn nothing_is_lost_while_everything_goes_on_and_the_server_is_killed() {
     scene.backup();
     scene.keep_only_active();
     let Scene { mut server, node, scratch, tree } = scene;
-    let second = Node::enroll(&server, "bert");
+    let second = Node::enrol(&server, "bert");
     let other = scratch.folder("source/other");
     plant_files(&other, 60, 20_000, 7);
     let mut random = Random::new(11, b"reclaim");

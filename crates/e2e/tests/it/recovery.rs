@@ -41,28 +41,6 @@ pub(crate) fn recover(dir: &Path, file: &Path, options: &[&str]) -> Outcome {
     Server::command(&words.into_iter().chain(options).collect::<Vec<_>>())
 }
 
-#[test]
-fn two_servers_never_share_a_pool() {
-    if !e2e::harness::is_in_folders() {
-        return;
-    }
-    let mut scene = Scene::with_files(3, 1000);
-    let shared = scene.add_pool("SHARED", &[]);
-    let copy = scene.scratch.join("copy");
-    scene.server.terminate().expect(&[0]);
-    let copied = std::process::Command::new("cp")
-        .arg("-a")
-        .args([scene.server.dir(), &copy])
-        .status()
-        .unwrap();
-    assert!(copied.success());
-    scene.server.restart();
-    let refused = Server::try_start_at(&copy, scene.server.port()).unwrap_err().expect(&[12]);
-    assert!(refused.to_string().contains("another server is using it"), "{refused}");
-    assert!(refused.to_string().contains(shared.to_str().unwrap()), "{refused}");
-    scene.backup();
-}
-
 fn destroy_catalog(server: &Path) {
     for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
         let path = server.join(name);
@@ -157,7 +135,7 @@ fn a_copy_holds_what_has_changed_and_few_are_kept() {
     scene.server.kill9();
     scene.server.restart();
     scene.copy_catalog();
-    // What the kept ones need is not reclaimed, what none needs is.
+    // Packs that the kept copies need are not reclaimed; packs that none needs are.
     scene.server.restart();
     scene.server.admin(&["reclaim"]);
     scene.server.terminate().expect(&[0]);
@@ -223,9 +201,10 @@ fn a_lost_catalogue_comes_from_its_newest_copy_that_is_whole() {
     let aside = PathBuf::from(made["aside"].as_str().unwrap());
     assert_eq!(fs::read(aside).unwrap(), b"not a catalogue any more");
     scene.server.restart();
-    // What nobody names yet may be all there is: it stays until somebody says otherwise.
+    // Data that nothing names yet may be all there is: it stays until an administrator says
+    // otherwise.
     scene.server.try_admin(&["reclaim"]).expect(&[12]).says("reclaim --release");
-    // What came later is seen by the next backup, and its data is there already.
+    // The next backup sees later changes, and their data is there already.
     let again = scene.backup();
     assert!(again.count("backed_up") >= 2 * FILES as u64, "{again}");
     assert!(again.count("bytes_transferred") < FILE_BYTES as u64 * 4, "{again}");
@@ -292,7 +271,7 @@ fn without_a_copy_the_packs_tell_what_they_hold() {
     assert!(made["chunks"].as_u64().unwrap() >= FILES as u64, "{made}");
     scene.server.restart();
     scene.node.backup(&scene.tree, &[]).expect(&[12]).says("enrol again");
-    let node = Node::enroll(&scene.server, "anna");
+    let node = Node::enrol(&scene.server, "anna");
     let again = node.backup(&scene.tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
     assert_eq!(again.count("backed_up"), again.count("inspected"));
     let pool: u64 = packs(&scene.primary())
@@ -345,8 +324,8 @@ fn nonsense_makes_no_server() {
         assert!(!dir.try_exists().unwrap());
     };
     let text = fs::read_to_string(&good).unwrap();
-    refused("", &[], "not one");
-    refused("format = 1", &[], "not one");
+    refused("", &[], "cannot be used");
+    refused("format = 1", &[], "cannot be used");
     refused(&text.replace("format = 1", "format = 2"), &[], "its format is 2");
     refused(&text.replace("master_key = \"", "master_key = \"x"), &[], "master key");
     refused(&text, &["--pool", "NONE=file:///nowhere"], "it has PRIMARY");

@@ -1,11 +1,12 @@
-//! What cannot be done: one clear line that names the thing, the right exit code, nothing lost.
+//! Requests that cannot be granted: one clear line that names the thing, the right exit code,
+//! nothing lost.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
 use e2e::clock;
-use e2e::harness::{Node, Outcome, Server, Tmpfs, enroll};
+use e2e::harness::{Node, Outcome, Server, Tmpfs, enrol};
 use e2e::manifest::assert_same;
 use e2e::scratch::Scratch;
 
@@ -78,7 +79,7 @@ fn unreachable_server_is_named() {
 }
 
 #[test]
-fn home_without_enrolment_is_told_to_enroll() {
+fn home_without_enrolment_is_told_to_enrol() {
     let scene = Scene::new();
     let home = scene.scratch.folder("fresh-home");
     let arguments = ["backup", scene.tree.to_str().unwrap(), "--home", home.to_str().unwrap()];
@@ -89,12 +90,12 @@ fn home_without_enrolment_is_told_to_enroll() {
 }
 
 #[test]
-fn token_enrolls_once() {
+fn token_enrols_once() {
     let scene = Scene::new();
     let token = scene.server.token("bert");
     let (one, two) = (scene.scratch.join("home-1"), scene.scratch.join("home-2"));
-    enroll(&one, &scene.server.address(), &token).expect(&[0]);
-    assert_refused(enroll(&two, &scene.server.address(), &token), "token");
+    enrol(&one, &scene.server.address(), &token).expect(&[0]);
+    assert_refused(enrol(&two, &scene.server.address(), &token), "token");
 }
 
 #[test]
@@ -103,7 +104,7 @@ fn expired_token_is_refused() {
     let answer = scene.server.admin(&["node", "add", "bert", "--expires", "1s"]);
     let token = answer["token"].as_str().unwrap();
     clock::pause(std::time::Duration::from_millis(2500));
-    assert_refused(enroll(&scene.scratch.join("home"), &scene.server.address(), token), "token");
+    assert_refused(enrol(&scene.scratch.join("home"), &scene.server.address(), token), "token");
 }
 
 #[test]
@@ -116,12 +117,12 @@ fn forged_token_is_refused() {
         let mut forged = token.clone().into_bytes();
         forged[place] = if forged[place] == b'A' { b'B' } else { b'A' };
         let forged = String::from_utf8(forged).unwrap();
-        enroll(&home, &scene.server.address(), &forged).expect(&[12]).says("token");
+        enrol(&home, &scene.server.address(), &forged).expect(&[12]).says("token");
     }
     for forged in ["", "x", "A".repeat(10_000).as_str()] {
-        enroll(&home, &scene.server.address(), forged).expect(&[12]);
+        enrol(&home, &scene.server.address(), forged).expect(&[12]);
     }
-    enroll(&home, &scene.server.address(), &token).expect(&[0]);
+    enrol(&home, &scene.server.address(), &token).expect(&[0]);
 }
 
 #[test]
@@ -129,8 +130,8 @@ fn token_of_another_server_is_refused() {
     let (one, two) = (Scene::new(), Scene::new());
     let token = one.server.token("bert");
     let home = one.scratch.join("home");
-    enroll(&home, &two.server.address(), &token).expect(&[12]);
-    enroll(&home, &one.server.address(), &token).expect(&[0]);
+    enrol(&home, &two.server.address(), &token).expect(&[12]);
+    enrol(&home, &one.server.address(), &token).expect(&[0]);
 }
 
 #[test]
@@ -149,7 +150,7 @@ fn another_server_at_the_same_address_is_refused() {
 #[test]
 fn removed_node_is_refused() {
     let scene = Scene::with_files(10, 500);
-    let node = Node::enroll(&scene.server, "bert");
+    let node = Node::enrol(&scene.server, "bert");
     scene.server.admin(&["node", "remove", "bert"]);
     let tree = scene.tree.to_str().unwrap();
     assert_refused(node.run(&["backup", tree]), "bert");
@@ -290,7 +291,7 @@ fn unreadable_objects_cost_only_themselves() {
     let scene = Scene::with_files(120, 500);
     open_to_all(scene.scratch.path());
     give_away(&scene.tree);
-    let node = Node::enroll_as(&scene.server, "nobody", Some(NOBODY));
+    let node = Node::enrol_as(&scene.server, "nobody", Some(NOBODY));
     node.backup(&scene.tree, &[]).expect(&[0]);
 
     let (file, folder) = (scene.file(3), scene.tree.join("folder-01"));
@@ -320,7 +321,7 @@ fn unreadable_objects_cost_only_themselves() {
 fn node_sees_nothing_of_another() {
     let scene = Scene::with_files(20, 500);
     scene.backup();
-    let other = Node::enroll(&scene.server, "bert");
+    let other = Node::enrol(&scene.server, "bert");
     let out = scene.scratch.folder("out");
     let restore = other.restore(&scene.tree, &out, &[]);
     assert_ne!(restore.code(), 0, "there is nothing to restore: {restore}");

@@ -1,4 +1,4 @@
-//! What a restore does to objects that are in its way.
+//! Restores onto objects that are in the way.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! What was backed up comes back as it was; what has not changed is not sent.
+//! Backed-up objects come back as they were; unchanged objects are not sent.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -12,7 +12,7 @@ use e2e::nasty;
 
 use crate::scene::{Scene, keep_folder_time, manifest, names, root_or_skip};
 
-/// What a run may send when there is nothing to send.
+/// Maximum number of bytes that a run sends when nothing has changed.
 const IDLE_BYTES_MAX: u64 = 64 << 10;
 
 /// Plants the nasty tree, and says on standard error what this machine refused.
@@ -85,7 +85,8 @@ fn few_open_files_are_enough_for_a_restore() {
     assert_same(&manifest(&scene.tree), &manifest(&out.join("tree")));
 }
 
-/// What was backed up by a path through a symbolic link could not be restored by the same path.
+/// Objects that were backed up by a path through a symbolic link could not be restored by the same
+/// path.
 #[test]
 fn path_through_a_symlink_is_found_again() {
     let scene = Scene::with_files(3, 10);
@@ -120,7 +121,7 @@ fn attributes_of_read_only_objects_come_back_to_their_owner() {
     for path in [scene.scratch.path(), scene.tree.parent().unwrap(), &out] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
     }
-    scene.node = Node::enroll_as(&scene.server, "nobody", Some(65534));
+    scene.node = Node::enrol_as(&scene.server, "nobody", Some(65534));
     scene.backup();
     for restored in [3, 0] {
         let counts = [("failed", 0), ("restored", restored)];

@@ -1,5 +1,5 @@
-//! What belongs to a backup: lists on the node, option sets of the server, tags, and what the
-//! program says about them.
+//! Selection of a backup: lists on the node, option sets of the server, tags, and the program's own
+//! explanation of them.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -23,7 +23,7 @@ fn plant(scene: &Scene, files: &[&str]) {
     }
 }
 
-/// What is active below the tree, files and directories.
+/// Active files and directories below the tree.
 fn active(scene: &Scene) -> Vec<String> {
     let top = [scene.tree.as_os_str().as_bytes(), b"/"].concat();
     let rows = scene.node.list(&scene.tree, &["--recursive"]);
@@ -69,7 +69,7 @@ fn the_list_of_the_node_decides_from_the_bottom() {
     assert_eq!(below["included"], false);
     assert!(below["rule"]["source"].as_str().unwrap().ends_with("line 3"));
     assert_eq!(below["rule"]["about"], scene.tree.join("tmp").to_str().unwrap());
-    // What is not there is explained too.
+    // A path without an object is explained too.
     let absent = explain(&scene, "sub/none.o");
     assert_eq!((&absent["included"], &absent["kind"]), (&Value::Bool(true), &Value::Null));
 }
@@ -106,7 +106,7 @@ fn statements_of_the_server_win_over_those_of_the_node() {
     scene.server.admin(&["optionset", "remove", "ALL"]);
     scene.backup();
     assert_eq!(active(&scene), ["other", "secret"]);
-    // What is no list is refused where it is stored, not on a hundred nodes.
+    // Text that is no list is refused at the server that stores it, not on a hundred nodes.
     fs::write(&file, "exclude.dir\n").unwrap();
     let refused = scene.server.try_admin(&["optionset", "put", "BAD", file.to_str().unwrap()]);
     refused.expect(&[12]).says("line 1");

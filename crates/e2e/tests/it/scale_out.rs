@@ -16,7 +16,7 @@ use crate::site::{
     keeps_house, run_rounds, servers,
 };
 
-/// Whether what has ended began at one server and went on at another.
+/// Returns true if the command began at one server and went on at another.
 fn was_carried_on(outcome: &Outcome) -> bool {
     let line = "going on with another server";
     outcome.messages().iter().any(|message| message.ends_with(line))
@@ -44,7 +44,7 @@ fn a_server_over_a_database_and_a_store_does_what_every_server_does() {
     site.audit();
     // Only keys, what is kept of packs, and the configuration lie in its folder.
     assert!(!site.scene.server.dir().join("catalog.sqlite").try_exists().unwrap());
-    // What it has is there for whoever asks in SQL.
+    // The server's tables are there for everybody who asks in SQL.
     let ask = |statement: &str| site.cluster.sql(&site.database, statement);
     assert_eq!(ask("SELECT node_name FROM nodes"), "anna");
     let files = ask("SELECT sum(num_files) FROM occupancy WHERE node_name = 'anna'");
@@ -181,7 +181,7 @@ fn what_a_dead_server_was_at_another_does_within_half_a_minute() {
     running.signal(rustix::process::Signal::STOP);
     assert!(eventually(|| servers(&other).iter().any(|one| one["backups"] == 1)));
     assert!(keeps_house(&site.scene.server));
-    site.enroll_at(&other.address());
+    site.enrol_at(&other.address());
     fs::remove_dir_all(site.scene.tree.join("more")).unwrap();
     let refused = site.scene.node.backup(&site.scene.tree, &[]);
     assert_ne!(refused.code(), 0);
@@ -200,7 +200,7 @@ fn what_a_dead_server_was_at_another_does_within_half_a_minute() {
     site.audit();
 }
 
-/// What a newer program adds to the schema when it is started beside this one.
+/// Changes of the schema that a newer program makes when it is started beside this one.
 const NEWER: &str = "
     ALTER TABLE session ADD COLUMN of_newer BIGINT;
     ALTER TABLE filespace ADD COLUMN of_newer TEXT NOT NULL DEFAULT 'new';
@@ -241,7 +241,7 @@ fn servers_go_on_beside_a_newer_one_and_end_where_it_says_so() {
     site.scene.backup().counts(&[("expired", 1)]);
     site.scene.compare("beside");
     audit(&[&site.scene.server, &other]);
-    // What a newer one has changed so that this one cannot go on, it says.
+    // This server says so when a newer one has changed the schema beyond its understanding.
     site.cluster.sql(&site.database, "UPDATE holdfast_schema SET needs = version");
     other.terminate().expect(&[0]);
     let refused = Server::try_start_at(other.dir(), other.port());
@@ -255,9 +255,9 @@ fn all_servers_serve_at_once_and_one_keeps_house() {
     assert!(eventually(|| servers(&site.scene.server).len() == 2));
     assert!(keeps_house(&site.scene.server) && !keeps_house(&other));
     site.scene.backup();
-    // What one has stored the other gives at once, and does not store again.
+    // Chunks that one server has stored are offered by the other at once, and not stored again.
     let (node, tree) = site.client("berta", &other.address());
-    site.enroll_at(&other.address());
+    site.enrol_at(&other.address());
     site.scene.compare("elsewhere");
     plant_files(&tree, FILES, FILE_BYTES, 1);
     let stored = "SELECT sum(bytes) FROM pack";
@@ -273,14 +273,14 @@ fn all_servers_serve_at_once_and_one_keeps_house() {
     pause(Duration::from_millis(400));
     running.signal(rustix::process::Signal::STOP);
     assert!(eventually(|| servers(&other)[1]["backups"] == 1), "{:?}", servers(&other));
-    site.enroll_at(&site.scene.server.address());
+    site.enrol_at(&site.scene.server.address());
     let refused = site.scene.node.backup(&site.scene.tree, &[]);
     assert_ne!(refused.code(), 0);
     drop(refused.says("another backup of this filespace"));
     running.signal(rustix::process::Signal::CONT);
     running.wait().expect(&[0]);
     site.scene.backup().counts(&[("backed_up", 0)]);
-    // What has to happen once happens at one.
+    // Work that has to happen once happens at one server.
     for command in [&["expire"][..], &["reclaim"], &["audit"], &["pool", "copy"]] {
         let refused = other.try_admin(command);
         assert_ne!(refused.code(), 0, "{command:?}");
@@ -307,7 +307,7 @@ fn a_new_server_takes_the_index_that_was_stored() {
     node.backup(&tree, &[]).expect(&[0]);
     let after: u64 = stored().parse().unwrap();
     assert!(after < before + FILE_BYTES as u64, "{before} became {after}: the same content");
-    site.enroll_at(&site.scene.server.address());
+    site.enrol_at(&site.scene.server.address());
     site.scene.compare("late");
     site.audit();
     site.scene.server.terminate().expect(&[0]).says("the chunk index was fetched");
@@ -352,13 +352,13 @@ fn a_database_that_is_away_for_long_takes_no_server_along() {
     }
     site.scene.compare("of one");
     std::mem::swap(&mut site.scene.server, &mut other);
-    site.enroll_at(&site.scene.server.address());
+    site.enrol_at(&site.scene.server.address());
     site.scene.backup().counts(&[("backed_up", 0)]);
     site.scene.compare("of the other");
     audit(&[&site.scene.server, &other]);
 }
 
-/// What nodes send again through one server another one has just condemned, over and over.
+/// Nodes send through one server again the data that another one has just condemned, over and over.
 #[test]
 fn what_is_named_at_one_server_is_not_removed_at_another() {
     let Some(mut site) = Site::new() else { return };
@@ -379,7 +379,7 @@ fn what_is_named_at_one_server_is_not_removed_at_another() {
         });
         let over = Over(&is_over);
         let mut removed = 0;
-        // What is condemned waits for who reads: in some rounds nothing goes.
+        // Condemned packs wait for their readers: in some rounds nothing goes.
         for round in 0..60 {
             if round >= 10 && removed > 0 {
                 break;
@@ -512,7 +512,7 @@ fn what_is_held_stays_held_wherever_the_catalogue_goes() {
     scene.server.admin(&["catalog", "move", &cluster.url(&cluster.add_database())]);
     scene.server.restart();
     refused(&scene);
-    // As in the folder of a server that has joined.
+    // The folder looks like that of a server that has joined.
     scene.server.terminate().expect(&[0]);
     fs::remove_file(dir.join("recovered")).unwrap();
     scene.server.admin(&["catalog", "move", "sqlite:"]);

@@ -1,4 +1,4 @@
-//! What most tests begin with: a server, an enrolled node and a tree.
+//! The scene of most tests: a server, an enrolled node and a tree.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -23,30 +23,30 @@ impl Scene {
         Self::with_files(0, 0)
     }
 
-    /// As [`Self::new`], with `files` of `bytes` each.
+    /// Makes a scene with `files` of `bytes` each.
     pub(crate) fn with_files(files: usize, bytes: usize) -> Self {
         let scratch = Scratch::new();
         let tree = scratch.folder("source/tree");
         // Before there is a server: one that runs for a while copies its catalogue by itself.
         plant_files(&tree, files, bytes, 1);
         let server = Server::start(&scratch.join("server"));
-        let node = Node::enroll(&server, "anna");
+        let node = Node::enrol(&server, "anna");
         Self { server, node, scratch, tree }
     }
 
-    /// As [`Self::with_files`], of a server made with these options, which copies no catalogue by
-    /// itself.
+    /// Makes a scene with `files` of `bytes` each on a server made with these options, which copies
+    /// no catalogue by itself.
     pub(crate) fn stored(scratch: Scratch, options: &[&str], files: usize, bytes: usize) -> Self {
         let tree = scratch.folder("source/tree");
         plant_files(&tree, files, bytes, 1);
         let server = Server::start_with(&scratch.join("server"), options);
-        let node = Node::enroll(&server, "anna");
+        let node = Node::enrol(&server, "anna");
         let mut scene = Self { server, node, scratch, tree };
         scene.copy_no_catalog();
         scene
     }
 
-    /// Has the server begin anew with nothing but its keys, its configuration and its catalogue.
+    /// Restarts the server with nothing but its keys, its configuration and its catalogue.
     pub(crate) fn restart_bare(&mut self) {
         self.server.terminate().expect(&[0]);
         for name in ["buckets", "index"] {
@@ -72,7 +72,7 @@ impl Scene {
         out.join("tree")
     }
 
-    /// Has the server keep nothing but what is active, once it expires.
+    /// Makes the server keep active versions only, once it expires.
     pub(crate) fn keep_only_active(&self) {
         let edit = ["--verexists", "1", "--verdeleted", "0", "--retextra", "0", "--retonly", "0"];
         self.server.admin(&[&["policy", "class", "STANDARD"], &edit[..]].concat());

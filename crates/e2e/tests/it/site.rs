@@ -1,4 +1,4 @@
-//! What tests of several servers begin with: a server over a database and an object store, which
+//! The site of tests with several servers: a server over a database and an object store, which
 //! others join, and nodes that back up round by round.
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::scene::{Scene, manifest, plant_files};
 
 pub(crate) const FILES: usize = 60;
 pub(crate) const FILE_BYTES: usize = 100_000;
-/// What a command may take that reads all that a long run has stored.
+/// Time limit for a command that reads everything that a long run has stored.
 const LONG_MAX: Duration = Duration::from_secs(1200);
 
 /// A server over a database and an object store. They end behind it.
@@ -30,7 +30,7 @@ impl Site<'static> {
         Self::over(Cluster::shared()?)
     }
 
-    /// The same with a proxy before the store.
+    /// Makes a site with a proxy before the store.
     pub(crate) fn proxied() -> Option<(Self, Proxy)> {
         let cluster = Cluster::shared()?;
         let mut before = None;
@@ -43,21 +43,21 @@ impl Site<'static> {
 }
 
 impl<'a> Site<'a> {
-    /// The same over a database server of the test's own.
+    /// Makes a site over a database server of the test's own.
     pub(crate) fn over(cluster: &'a Cluster) -> Option<Self> {
         Self::make(cluster, cluster.add_database(), |database, garage| {
             (cluster.url(database), garage.url("site"))
         })
     }
 
-    /// The same over a database server and the one that stands by.
+    /// Makes a site over a database server and its standby.
     pub(crate) fn over_both(cluster: &'a Cluster, standby: &Cluster) -> Option<Self> {
         Self::make(cluster, cluster.add_database(), |database, garage| {
             (cluster.url_with(standby, database), garage.url("site"))
         })
     }
 
-    /// With the URLs of the database and the pool.
+    /// Makes a site with the URLs of the database and the pool.
     fn make(
         cluster: &'a Cluster,
         database: String,
@@ -82,24 +82,24 @@ impl<'a> Site<'a> {
         Server::start_at(&dir, port)
     }
 
-    /// The same, and the node is told of both.
+    /// Starts another server, and makes both known to the node.
     pub(crate) fn with_another(&self) -> Server {
         let other = self.join("other");
-        self.enroll_at(&format!("{},{}", self.scene.server.address(), other.address()));
+        self.enrol_at(&format!("{},{}", self.scene.server.address(), other.address()));
         other
     }
 
-    /// Has the node know these servers.
-    pub(crate) fn enroll_at(&self, addresses: &str) {
+    /// Makes these servers known to the node.
+    pub(crate) fn enrol_at(&self, addresses: &str) {
         let again = self.scene.server.admin(&["node", "add", "anna", "--again"]);
-        self.scene.node.enroll_at(addresses, again["token"].as_str().unwrap());
+        self.scene.node.enrol_at(addresses, again["token"].as_str().unwrap());
     }
 
     /// Another node, which knows these servers, with a tree of its own.
     pub(crate) fn client(&self, name: &str, addresses: &str) -> (Node, PathBuf) {
-        let node = Node::enroll(&self.scene.server, name);
+        let node = Node::enrol(&self.scene.server, name);
         let again = self.scene.server.admin(&["node", "add", name, "--again"]);
-        node.enroll_at(addresses, again["token"].as_str().unwrap());
+        node.enrol_at(addresses, again["token"].as_str().unwrap());
         (node, self.scene.scratch.folder(&format!("trees/{name}")))
     }
 
@@ -109,7 +109,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Has the one that keeps house look at all data.
+/// Makes the server that keeps house look at all data.
 #[track_caller]
 pub(crate) fn audit(servers: &[&Server]) {
     let running = keeper(servers).spawn_admin(&["audit", "--data", "--json"]);
@@ -121,14 +121,14 @@ pub(crate) fn servers(server: &Server) -> Vec<serde_json::Value> {
     server.try_admin(&["servers"]).expect(&[0]).json_lines()
 }
 
-/// Whether the server keeps house for all.
+/// Returns true if the server keeps house for all.
 pub(crate) fn keeps_house(server: &Server) -> bool {
     servers(server)
         .iter()
         .any(|one| one["is_this"] == true && one["keeps_house"] == true)
 }
 
-/// The one of the servers that keeps house; waits until one does.
+/// Waits until one of the servers keeps house, and returns it.
 #[track_caller]
 pub(crate) fn keeper<'a>(servers: &[&'a Server]) -> &'a Server {
     let mut found = None;
@@ -146,7 +146,8 @@ pub(crate) fn await_servers(server: &Server, count: usize) {
     assert!(eventually(|| servers(server).len() == count), "{:?}", servers(server));
 }
 
-/// Whether it is so within half a minute, in which work is handed over.
+/// Returns true as soon as the condition holds, for half a minute at most: work is handed over in
+/// that time.
 pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) -> bool {
     (0..120).any(|_| {
         let is_so = is_so();

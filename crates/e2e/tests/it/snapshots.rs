@@ -98,7 +98,7 @@ fn a_btrfs_snapshot_is_of_one_moment_and_leaves_nothing() {
     });
     let left = names(top);
     assert!(!left.iter().any(|name| name.starts_with(b".holdfast")), "{left:?}");
-    // What is read there is the same as what is read without: at most the root has been touched.
+    // A backup with a snapshot reads the same as one without: at most the root has been touched.
     scene.node.backup(top, &[]).expect(&[0]);
     for options in [&["--snapshot", "btrfs"][..], &[]] {
         let modified = fs::metadata(top).unwrap().modified().unwrap();
@@ -223,7 +223,7 @@ impl Volume {
 
 impl Drop for Volume {
     fn drop(&mut self) {
-        // What a failed test has left goes with the machine.
+        // A mount that a failed test has left goes with the machine.
         let _unmounted = succeeds(Command::new("umount").arg(&self.folder));
         let _removed = succeeds(Command::new("vgremove").args(["--yes", &self.group]));
         let _detached = succeeds(Command::new("losetup").args(["--detach", &self.device]));

@@ -149,7 +149,7 @@ fn shell(script: &str, one: &Path, two: &Path) -> bool {
     succeeds(Command::new("sh").args(["-ec", script, "sh"]).arg(one).arg(two))
 }
 
-/// What a program reads of the file, by a way of its own.
+/// A program that reads the file in a way of its own.
 type Reads = fn(&Path, &Path) -> Option<Vec<u8>>;
 
 fn by_shell(script: &str, file: &Path, copy: &Path) -> Option<Vec<u8>> {
@@ -186,7 +186,7 @@ const WAYS: [(&str, Reads); 12] = [
     ("tar sparse", |file, copy| by_shell("tar cSPf - \"$1\" | tar xPOf - > \"$2\"", file, copy)),
 ];
 
-/// Whether a way may not be there: ext4 shares no extents, and a machine may have no Python.
+/// Returns true if a way may be missing: ext4 shares no extents, and a machine may have no Python.
 fn can_fail(way: &str, mkfs: &str) -> bool {
     let has_python = || succeeds(Command::new("python3").args(["-c", ""]));
     (way == "reflink" && mkfs == "mkfs.ext4") || (way == "mmap" && !has_python())
@@ -250,7 +250,7 @@ fn what_needs_no_content_recalls_nothing() {
     assert!(fs::read(&linked).unwrap() == noise(3, MIB));
 }
 
-/// What is done to the file, and to what it should hold.
+/// A change of the file, and of its expected content.
 type Changes = fn(&Path, &mut Vec<u8>);
 
 fn writable(path: &Path) -> File {
@@ -449,7 +449,7 @@ fn a_mount_made_later_is_kept_too() {
     let other = space.scene.scratch.folder("other");
     assert!(succeeds(Command::new("mount").arg("--bind").arg(space.fs()).arg(&other)));
     let got = fs::read(other.join("file"));
-    // What was recalled is open there until it is noted.
+    // A recalled file stays open there until its record is written.
     space.wait_for("the unmounting", || succeeds(Command::new("umount").arg(&other)));
     assert!(got.unwrap() == content);
 }
@@ -774,7 +774,7 @@ fn bad_input_is_refused() {
     space.node().run(&high).expect(&[12]).says("above");
     space.stub("file", &noise(90, MIB));
     let remove = ["hsm", "remove", fs_path.to_str().unwrap()];
-    space.node().run(&remove).expect(&[12]).says("recall them first");
+    space.node().run(&remove).expect(&[12]).says("would read as zeros");
     space.hsm(&["recall"], &fs_path).expect(&[0]);
     space.wait_for("the record", || space.node().run(&remove).code() == 0);
     space.node().run(&remove).expect(&[12]).says("not managed");

@@ -62,7 +62,7 @@ fn objects_are_put_with_the_class_of_their_pool() {
     let class = "x-amz-storage-class";
     let puts = || {
         let mut heads = stored.proxy.weather().heads();
-        // Those that make objects: whole, or at the beginning of their parts.
+        // Requests that make objects: whole, or at the beginning of their parts.
         heads.retain(|head| {
             let first = head.lines().next().unwrap();
             let is_part = first.contains("partNumber=");
@@ -97,7 +97,7 @@ fn in_environment(environment: &[String], more: &str, (scratch, garage): (Scratc
     let tree = scratch.folder("source/tree");
     plant_files(&tree, FILES, FILE_BYTES, 1);
     let server = Server::start_in(environment, &scratch.join("server"), &["--pool", &url]);
-    let node = Node::enroll(&server, "anna");
+    let node = Node::enrol(&server, "anna");
     let mut scene = Scene { server, node, scratch, tree };
     scene.backup();
     scene.restart_bare();
@@ -265,7 +265,7 @@ fn a_store_that_does_not_answer_is_waited_for() {
     plant_files(&stored.scene.tree.join("large"), 3, LARGE_BYTES, 2);
     let running = stored.begin_upload();
     assert!(!running.ends_within(SILENCE), "it has nothing that it could end with");
-    // What is in the catalogue can be had.
+    // Everything in the catalogue can be listed.
     assert!(!stored.scene.node.list(&stored.scene.tree, &[]).is_empty());
     stored.proxy.weather().be_silent(false);
     running.wait().expect(&[0]).counts(&[("failed", 0), ("retries", 0)]);

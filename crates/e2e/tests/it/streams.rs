@@ -84,7 +84,7 @@ fn a_stream_is_sent_again_where_the_server_has_dropped_it() {
         scene.server.restart();
         let done = scene.server.admin(&["reclaim"]);
         assert!(done["packs_removed"].as_u64().unwrap() > 0, "{done}");
-        // What the node holds grants for is gone.
+        // The chunks for which the node holds grants are gone.
         let report = if round == 0 {
             scene.backup_input("dump", &source)
         } else {
@@ -188,7 +188,7 @@ fn commands_run_around_a_backup() {
     let pre =
         format!("echo new > {}/new; echo noise; touch {}", scene.tree.display(), before.display());
     fs::write(&path, format!("{}\n{own}", section(&pre))).unwrap();
-    // What the commands say must not get between the reader and the document.
+    // Messages of the commands must not get between the reader and the document.
     let outcome = scene.node.backup(&scene.tree, &[]).expect(&[0]);
     assert_eq!(outcome.json()["failed"], 0);
     assert!(is_there(&before) && is_there(&scene.restore("out", &[]).join("new")));

@@ -29,7 +29,7 @@ impl Tapes {
         Self { scratch: Scratch::new() }
     }
 
-    /// With a library `files` whose volumes take `mebibytes` each, two of them labelled.
+    /// Makes a library `files` whose volumes take `mebibytes` each, two of them labelled.
     fn with_files(mebibytes: usize) -> Self {
         let tapes = Self::new();
         let folder = tapes.folder();
@@ -258,7 +258,7 @@ fn volumes_that_are_not_ours_or_protected_are_left_alone() {
     ];
     assert_eq!(states, expected);
 
-    // What cannot be used is passed over, and the next volume taken.
+    // A volume that cannot be used is passed over, and the next one taken.
     tapes
         .write("files", "F001,T001", &source)
         .expect(&[4])
@@ -335,7 +335,7 @@ fn libraries_are_named_and_forgotten() {
     let listed = tapes.run(&["list", "--json"]).expect(&[0]).json_lines();
     assert_eq!(listed[0]["folder"], folder.to_str().unwrap());
     assert_eq!(listed[1]["drives"][1], "iscsi://localhost:3260/t/1");
-    // One that cannot be reached does not hide the others.
+    // A library that cannot be reached does not hide the others.
     tapes.run(&["label", "files", "T001"]).expect(&[0]);
     tapes.run(&["inventory"]).expect(&[4]).says("cannot use /dev/sg97").says("T001");
     tapes.run(&["mount", "files", "T001"]).expect(&[12]).says("is a folder");

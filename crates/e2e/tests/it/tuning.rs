@@ -1,10 +1,11 @@
-//! What may be tuned changes how much is sent and how, never what comes back.
+//! Tuning changes the amount and the order of sending, never the restored content.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use e2e::harness::{Outcome, Proxy, binary};
+use e2e::manifest::diff;
 
 use crate::scene::{Scene, manifest};
 
@@ -37,7 +38,7 @@ fn round_trip(options: &[&str], config: &str) -> Outcome {
     fs::write(&path, format!("{own}{config}")).unwrap();
     let outcome = scene.node.backup(&scene.tree, options).expect(&[0]);
     assert_eq!(manifest(&scene.restore("out", &[])), manifest(&scene.tree), "{options:?} {config}");
-    // Whatever the tuning, what has not changed is not sent.
+    // With any tuning, unchanged objects are not sent.
     scene.node.backup(&scene.tree, options).expect(&[0]).counts(&[("backed_up", 0)]);
     outcome
 }
@@ -65,7 +66,7 @@ fn sent_of_program(how: &str, link_bytes_per_sec: u64) -> u64 {
     let proxy = Proxy::start(scene.server.port());
     let again = scene.server.admin(&["node", "add", "anna", "--again"]);
     let address = format!("127.0.0.1:{}", proxy.port());
-    scene.node.enroll_at(&address, again["token"].as_str().unwrap());
+    scene.node.enrol_at(&address, again["token"].as_str().unwrap());
     proxy.weather().carry(link_bytes_per_sec);
     let outcome = scene.node.backup(&scene.tree, &["--compression", how]).expect(&[0]);
     proxy.weather().carry(0);
@@ -131,14 +132,17 @@ fn the_cache_lies_where_it_is_told_to() {
     assert_eq!(files[0].metadata().unwrap().len(), 1 << 20);
 }
 
-/// Of noise, so that each transaction holds little of it.
+/// The content is noise, so that each transaction holds little of it: 70 transactions, while the
+/// server remembers 64.
 #[test]
 fn a_file_may_span_more_transactions_than_the_server_remembers() {
     for deduplication in ["yes", "no"] {
-        let scene = Scene::with_files(1, 90 << 20);
+        let scene = Scene::with_files(1, 70 << 20);
         let options = ["--txnbytelimit", "1M", "--deduplication", deduplication];
         let outcome = scene.node.backup(&scene.tree, &options).expect(&[0]);
         outcome.counts(&[("failed", 0), ("retries", 0)]);
-        assert_eq!(manifest(&scene.restore("out", &[])), manifest(&scene.tree));
+        // The file system may give so large a file another block for its list of extents.
+        let lines = diff(&manifest(&scene.tree), &manifest(&scene.restore("out", &[])));
+        assert_eq!(lines, [""; 0]);
     }
 }

@@ -11,11 +11,11 @@ use crate::tape::tgt::{self, Tgt};
 
 const FILES: usize = 60;
 const FILE_BYTES: usize = 100_000;
-/// Of a volume: the packs of the trees here go on on the next.
+/// Capacity of a volume: the packs of the trees here go on on the next.
 const VOLUME: &str = "2M";
 
 impl Scene {
-    /// Has a library of files that stand for tapes, each of which takes `capacity`.
+    /// Adds a library of files that stand for tapes, each with room for `capacity`.
     pub(crate) fn add_library(&self, capacity: &str) -> PathBuf {
         let folder = self.scratch.join("tapes");
         let text = folder.display().to_string();
@@ -47,7 +47,7 @@ impl Scene {
         ["", "-wal", "-shm"].map(|suffix| self.server.dir().join(format!("catalog.sqlite{suffix}")))
     }
 
-    /// Has the first pool hand on to one on volumes.
+    /// Makes the first pool drain to one on volumes.
     pub(crate) fn add_tape(&self, options: &[&str]) {
         self.server.admin(&[&["pool", "add", "TAPE", "tape:vault"], options].concat());
         self.server.admin(&["pool", "set", "PRIMARY", "--next", "TAPE"]);
@@ -198,7 +198,7 @@ fn an_audit_of_a_volume_names_what_is_damaged() {
     let found = outcome.json_lines().remove(0);
     let reason = found["failures"][0]["reason"].as_str().unwrap();
     assert!(reason.contains(&name) && !reason.contains("again"), "{found}");
-    // With a second set it is made whole.
+    // A second set makes the volume whole.
     damage(&file_of(&folder, &name));
     scene.server.admin(&["pool", "add", "SECOND", "tape:vault", "--copy"]);
     scene.server.admin(&["pool", "copy", "SECOND"]);
@@ -237,7 +237,7 @@ fn volumes_of_which_little_is_needed_are_emptied_and_used_again() {
     let scratch = states.iter().filter(|state| *state == "\"scratch\"").count();
     assert!(scratch >= 2, "{states:?} of {before}");
     scene.compare("reclaimed");
-    // What is scratch is written before new volumes are made.
+    // Scratch volumes are written before new volumes are made.
     plant_files(&scene.tree.join("later"), 20, FILE_BYTES, 99);
     scene.backup();
     scene.drain();
@@ -377,7 +377,7 @@ fn an_import_makes_nothing_scratch_and_brings_nothing_dead_back() {
     scene.backup();
     scene.drain();
     let name = scene.volume_names().remove(0);
-    // Of another server, under a name of its own.
+    // This volume is another server's, under a name of its own.
     let other = Scene::with_files(20, FILE_BYTES);
     let theirs = other.add_library("100M");
     other.server.admin(&["volume", "label", "vault", "THEIRS"]);
@@ -388,7 +388,7 @@ fn an_import_makes_nothing_scratch_and_brings_nothing_dead_back() {
     fs::write(file_of(&folder, "THEIRS"), &foreign).unwrap();
     scene.server.admin(&["volume", "import", "vault", "THEIRS"]);
     assert_eq!(scene.volume("THEIRS")["state"], "full");
-    // What is scratch is not taken in.
+    // Scratch volumes are not taken in.
     fs::remove_dir_all(scene.tree.join("folder-00")).unwrap();
     scene.node.backup(&scene.tree, &["--confirm-expire"]).expect(&[0]);
     scene.server.admin(&["expire"]);
@@ -422,7 +422,7 @@ fn who_drains_a_damaged_pack_does_not_wait_for_his_own_drive() {
     scene.server.admin(&["pool", "copy", "SECOND"]);
     let pack = crate::pools::packs(&scene.primary()).remove(0);
     damage(&pack);
-    // What its disk has lost comes from the second set.
+    // The second set gives the data that its disk has lost.
     scene.drain();
     assert_eq!(scene.pool("PRIMARY")["packs"], 0);
     scene.server.restart();
@@ -458,7 +458,7 @@ fn a_volume_that_cannot_be_had_holds_nobody_up() {
     let out = scene.scratch.folder("lost");
     assert_ne!(scene.node.restore(&scene.tree, &out, &[]).code(), 0);
     assert_eq!(scene.volume(&name)["access"], "unavailable");
-    // What comes next goes to another volume.
+    // Later data goes to another volume.
     plant_files(&scene.tree.join("more"), 20, FILE_BYTES, 3);
     scene.backup();
     scene.drain();
@@ -510,8 +510,8 @@ fn nodes_that_are_to_lie_apart_do() {
     scene.copy_no_catalog();
     scene.add_library("100M");
     scene.add_tape(&["--collocate", "group"]);
-    let second = Node::enroll(&scene.server, "berta");
-    let third = Node::enroll(&scene.server, "clara");
+    let second = Node::enrol(&scene.server, "berta");
+    let third = Node::enrol(&scene.server, "clara");
     for node in ["berta", "clara"] {
         scene.server.admin(&["node", "set", node, "--collocation-group", "guests"]);
     }
@@ -548,7 +548,7 @@ fn what_makes_no_sense_is_said() {
     refused(&["library", "remove", "vault"], "TAPE");
     refused(&["pool", "set", "PRIMARY", "--collocate", "node"], "on volumes");
     refused(&["volume", "move", "NONE01"], "no volume NONE01");
-    refused(&["library", "checkin", "vault"], "no robot");
+    refused(&["library", "checkin", "vault"], "no changer");
     refused(&["volume", "label", "vault"], "name the volumes");
     scene.server.admin(&["volume", "label", "vault", "MINE01"]);
     refused(&["volume", "label", "vault", "MINE01"], "labelled");
@@ -587,7 +587,7 @@ fn a_real_changer_and_its_drives_serve_a_pool() {
     let used = scene.volumes().iter().filter(|volume| volume["pool"] == "TAPE").count();
     assert!(used >= 2, "{:?}", scene.volumes());
     scene.compare("drained");
-    // Whatever is in the drives when a server dies is put away by the next one.
+    // The next server puts away the volumes that are in the drives when one dies.
     scene.server.kill9();
     scene.server.restart();
     scene.compare("killed");
@@ -615,7 +615,7 @@ fn a_tape_goes_offsite_and_comes_back() {
     let names: Vec<String> =
         of_pool.map(|volume| volume["volume"].as_str().unwrap().to_owned()).collect();
     let name = names[0].as_str();
-    // One that is in a drive is put away first.
+    // A volume that is in a drive is put away first.
     scene.server.admin(&["volume", "offsite", name, "--location", "bank"]);
     let shown = scene.server.admin(&["library", "show", "vault"]);
     let portal =

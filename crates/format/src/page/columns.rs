@@ -7,9 +7,12 @@ use model::{
     Stat, Timestamp, Xattr,
 };
 
+use crate::bytes::RESERVED;
 use crate::{Damaged, Reader, Writer};
 
 const NANOS_PER_SECOND: u32 = 1_000_000_000;
+/// The largest mode: permissions and the bits for setuid, setgid and sticky.
+const MODE_MAX: u16 = 0o7777;
 
 pub(super) fn encode<P: PlaceCode>(writer: &mut Writer, objects: &[Object<P>]) {
     encode_names(writer, objects);
@@ -55,8 +58,8 @@ fn encode_names<P>(writer: &mut Writer, objects: &[Object<P>]) {
     }
 }
 
-/// Writes the distinct `items` in order of appearance, then, unless there is but one, which of them
-/// each object has.
+/// Writes the distinct `items` in order of appearance, then the index of each object's item, unless
+/// there is only one.
 fn encode_dictionary<T: PartialEq>(
     writer: &mut Writer,
     items: impl Iterator<Item = T>,
@@ -86,6 +89,7 @@ fn encode_dictionary<T: PartialEq>(
 fn encode_owners<P>(writer: &mut Writer, objects: &[Object<P>]) {
     let owners = objects.iter().map(|object| {
         let stat = &object.stat;
+        assert!(stat.mode <= MODE_MAX, "a mode has 12 bits, the kind is told apart");
         (stat.kind, stat.mode, stat.uid, stat.gid, object.class)
     });
     encode_dictionary(writer, owners, |writer, &(kind, mode, uid, gid, class)| {
@@ -152,6 +156,11 @@ pub(super) fn decode<P: PlaceCode>(
     for (at, object) in objects.iter_mut().enumerate() {
         object.stat.linked = linked[at / 8] >> (at % 8) & 1 == 1;
     }
+    // The last byte has bits for objects that the page does not have.
+    let last = linked.last().copied().unwrap_or(0);
+    if !count.is_multiple_of(8) && last >> (count % 8) != 0 {
+        return Err(reader.damaged(RESERVED));
+    }
     for object in &mut objects {
         object.stat.size = reader.varint()?;
     }
@@ -171,7 +180,7 @@ pub(super) fn decode<P: PlaceCode>(
     Ok(objects)
 }
 
-/// An object before the columns of numbers are read into it.
+/// An object whose numbers have not been read from the columns yet.
 fn unfilled<P>(name: Name, owner: Owner, attributes: Arc<Attributes>) -> Object<P> {
     let Owner { kind, mode, uid, gid, class } = owner;
     let stat = Stat {
@@ -210,7 +219,7 @@ fn decode_names(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Name>, Dama
     Ok(names)
 }
 
-/// Takes `count` values, for which room is made at once unless no page has so many.
+/// Takes `count` values. Makes room for no more than a page can have.
 fn column<T>(
     count: usize,
     mut next: impl FnMut() -> Result<T, Damaged>,
@@ -255,7 +264,7 @@ fn decode_owner(reader: &mut Reader<'_>) -> Result<Owner, Damaged> {
     let kind =
         Kind::from_code(reader.u8()?).ok_or_else(|| reader.damaged("unknown kind of object"))?;
     let mode = reader.number::<u16>()?;
-    if mode > 0o7777 {
+    if mode > MODE_MAX {
         return Err(reader.damaged("a mode has more than 12 bits"));
     }
     let (uid, gid) = (reader.number()?, reader.number()?);
@@ -278,7 +287,7 @@ fn decode_times<P>(reader: &mut Reader<'_>, objects: &mut [Object<P>]) -> Result
         object.stat.mtime.nanos = reader.number()?;
     }
     decode_differences(reader, objects, |object, secs| object.stat.ctime.secs = secs)?;
-    // What is no number of nanoseconds becomes one that is refused below.
+    // A difference that leads to no number of nanoseconds becomes a number that is refused below.
     decode_differences(reader, objects, |object, nanos| {
         object.stat.ctime.nanos = u32::try_from(nanos).unwrap_or(u32::MAX);
     })?;

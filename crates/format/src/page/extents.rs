@@ -1,19 +1,20 @@
-//! The column of contents: where the chunks of each file of a size lie.
+//! The column of contents: the places of the chunks of each file with a size.
 //!
-//! Neighbours in a directory are usually neighbours in a pack, so each run of chunks is told
+//! Neighbours in a directory are usually neighbours in a pack, so each run of chunks is given
 //! relative to the end of the run before it, which costs one byte for a small file. Per file: the
 //! number of its extents, where 0 stands for the one extent `next`, a single chunk. Per extent a
 //! varint:
 //!
 //! | lowest 2 bits | rest | follows | extent |
 //! |---|---|---|---|
-//! | 0 next | chunk count | | chunks right behind the run before |
+//! | 0 next | chunk count | | chunks right after the run before |
 //! | 1 far | chunk count | signed difference | chunks that far from the end of the run before |
-//! | 2 hole | 0 | bytes | zeros |
+//! | 2 hole | reserved: 0 | bytes | zeros |
 //! | 3 sealed | 0 next, 1 far | signed difference if far, bytes | one encrypted chunk of so many |
 
 use model::{ChunkRange, Extent, Kind, Object, Payload, PlaceCode};
 
+use crate::bytes::RESERVED;
 use crate::{Damaged, Reader, Writer};
 
 const NEXT: u64 = 0;
@@ -67,6 +68,7 @@ fn encode_file<P: PlaceCode>(writer: &mut Writer, extents: &[Extent<P>], next: &
                 *next = place.code().wrapping_add(1);
             }
             Extent::Chunks(ChunkRange { first, count }) => {
+                assert!(*count > 0, "no run is empty");
                 let far = first.code() != *next;
                 writer.varint(u64::from(*count) << 2 | if far { FAR } else { NEXT });
                 if far {
@@ -112,6 +114,7 @@ fn decode_extent<P: PlaceCode>(
             *next = next.wrapping_add(reader.signed()?.cast_unsigned());
             chunks(reader, next, tag >> 2)
         }
+        HOLE if tag != HOLE => Err(reader.damaged(RESERVED)),
         HOLE => Ok(Extent::Hole { bytes: reader.varint()? }),
         _ => sealed(reader, next, tag >> 2),
     }

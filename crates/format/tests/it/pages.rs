@@ -139,6 +139,45 @@ proptest! {
     }
 }
 
+/// Decodes a page of one FIFO whose bits of links, in the column of `linked`, are `linked`.
+fn with_linked(linked: u8) -> Result<Vec<Object>, &'static str> {
+    // One name, `a`; one owner of kind 3; one set of attributes; then linked and eight numbers.
+    let mut body = vec![1, 0, 1, b'a', 1, 3, 0, 0, 0, 0, 1, 0, 0, linked];
+    body.extend([0; 7]);
+    decode_body(&body)
+}
+
+/// Decodes a page of one file of a size whose only extent is `extent`.
+fn with_extent(extent: &[u8]) -> Result<Vec<Object>, &'static str> {
+    let mut body = vec![1, 0, 1, b'a', 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 9];
+    body.extend([0; 6]);
+    body.push(1);
+    body.extend(extent);
+    decode_body(&body)
+}
+
+fn decode_body(body: &[u8]) -> Result<Vec<Object>, &'static str> {
+    let mut bytes = vec![1, 0];
+    bytes.extend_from_slice(&xxhash_rust::xxh3::xxh3_64(body).to_le_bytes()[..4]);
+    bytes.extend_from_slice(body);
+    page::decode::<Place>(&bytes).map_err(|damaged| damaged.why)
+}
+
+#[test]
+fn reserved_bits_are_refused() {
+    assert!(with_linked(0).is_ok());
+    assert!(with_linked(1).is_ok());
+    for bit in 1..8 {
+        assert_eq!(with_linked(1 << bit), Err("a reserved field is not zero"));
+    }
+    let hole = 2;
+    assert!(with_extent(&[hole, 9]).is_ok());
+    for bit in 2..7 {
+        let refused = with_extent(&[hole | 1 << bit, 9]);
+        assert_eq!(refused, Err("a reserved field is not zero"));
+    }
+}
+
 #[test]
 fn a_page_of_neighbours_takes_few_bytes_an_object() {
     let object = |index: u32| Object {

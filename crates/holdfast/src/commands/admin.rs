@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use client::admin::Admin;
 
-use super::Context;
+use crate::context::Context;
 use crate::error::CommandError;
 
 /// Administer a server on this machine, as root or its owner
@@ -31,7 +31,7 @@ Example:
   holdfast admin --server /srv/holdfast node add web-01
   holdfast admin --server /srv/holdfast node list")]
 pub(crate) struct Args {
-    /// The folder of the server, which must be running unless its catalogue moves
+    /// The folder of the server, which must run, except for 'catalog move'
     #[arg(long, value_name = "DIR", global = true)]
     server: Option<PathBuf>,
     #[command(subcommand)]
@@ -58,7 +58,7 @@ enum AdminCommand {
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
-    // clap cannot require what may stand anywhere.
+    // clap cannot require a global option.
     let folder = args.server.ok_or_else(|| {
         let message = "name the server's folder with --server DIR";
         CommandError::usage(message, "holdfast admin")

@@ -1,18 +1,19 @@
-//! `holdfast archive`: keeps a state by time, apart from backups.
+//! `holdfast archive`: keeps a state of files for a time, apart from backups.
 
 use std::path::PathBuf;
 
 use client::{ArchiveOptions, BackupOptions, Targets};
 
-use super::{Context, backup};
+use super::backup;
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::{around, moment, path};
 
 const COMMAND: &str = "holdfast archive";
 
-/// Archive paths: keep them as they are now for the time that their class says
+/// Archive paths: keep them as they are now, for the time that their management class sets
 ///
-/// An archive is kept by time alone, whatever becomes of the files.
+/// An archive is kept by time alone, even when the files change or are deleted.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -22,19 +23,19 @@ pub(crate) struct Args {
     /// Directories or files
     #[arg(value_name = "PATH", conflicts_with = "filelist")]
     paths: Vec<PathBuf>,
-    /// What it is, to find it again; the date unless given
+    /// A text to find the archive by; the date unless given
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// The management class of everything, whatever the rules say
+    /// The management class of all objects; without it the rules choose
     #[arg(long, value_name = "CLASS")]
     class: Option<String>,
-    /// Delete the files on this machine, once the archive is complete and was read back
+    /// Delete the files on this machine once the archive is complete and has been read back
     #[arg(long)]
     delete: bool,
-    /// Leave out what matches, with all that is in it; may be given several times
+    /// Leave out the files and directories that match; may be given several times
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     exclude: Vec<std::ffi::OsString>,
-    /// Take the include and exclude statements in this file instead of the node's own
+    /// Use the include and exclude statements in this file instead of the node's own
     #[arg(long, value_name = "FILE")]
     inclexcl: Option<PathBuf>,
     /// Archive exactly the paths listed in a file, one a line; - reads standard input
@@ -80,7 +81,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let report = around::run(
         &commands,
         || progress.is_stopped(),
-        || context.watched(|client, progress| client.backup(&options, progress)),
+        || context.watch(|client, progress| client.backup(&options, progress)),
     )?;
     backup::show(&report, context);
     Ok(report.exit_code())

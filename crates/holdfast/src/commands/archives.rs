@@ -1,33 +1,33 @@
-//! `holdfast archives`: the node's archives, their events and holds.
+//! `holdfast archives`: the node's archives, with their events and holds.
 
 use client::{ArchiveFilter, ArchiveSummary};
 use model::escaped;
 use serde::Serialize;
 
-use super::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::path::JsonPath;
 use crate::table::{self, Align};
 use crate::{moment, quantity};
 
-/// Which archives are meant
+/// The archives to use
 #[derive(clap::Args, Debug)]
-pub(super) struct Meant {
+pub(super) struct ArchiveArgs {
     /// The archive with this number
     #[arg(long, value_name = "NUMBER")]
     archive: Option<u64>,
-    /// The archives with this description; * and ? stand for characters
+    /// The archives with this description; * and ? stand for any characters
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 }
 
-impl From<Meant> for ArchiveFilter {
-    fn from(meant: Meant) -> Self {
-        Self { number: meant.archive, description: meant.description }
+impl From<ArchiveArgs> for ArchiveFilter {
+    fn from(args: ArchiveArgs) -> Self {
+        Self { number: args.archive, description: args.description }
     }
 }
 
-/// List this node's archives; tell of events; hold and release archives
+/// List, hold and release this node's archives, and record their events
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -35,13 +35,13 @@ Example:
   holdfast archives --event 3
   holdfast archives --hold 3")]
 pub(crate) struct Args {
-    /// The event has happened that the days of this archive begin with
+    /// Record that the event of this archive has happened: its retention begins
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["hold", "release"])]
     event: Option<u64>,
-    /// Keep this archive, whatever its class says, until it is released
+    /// Keep this archive until it is released, longer than its class does
     #[arg(long, value_name = "NUMBER", conflicts_with = "release")]
     hold: Option<u64>,
-    /// Let its class decide again
+    /// End the hold of this archive: its class decides again
     #[arg(long, value_name = "NUMBER")]
     release: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! `holdfast backup`: sends what has changed and expires what is gone.
+//! `holdfast backup`: sends changed objects and deactivates those that are gone.
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -10,16 +10,17 @@ use client::{
 };
 use policy::Pattern;
 
-use super::Context;
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::report::{self, BackupDocument};
-use crate::{around, path, quantity, stream};
+use crate::values::{self, ValueError};
+use crate::{around, path, stream};
 
 const COMMAND: &str = "holdfast backup";
 
-/// Back up paths: send what has changed since the last time, expire what is gone
+/// Back up paths: send what has changed since the last backup, expire what is gone
 ///
-/// A directory stands for all that is in it, on its own file system.
+/// A directory stands for everything in it that is on its own file system.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -27,20 +28,21 @@ Example:
   find /srv -newer stamp -print0 | holdfast backup --filelist - -0
   holdfast backup --stdin shop.sql --stdin-command 'pg_dump shop'
 
-A pattern without a slash matches at any depth, one that ends with a slash matches directories only;
-* ? [a-z] stand for characters, ... for directories, \\ takes the next character as it is.")]
+A pattern without a slash matches at any depth. A pattern that ends with a slash matches
+directories only. * ? [a-z] stand for characters, ... for directories; \\ takes the next character
+as it is.")]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Args {
     /// Directories or files
     #[arg(value_name = "PATH", conflicts_with = "filelist")]
     paths: Vec<PathBuf>,
-    /// Leave out what matches, with all that is in it; may be given several times
+    /// Leave out the files and directories that match; may be given several times
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     exclude: Vec<OsString>,
-    /// Take the include and exclude statements in this file instead of the node's own
+    /// Use the include and exclude statements in this file instead of the node's own
     #[arg(long, value_name = "FILE")]
     inclexcl: Option<PathBuf>,
-    /// Tell what would be done, and do nothing
+    /// List the objects that would be sent or expired, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Read every file again, changed or not
@@ -55,20 +57,20 @@ pub(crate) struct Args {
     /// The paths in the file list end with NUL instead of a newline
     #[arg(short = '0')]
     nul: bool,
-    /// Back up what comes in on standard input, as the file /stdin/NAME
+    /// Back up standard input as the file /stdin/NAME
     #[arg(long, value_name = "NAME", conflicts_with_all = STREAM_CONFLICTS)]
     stdin: Option<OsString>,
-    /// With --stdin: take what this shell command writes, and nothing of it if the command fails
+    /// With --stdin: back up the output of this shell command; nothing is kept if it fails
     #[arg(long, value_name = "COMMAND")]
     stdin_command: Option<String>,
     /// Descend into other file systems too
     #[arg(long)]
     cross_filesystems: bool,
-    /// Expire also where most of what was backed up is gone
+    /// Expire objects even where most of a filespace is gone
     #[arg(long)]
     confirm_expire: bool,
-    /// Read files as they were at one moment: off, auto (by the best means there is), btrfs, lvm,
-    /// or reflink (each file at its own moment)
+    /// Read all files in their state of one moment: off, auto (the best available means), btrfs,
+    /// lvm, or reflink (each file at a moment of its own)
     #[arg(long, value_name = "HOW")]
     snapshot: Option<Stillness>,
     #[command(flatten)]
@@ -77,7 +79,7 @@ pub(crate) struct Args {
     tuning: TuningArgs,
 }
 
-/// What makes no sense for a stream.
+/// Options that make no sense for a stream.
 const STREAM_CONFLICTS: [&str; 11] = [
     "paths",
     "filelist",
@@ -92,57 +94,57 @@ const STREAM_CONFLICTS: [&str; 11] = [
     "snapshot",
 ];
 
-/// What goes before the commands of client.toml
+/// Commands that take precedence over those of client.toml
 #[derive(clap::Args, Debug, Default)]
-#[command(next_help_heading = "Commands around it")]
+#[command(next_help_heading = "Commands before and after")]
 pub(super) struct AroundArgs {
-    /// Run this shell command before; if it fails do nothing
+    /// Run this shell command first; if it fails, do nothing
     #[arg(long, value_name = "COMMAND")]
     pre_command: Option<String>,
-    /// Run this shell command behind, whatever has come of it; it finds the exit code in
+    /// Run this shell command at the end, even after a failure; it finds the exit code in
     /// HOLDFAST_EXIT_CODE
     #[arg(long, value_name = "COMMAND")]
     post_command: Option<String>,
 }
 
 impl AroundArgs {
-    /// The commands to run, none for an empty one.
+    /// Returns the commands to run. An empty command on the command line cancels the other one.
     pub(super) fn commands(self, context: &Context) -> Result<Commands, CommandError> {
         let Commands { pre, post } = client::commands(&context.home()?)?;
-        let is_one = |command: &String| !command.is_empty();
+        let is_given = |command: &String| !command.is_empty();
         Ok(Commands {
-            pre: self.pre_command.or(pre).filter(is_one),
-            post: self.post_command.or(post).filter(is_one),
+            pre: self.pre_command.or(pre).filter(is_given),
+            post: self.post_command.or(post).filter(is_given),
         })
     }
 }
 
-/// What goes before the section [tuning] of client.toml
+/// Settings that take precedence over the section [tuning] of client.toml
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Tuning")]
 pub(super) struct TuningArgs {
-    /// How hard to compress: standard, auto (by what is the bottleneck while it runs), none, or a
+    /// Strength of compression: standard, auto (adapted to the bottleneck of the run), none, or a
     /// level of zstd from -7 to 19
     #[arg(long, value_name = "HOW", allow_hyphen_values = true)]
     compression: Option<CompressionChoice>,
-    /// How many directories and how many files are read at a time, 1 to 100; found out while it
-    /// runs unless given
+    /// Number of directories, and of files, that are read at the same time, 1 to 100; chosen during
+    /// the run unless given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     resourceutilization: Option<u8>,
-    /// Whether what the server has already is found out before it is sent
-    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    /// Ask which data the server has already before sending it
+    #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
     deduplication: Option<bool>,
-    /// Bytes after which what was sent is committed, as in 64M; without a unit KiB
+    /// Maximum size of a transaction, as in 64M; a number without a unit counts KiB
     #[arg(long, value_name = "SIZE", value_parser = transaction_bytes)]
     txnbytelimit: Option<u64>,
-    /// Objects after which what was sent is committed, 1 to 65536
+    /// Maximum number of objects in a transaction, 1 to 65536
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     txngroupmax: Option<u32>,
 }
 
 pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandError> {
     if args.stdin.is_none() && args.stdin_command.is_some() {
-        let message = "--stdin-command writes a stream; name it with --stdin";
+        let message = "--stdin-command needs a name for its output; give --stdin NAME";
         return Err(CommandError::usage(message, COMMAND));
     }
     let stream = args.stdin.take().map(|name| (name, args.stdin_command.take()));
@@ -162,18 +164,20 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
             Some(_) => Targets::Paths(Vec::new()),
         },
     };
-    // A dry run does nothing.
+    // A dry run does nothing, so it runs no commands either.
     let commands = if options.dry_run { Commands::default() } else { around.commands(context)? };
     let progress = context.progress()?;
     let report = around::run(
         &commands,
         || progress.is_stopped(),
         || match stream {
-            None => context.carried_on(|client, progress| client.backup(&options, progress)),
+            None => {
+                context.watch_at_any_server(|client, progress| client.backup(&options, progress))
+            }
             Some((name, command)) => {
                 let mut source = source(command)?;
                 let (name, source) = (name.as_bytes(), &mut *source);
-                context.watched(|client, progress| {
+                context.watch(|client, progress| {
                     client.backup_stream(&options, name, source, progress)
                 })
             }
@@ -183,7 +187,7 @@ pub(super) fn run(mut args: Args, context: &mut Context) -> Result<u8, CommandEr
     Ok(report.exit_code())
 }
 
-/// What is to be backed up as a stream.
+/// Opens the stream to back up.
 fn source(command: Option<String>) -> Result<Box<dyn Stream>, CommandError> {
     Ok(match command {
         Some(command) => Box::new(stream::Output::of(command)),
@@ -198,33 +202,25 @@ pub(super) fn tuning(args: &TuningArgs) -> Tuning {
         deduplication: args.deduplication,
         transaction_bytes: args.txnbytelimit,
         transaction_objects: args.txngroupmax,
-        // The connection is open by then: only the node's folder can say.
+        // The connection is open before these options are used, so only the node's folder has this
+        // setting.
         socket_buffer_bytes: None,
     }
 }
 
-/// Parses `yes` or `no`.
-pub(super) fn yes_or_no(text: &str) -> Result<bool, String> {
-    match text.to_ascii_lowercase().as_str() {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err("it is yes or no".to_owned()),
-    }
-}
-
-fn transaction_bytes(text: &str) -> Result<u64, String> {
-    let bytes = quantity::parse_bytes(text, 1 << 10)?;
+fn transaction_bytes(text: &str) -> Result<u64, ValueError> {
+    let bytes = model::parse_bytes(text, 1 << 10)?;
     if (1 << 20..=1 << 30).contains(&bytes) {
         Ok(bytes)
     } else {
-        Err("it is from 1M to 1G".to_owned())
+        Err(ValueError::Rule("the size is from 1M to 1G"))
     }
 }
 
 pub(super) fn show(report: &BackupReport, context: &mut Context) {
     if context.output.is_json() {
         context.output.json(&BackupDocument::new(report));
-        // Who reads the document has the warnings there; who reads the terminal must not miss them.
+        // The document has the warnings too, but a person at the terminal must not miss them.
         report.warnings.iter().for_each(|warning| context.output.note(warning));
         return;
     }
@@ -235,7 +231,7 @@ pub(super) fn show(report: &BackupReport, context: &mut Context) {
     context.report(&text, &troubles);
 }
 
-/// The patterns of `--exclude`, known to be good.
+/// Returns the patterns of `--exclude` after checking each.
 pub(super) fn excludes(patterns: &[OsString]) -> Result<Vec<Vec<u8>>, CommandError> {
     let check = |pattern: &OsString| {
         let pattern = pattern.as_bytes();
@@ -247,11 +243,11 @@ pub(super) fn excludes(patterns: &[OsString]) -> Result<Vec<Vec<u8>>, CommandErr
     patterns.iter().map(check).collect()
 }
 
-/// The paths that the file names; there is one at least.
+/// Reads the paths in a file list, which names at least one.
 pub(super) fn filelist(list: &Path, nul: bool) -> Result<Vec<Vec<u8>>, CommandError> {
     let paths = listed(&read(list)?, if nul { 0 } else { b'\n' });
     if paths.is_empty() {
-        let message = format!("the file list {} names nothing", list.display());
+        let message = format!("the file list {} names no file", list.display());
         return Err(CommandError::new(message));
     }
     Ok(paths)
@@ -262,7 +258,7 @@ fn targets(args: Args) -> Result<Targets, CommandError> {
         return Ok(Targets::Selective(filelist(list, args.nul)?));
     }
     if args.nul {
-        return Err(CommandError::usage("-0 says how a --filelist is read; name one", COMMAND));
+        return Err(CommandError::usage("-0 is for a file list; name it with --filelist", COMMAND));
     }
     if args.paths.is_empty() {
         let message = "name the paths to back up, as in 'holdfast backup /home'";
@@ -284,7 +280,7 @@ fn read(list: &Path) -> Result<Vec<u8>, CommandError> {
     })
 }
 
-/// The paths in a file list, each ended by `end`; the last one may lack it.
+/// Splits the bytes of a file list into paths. Each ends with `end`, which the last may lack.
 fn listed(bytes: &[u8], end: u8) -> Vec<Vec<u8>> {
     let paths = bytes.split(|&byte| byte == end);
     paths.filter(|path| !path.is_empty()).map(<[u8]>::to_vec).collect()

@@ -1,26 +1,28 @@
-//! `holdfast completions`: what a shell needs to complete a command line.
+//! `holdfast completions`: the script with which a shell completes command lines.
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use super::{Context, DONE};
-use crate::arguments::Arguments;
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 
-/// Write the completions for a shell
+/// Write the completion script for a shell
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast completions bash > /etc/bash_completion.d/holdfast")]
 pub(crate) struct Args {
-    /// Which shell
+    /// The shell
     shell: Shell,
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "all commands take their arguments")]
-pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
+/// Writes the script for `definition`, the definition of the whole command line.
+pub(super) fn run(
+    args: &Args,
+    definition: &mut clap::Command,
+    context: &mut Context,
+) -> Result<u8, CommandError> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Arguments::command(), "holdfast", &mut script);
+    clap_complete::generate(args.shell, definition, "holdfast", &mut script);
     context.output.bytes(&script);
     Ok(DONE)
 }

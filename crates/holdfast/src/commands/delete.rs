@@ -1,17 +1,17 @@
-//! `holdfast delete`: deletes what the server holds of this node.
+//! `holdfast delete`: deletes versions and archived objects of this node at the server.
 
 use std::path::PathBuf;
 
 use client::{DeleteOptions, DeletionSummary};
 use serde::Serialize;
 
-use super::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::{moment, path, quantity};
 
 /// Delete versions or archived objects at the server
 ///
-/// The administrator must have given the node the right to. For some days it can be undone.
+/// The administrator must have given the node the right. A deletion can be undone for some days.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -19,19 +19,19 @@ Example:
   holdfast delete /home/ann/old --inactive
   holdfast delete /srv/project-17 --archive 3")]
 pub(crate) struct Args {
-    /// A directory with all that is in it, or a file, as it was named when backed up
+    /// A directory with everything in it, or a file, by the name that it had when it was backed up
     #[arg(value_name = "PATH")]
     path: PathBuf,
-    /// From this archive, and not from backups
+    /// Delete from this archive, not from backups
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["active", "inactive"])]
     archive: Option<u64>,
-    /// Active versions only
+    /// Delete active versions only
     #[arg(long, conflicts_with = "inactive")]
     active: bool,
-    /// Inactive versions only
+    /// Delete inactive versions only
     #[arg(long)]
     inactive: bool,
-    /// Tell what would be deleted, and delete nothing
+    /// Count what would be deleted, and delete nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -50,20 +50,21 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         context.output.json(&DeletionDocument::new(&deletion));
         return Ok(DONE);
     }
-    let versions = quantity::count(deletion.versions);
+    let versions = quantity::counted(deletion.versions, "version");
+    let are = quantity::are(deletion.versions);
     let text = match (deletion.number, deletion.until) {
         (Some(number), Some(until)) => format!(
-            "{versions} versions are deleted. Until {} this can be undone:\n\n  holdfast undelete \
+            "{versions} {are} deleted. Until {} this can be undone:\n\n  holdfast undelete \
              {number}\n",
             moment::shown(until)
         ),
-        _ => format!("{versions} versions would be deleted.\n"),
+        _ => format!("{versions} would be deleted.\n"),
     };
     context.output.text(&text);
     Ok(DONE)
 }
 
-/// `delete --json`, and `undelete --json`, one a line.
+/// `delete --json`, and `undelete --json`, one document a line.
 #[derive(Serialize)]
 pub(super) struct DeletionDocument<'a> {
     deletion: Option<u64>,

@@ -1,18 +1,18 @@
-//! `holdfast enroll`: this machine becomes a node of a server.
+//! `holdfast enroll`: makes this machine a node of a server.
 
 use std::io::Read as _;
 
 use serde::Serialize;
 
-use super::{Context, DONE};
 use crate::address;
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::path::{self, JsonPath};
 
-/// Bytes of a token that are read at most.
+/// Maximum number of bytes of a token that are read.
 const TOKEN_BYTES_MAX: u64 = 4096;
 
-/// Make this machine a node of a server, with the token that its administrator gave
+/// Make this machine a node of a server, with a token from the server's administrator
 ///
 /// The key is made here and does not leave this machine. The token holds the fingerprint of the
 /// server's certificate authority, so that no other server can take its place.
@@ -22,16 +22,16 @@ Example:
   holdfast enroll backup.example.org:1500 --token TOKEN
   holdfast enroll backup.example.org --token - < token")]
 pub(crate) struct Args {
-    /// The server; without a port it is 1500. Several servers of one catalogue with commas between
+    /// The server; the default port is 1500. servers of one catalogue are separated by commas
     #[arg(value_name = "HOST[:PORT]")]
     server: String,
-    /// The one-time token of 'holdfast admin node add'; - reads it from standard input
+    /// One-time token of 'holdfast admin node add'; - reads it from standard input
     #[arg(long, value_name = "TOKEN", allow_hyphen_values = true)]
     token: String,
 }
 
 #[derive(Serialize)]
-struct EnrolledDocument<'a> {
+struct EnrolmentDocument<'a> {
     node: &'a str,
     server: &'a str,
     home: JsonPath<'a>,
@@ -40,19 +40,19 @@ struct EnrolledDocument<'a> {
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let home = context.home()?;
     let token = if args.token == "-" { token_from_stdin()? } else { args.token };
-    let enrolled = client::enroll(&home, &address::with_ports(&args.server), token.trim())?;
+    let enrolment = client::enrol(&home, &address::with_ports(&args.server), token.trim())?;
     if context.output.is_json() {
         let home = path::bytes(&home);
-        context.output.json(&EnrolledDocument {
-            node: &enrolled.node,
-            server: &enrolled.server,
+        context.output.json(&EnrolmentDocument {
+            node: &enrolment.node,
+            server: &enrolment.server,
             home: JsonPath(&home),
         });
     } else if !context.global.quiet {
         let text = format!(
             "This machine is node {} of the server {}; its keys are in {}.",
-            enrolled.node,
-            enrolled.server,
+            enrolment.node,
+            enrolment.server,
             home.display()
         );
         context.output.text(&text);

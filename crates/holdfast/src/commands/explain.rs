@@ -1,19 +1,20 @@
-//! `holdfast explain`: what a backup would do with an object, and which rule says so.
+//! `holdfast explain`: how a backup would treat an object, and by which rule.
 
 use std::path::PathBuf;
 
-use client::{PreviewOptions, RuleShown, Ruled};
+use client::{Decision, PreviewOptions, RuleSummary};
 use model::{Kind, escaped};
 use policy::BackupCopyGroup;
 use serde::Serialize;
 
-use super::{Context, DONE, backup, list};
-use crate::error::{CommandError, WARNED};
+use super::{backup, list};
+use crate::context::Context;
+use crate::error::{CommandError, DONE, WARNED};
 use crate::path::{self, JsonPath};
 
-/// Tell what a backup would do with a path, and which rule says so
+/// Show how a backup would treat a path, and by which rule
 ///
-/// The path need not be there; with a slash at its end it is a directory's.
+/// The path need not exist. A path that ends with a slash is that of a directory.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -27,13 +28,13 @@ pub(crate) struct Args {
     rules: RulesArgs,
 }
 
-/// Beside the rules of node and server
+/// Rules besides those of the node and the server
 #[derive(clap::Args, Debug)]
 pub(super) struct RulesArgs {
-    /// Leave out what matches, as for a backup; may be given several times
+    /// Leave out the files and directories that match, as in a backup; may be given several times
     #[arg(long, value_name = "PATTERN", allow_hyphen_values = true)]
     exclude: Vec<std::ffi::OsString>,
-    /// Take the include and exclude statements in this file instead of the node's own
+    /// Use the include and exclude statements in this file instead of the node's own
     #[arg(long, value_name = "FILE")]
     inclexcl: Option<PathBuf>,
 }
@@ -43,7 +44,7 @@ impl RulesArgs {
         let absolute = |path: &PathBuf| {
             let slash = path::bytes(path).ends_with(b"/");
             let mut path = path::absolute(path)?;
-            // What is not there is told to be a directory by the slash alone.
+            // Only the slash shows that a path that does not exist is a directory's.
             if slash && !path.ends_with(b"/") {
                 path.push(b'/');
             }
@@ -71,7 +72,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     Ok(if warnings.is_empty() { DONE } else { WARNED })
 }
 
-/// `explain --json` and `preview --json`, one a line.
+/// `explain --json` and `preview --json`, one document a line.
 #[derive(Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the document")]
 pub(super) struct RuledDocument<'a> {
@@ -95,8 +96,8 @@ struct RuleDocument<'a> {
 }
 
 impl<'a> RuledDocument<'a> {
-    pub(super) fn new(ruled: &'a Ruled) -> Self {
-        let rule = |rule: &'a RuleShown| RuleDocument {
+    pub(super) fn new(ruled: &'a Decision) -> Self {
+        let rule = |rule: &'a RuleSummary| RuleDocument {
             statement: &rule.text,
             source: &rule.source,
             about: rule.about.as_deref().map(JsonPath),
@@ -115,10 +116,10 @@ impl<'a> RuledDocument<'a> {
     }
 }
 
-fn text(ruled: &Ruled) -> String {
+fn text(ruled: &Decision) -> String {
     let path = escaped(&ruled.path);
-    let what = match ruled.kind {
-        None => "is not there; it would be",
+    let state = match ruled.kind {
+        None => "does not exist; it would be",
         Some(Kind::Directory) => "is a directory that is",
         Some(_) => "is",
     };
@@ -134,11 +135,12 @@ fn text(ruled: &Ruled) -> String {
             format!("left out by '{}', {}{about}", rule.text, rule.source)
         }
     };
-    let kept = if ruled.included { kept(ruled) } else { String::new() };
-    format!("{path} {what} {verdict}.\n{kept}")
+    let retention = if ruled.included { retention(ruled) } else { String::new() };
+    format!("{path} {state} {verdict}.\n{retention}")
 }
 
-fn kept(ruled: &Ruled) -> String {
+/// Returns the lines about the management class of an included object.
+fn retention(ruled: &Decision) -> String {
     let class = &ruled.class;
     let Some(group) = &ruled.keeps else {
         return format!("  Its class {class} has no backup copy group: it is not backed up.\n");
@@ -158,7 +160,7 @@ fn kept(ruled: &Ruled) -> String {
         text.push_str("  It is encrypted with this node's key.\n");
     }
     if !ruled.treatment.deduplicates {
-        text.push_str("  It is sent whether the server has it or not.\n");
+        text.push_str("  It is sent even if the server has its data already.\n");
     }
     text
 }

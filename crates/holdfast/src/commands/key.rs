@@ -1,22 +1,22 @@
-//! `holdfast key`: the keys by which this node encrypts what it backs up.
+//! `holdfast key`: the keys with which this node encrypts its files.
 
 use std::io::Read as _;
 
 use client::keys::{self, KeySummary};
 use serde::Serialize;
 
-use super::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::output;
 use crate::table::{self, Align};
 
-/// Bytes of a written key that are read at most.
+/// Maximum number of bytes of a written key that are read.
 const KEY_BYTES_MAX: u64 = 4096;
 
-/// Make, list, show and take in the keys that encrypt this node's files
+/// Make, list, show and import the keys that encrypt this node's files
 ///
-/// Files are encrypted that 'include.encrypt' statements name. The keys are on this machine only:
-/// what is encrypted with a key that is lost cannot be restored by anybody.
+/// Files that 'include.encrypt' statements name are encrypted. The keys are on this machine only.
+/// Nobody can restore a file that is encrypted with a lost key.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Action {
-    /// Make a key; it encrypts from the next backup on, and those before it still open
+    /// Make a key; it encrypts from the next backup on, and older keys still decrypt
     #[command(after_help = "\
 Example:
   holdfast key create")]
@@ -39,12 +39,12 @@ Example:
 Example:
   holdfast key list")]
     List,
-    /// Write the keys as they are to be kept in a safe place
+    /// Write the keys, to be kept in a safe place
     #[command(after_help = "\
 Example:
   holdfast key show > /mnt/safe/key-of-this-node")]
     Show,
-    /// Take a key that was written down
+    /// Add a key that was written down
     #[command(after_help = "\
 Example:
   holdfast key import - < key-of-this-node")]
@@ -60,12 +60,10 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     match args.action {
         Action::Create => {
             let key = keys::create(&home)?;
-            context
-                .output
-                .is_json()
-                .then(|| context.output.json(&KeyDocument::written(&key)));
-            if !context.output.is_json() {
-                context.output.text(&created(&key));
+            if context.output.is_json() {
+                context.output.json(&KeyDocument::with_key(&key));
+            } else {
+                context.output.text(&advice(&key));
             }
         }
         Action::List => list(&keys::list(&home)?, context),
@@ -74,7 +72,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
             let key = if key == "-" { key_from_stdin()? } else { key };
             let key = keys::import(&home, &key)?;
             if context.output.is_json() {
-                context.output.json(&KeyDocument::named(&key));
+                context.output.json(&KeyDocument::new(&key));
             } else {
                 let use_of = if key.is_in_use { "encrypts and opens" } else { "opens" };
                 let text = format!("Key {} {use_of} this node's files.\n", key.name);
@@ -85,18 +83,18 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     Ok(DONE)
 }
 
-fn created(key: &KeySummary) -> String {
+fn advice(key: &KeySummary) -> String {
     format!(
-        "Key {} encrypts what 'include.encrypt' statements name, from the next backup on.\n\
-         Keep this in a safe place, not on this machine. Without it, and without this machine,\n\
-         nobody can restore what it has encrypted:\n\n  {}\n",
+        "Key {} encrypts the files that 'include.encrypt' statements name, from the next backup\n\
+         on. Keep the key in a safe place, not only on this machine. If both are lost, nobody can\n\
+         restore the files that it has encrypted:\n\n  {}\n",
         key.name, key.written
     )
 }
 
 fn list(keys: &[KeySummary], context: &mut Context) {
     if context.output.is_json() {
-        return keys.iter().for_each(|key| context.output.json(&KeyDocument::named(key)));
+        return keys.iter().for_each(|key| context.output.json(&KeyDocument::new(key)));
     }
     if keys.is_empty() {
         return context.output.note("This node has no key: nothing is encrypted.");
@@ -114,7 +112,7 @@ fn use_of(key: &KeySummary) -> &'static str {
 fn show(keys: &[KeySummary], context: &mut Context) {
     for key in keys {
         if context.output.is_json() {
-            context.output.json(&KeyDocument::written(key));
+            context.output.json(&KeyDocument::with_key(key));
         } else {
             context.output.text(&format!("{}\n", key.written));
         }
@@ -133,7 +131,7 @@ fn key_from_stdin() -> Result<String, CommandError> {
     Ok(key)
 }
 
-/// `key --json`, one a line.
+/// `key --json`, one document a line.
 #[derive(Serialize)]
 struct KeyDocument<'a> {
     name: String,
@@ -143,11 +141,11 @@ struct KeyDocument<'a> {
 }
 
 impl<'a> KeyDocument<'a> {
-    fn named(key: &'a KeySummary) -> Self {
+    fn new(key: &'a KeySummary) -> Self {
         Self { name: key.name.to_string(), encrypts: key.is_in_use, key: None }
     }
 
-    fn written(key: &'a KeySummary) -> Self {
-        Self { key: Some(&key.written), ..Self::named(key) }
+    fn with_key(key: &'a KeySummary) -> Self {
+        Self { key: Some(&key.written), ..Self::new(key) }
     }
 }

@@ -1,13 +1,13 @@
-//! `holdfast list`: the versions that the server holds.
+//! `holdfast list`: the versions that the server keeps.
 
 use std::path::PathBuf;
 
-use client::{ListOptions, ListedVersion, Which};
+use client::{ListOptions, ListedVersion, VersionChoice};
 use model::{Extent, Kind, Payload, ServerTime, escaped};
 use serde::Serialize;
 
-use super::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::output::Output;
 use crate::path::{self, JsonPath};
 use crate::table::{self, Align};
@@ -15,7 +15,7 @@ use crate::{moment, quantity};
 
 /// List versions: size, backup time, management class, A for active or I for inactive, path
 ///
-/// Without a path, the file systems that are backed up.
+/// Without a path it lists the filespaces.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -23,19 +23,19 @@ Example:
   holdfast list /home/ann/letters --inactive
   holdfast list /home/ann --at 2026-11-20")]
 pub(crate) struct Args {
-    /// A directory or file, as it was named when backed up
+    /// A directory or file, by the name that it had when it was backed up
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
-    /// All versions, not only the active ones
+    /// List all versions, not only the active ones
     #[arg(long, requires = "path")]
     inactive: bool,
-    /// What was there at this time
+    /// List the versions that were active at this time
     #[arg(long, value_name = "TIME", value_parser = moment::parse, requires = "path")]
     at: Option<ServerTime>,
-    /// Also what lies below the directories in PATH
+    /// Also list everything below the directories in PATH
     #[arg(long, short, requires = "path")]
     recursive: bool,
-    /// What is in this archive; 'holdfast archives' shows their numbers
+    /// List the objects in this archive; 'holdfast archives' shows the numbers
     #[arg(long, value_name = "NUMBER", requires = "path", conflicts_with_all = ["inactive", "at"])]
     archive: Option<u64>,
 }
@@ -57,13 +57,13 @@ fn list_versions(
 ) -> Result<u8, CommandError> {
     let options = ListOptions {
         path,
-        which: Which { at: args.at, inactive: args.inactive },
+        which: VersionChoice { at: args.at, inactive: args.inactive },
         recursive: args.recursive,
         all_versions: args.inactive,
         archive: args.archive,
     };
     let client = context.client()?;
-    // Where nothing is listed an error says so, and no heading stands above it.
+    // The heading comes with the first version: an error must not stand below a heading.
     let mut headed = context.output.is_json() || context.output.quiet;
     client.list(&options, &mut |version| {
         if !headed {
@@ -91,17 +91,17 @@ fn write(version: &ListedVersion, output: &mut Output) {
     output.text(&line);
 }
 
-/// Columns of one width throughout: the lines come one by one and are never all at hand.
+/// Formats one line. The columns have fixed widths, because lines are written as they come.
 fn text_line(size: &str, time: &str, class: &str, state: &str, path: &str) -> String {
     format!("{size:>15}  {time:<19}  {class:<12}  {state:<3}  {path}")
 }
 
-/// TSM's letter for an active or an inactive version.
+/// Returns TSM's letter for an active or an inactive version.
 fn state(version: &ListedVersion) -> &'static str {
     if version.deactivated.is_none() { "A" } else { "I" }
 }
 
-/// `list --json`, one a line.
+/// `list --json`, one document a line.
 #[derive(Serialize)]
 struct VersionDocument<'a> {
     path: JsonPath<'a>,
@@ -166,7 +166,7 @@ pub(super) fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// `list --json` without a path, one a line.
+/// `list --json` without a path, one document a line.
 #[derive(Serialize)]
 struct FilespaceDocument<'a> {
     filespace: JsonPath<'a>,

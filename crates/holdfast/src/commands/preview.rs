@@ -1,20 +1,20 @@
-//! `holdfast preview`: what a backup would do with each object of a tree.
+//! `holdfast preview`: how a backup would treat each object of a tree.
 
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use client::Ruled;
+use client::Decision;
 use model::escaped;
 
 use super::explain::{RuledDocument, RulesArgs};
-use super::{Context, DONE};
-use crate::error::{CommandError, FAILED, WARNED};
+use crate::context::Context;
+use crate::error::{CommandError, DONE, FAILED, WARNED};
 use crate::output::Output;
 use crate::quantity;
 
-/// List what a backup would include and leave out, and by which rule
+/// List the objects that a backup would include and leave out, and by which rule
 ///
-/// What lies in a directory that is left out is not listed.
+/// Objects in a directory that is left out are not listed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Directories or files
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// Which objects to list
+    /// The objects to list
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     filter: Filter,
     #[command(flatten)]
@@ -38,7 +38,7 @@ enum Filter {
     Excluded,
 }
 
-/// Counted while they are listed.
+/// Counts of the objects, whether they are listed or not.
 #[derive(Default)]
 struct Totals {
     included: u64,
@@ -69,10 +69,11 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     })?;
     if !context.output.is_json() && !context.output.quiet {
         context.output.text(&format!(
-            "{} objects of {} would be backed up, {} are left out.\n",
-            quantity::count(totals.included),
+            "{} of {} would be backed up, {} {} left out.\n",
+            quantity::counted(totals.included, "object"),
             quantity::bytes_with_unit(totals.included_bytes),
             quantity::count(totals.excluded),
+            quantity::are(totals.excluded),
         ));
     }
     for failure in &previewed.failures {
@@ -86,7 +87,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     })
 }
 
-fn write(ruled: &Ruled, output: &mut Output) {
+fn write(ruled: &Decision, output: &mut Output) {
     if output.is_json() {
         output.json(&RuledDocument::new(ruled));
         return;

@@ -1,21 +1,22 @@
-//! `holdfast restore`: brings back what was backed up.
+//! `holdfast restore`: brings backed up objects back.
 
 use std::path::PathBuf;
 
-use client::{Origin, Replace, RestoreOptions, RestoreReport, Which};
+use client::{Origin, Replace, RestoreOptions, RestoreReport, VersionChoice};
 use model::ServerTime;
 
-use super::{Context, hsm};
+use super::hsm;
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::moment;
 use crate::path;
-use crate::quantity;
 use crate::report::{self, RestoreDocument};
+use crate::values;
 
-/// Bring back paths as they were backed up
+/// Bring backed up paths back
 ///
-/// A directory stands for all that is in it. Run again, it goes on where it ended: what is there
-/// and right is skipped.
+/// A directory stands for everything in it. A restore that is run again goes on where it ended:
+/// it skips the objects that are there and right.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -23,43 +24,39 @@ Example:
   holdfast restore /home/ann/gone --inactive
   holdfast restore /data --stubs-from 1M
 
-Times: 2026-11-20 (the end of that day), '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, or
-back from now as in 30m, 12h, 3d, 2w.")]
+Times: 2026-11-20 (the end of that day), '2026-11-20 18:00', RFC 3339, 'yesterday 18:00', now, or a
+length of time before now: 30m, 12h, 3d, 2w.")]
 pub(crate) struct Args {
-    /// Directories or files, as they were named when backed up
+    /// Directories or files, by the names that they had when they were backed up
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// Put them into this folder instead of where they were
+    /// Put the objects into this folder instead of their old places
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// As they were at this time
+    /// Restore the state of this time
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     at: Option<ServerTime>,
-    /// Also what is gone, as it was last
+    /// Also restore objects that are gone, in their last state
     #[arg(long)]
     inactive: bool,
-    /// Whether to replace what is there and differs
+    /// When to replace an existing object that differs
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ReplaceArg::No)]
     replace: ReplaceArg,
-    /// Files of at least this size come back as stubs, whose content is recalled when it is needed;
+    /// Restore files of at least this size as stubs, whose content is recalled when it is needed;
     /// their file system must be managed, see 'holdfast hsm'
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
     #[arg(conflicts_with_all = ["to", "at", "inactive", "replace"])]
     stubs_from: Option<u64>,
 }
 
-fn size(text: &str) -> Result<u64, String> {
-    quantity::parse_bytes(text, 1)
-}
-
-/// [`Replace`], as the command line has it.
+/// [`Replace`] on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(super) enum ReplaceArg {
-    /// Keep what is there
+    /// Keep the existing object
     No,
-    /// Replace it where what was backed up was modified later
+    /// Replace the object if the backup was modified later
     IfNewer,
-    /// Replace it
+    /// Replace it always
     All,
 }
 
@@ -77,16 +74,17 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
     let options = RestoreOptions {
         paths: path::on_node(&args.paths)?,
         to: args.to.as_deref().map(path::absolute).transpose()?,
-        which: Which { at: args.at, inactive: args.inactive },
+        which: VersionChoice { at: args.at, inactive: args.inactive },
         replace: args.replace.into(),
         origin: Origin::Backups,
         left_out_from: args.stubs_from,
     };
     if args.stubs_from.is_some() {
-        // Before anything is made: without it files would be missing.
+        // Checked first: on a file system that is not managed the files would be missing.
         hsm::check_managed(&options.paths, context)?;
     }
-    let report = context.carried_on(|client, progress| client.restore(&options, progress))?;
+    let report =
+        context.watch_at_any_server(|client, progress| client.restore(&options, progress))?;
     show(&report, context);
     let Some(bytes_min) = args.stubs_from else { return Ok(report.exit_code()) };
     let made = hsm::make_stubs(&options.paths, bytes_min, context)?;

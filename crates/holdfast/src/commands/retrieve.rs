@@ -1,17 +1,19 @@
-//! `holdfast retrieve`: brings back what was archived.
+//! `holdfast retrieve`: brings archived objects back.
 
 use std::path::PathBuf;
 
-use client::{ArchiveFilter, Origin, RestoreOptions, Which};
+use client::{ArchiveFilter, Origin, RestoreOptions, VersionChoice};
 
+use super::archives;
 use super::restore::{self, ReplaceArg};
-use super::{Context, archives};
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::path;
 
-/// Bring back paths as they were archived
+/// Bring archived paths back
 ///
-/// From the newest archive that has them, of those that are meant.
+/// The paths come from the newest archive that has them; --archive and --description limit the
+/// choice.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -22,26 +24,27 @@ pub(crate) struct Args {
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     #[command(flatten)]
-    meant: archives::Meant,
-    /// Put them into this folder instead of where they were
+    archives: archives::ArchiveArgs,
+    /// Put the objects into this folder instead of their old places
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// Whether to replace what is there and differs
+    /// When to replace an existing object that differs
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ReplaceArg::No)]
     replace: ReplaceArg,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
-    let filter: ArchiveFilter = args.meant.into();
+    let filter: ArchiveFilter = args.archives.into();
     let options = RestoreOptions {
         left_out_from: None,
         paths: path::on_node(&args.paths)?,
         to: args.to.as_deref().map(path::absolute).transpose()?,
-        which: Which::default(),
+        which: VersionChoice::default(),
         replace: args.replace.into(),
         origin: Origin::Archives(filter),
     };
-    let report = context.carried_on(|client, progress| client.restore(&options, progress))?;
+    let report =
+        context.watch_at_any_server(|client, progress| client.restore(&options, progress))?;
     restore::show(&report, context);
     Ok(report.exit_code())
 }

@@ -1,4 +1,4 @@
-//! `holdfast server`: makes a server, runs it, and makes it again.
+//! `holdfast server`: makes a server, runs it, and recovers it.
 
 mod recovery;
 
@@ -11,18 +11,18 @@ use serde::Serialize;
 use server::Ready;
 use tokio::sync::watch;
 
-use super::{Context, DONE};
 use crate::address;
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::interrupt::Signals;
 use crate::moment;
 use crate::output::Output;
 use crate::path::{self, JsonPath};
 
-/// What is left of the runtime after an orderly end gets so long.
+/// Time that the threads of the runtime get after an orderly end.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
-/// Make a server, run it, and make it again after a disaster
+/// Make a server, run it, and recover it after a disaster
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -41,6 +41,7 @@ enum ServerCommand {
     Recovery(recovery::FileArgs),
     Recover(recovery::RecoverArgs),
     RebuildCatalog(recovery::RebuildArgs),
+    Adopt(recovery::AdoptArgs),
 }
 
 /// Make a server in an empty or new folder
@@ -52,14 +53,14 @@ struct InitArgs {
     /// The folder
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Address to listen on; without a port it is 1500
+    /// Address to listen on; the default port is 1500
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:1500")]
     listen: String,
-    /// Where the data goes, as file:///FOLDER or s3://BUCKET/PREFIX?endpoint=URL; a folder in DIR
-    /// unless given
+    /// The place for the data, as file:///FOLDER or s3://BUCKET/PREFIX?endpoint=URL; a folder in
+    /// DIR unless given
     #[arg(long, value_name = "URL")]
     pool: Option<String>,
-    /// Where the catalogue lies, as postgres://USER@HOST/DATABASE; sqlite: in DIR unless given
+    /// The place for the catalogue, as postgres://USER@HOST/DATABASE; SQLite in DIR unless given
     #[arg(long, value_name = "URL")]
     catalog: Option<String>,
 }
@@ -73,18 +74,18 @@ struct RunArgs {
     /// The folder that 'holdfast server init' made
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Put the server's clock ahead of the system's, as in 40d, to see on a copy of a server, with
-    /// pools of its own, what time will do; expiration goes by it
+    /// Put the server's clock ahead of the system's, as in 40d; expiration uses it. For tests on a
+    /// copy of a server with pools of its own
     #[arg(long, value_name = "LENGTH", value_parser = moment::parse_length, hide_short_help = true)]
     clock_ahead: Option<i64>,
 }
 
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
-    // What is not text says nothing of object stores.
+    // Variables that are not text have no settings of object stores.
     let text = |(name, value): (OsString, OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
-    server::use_variables(std::env::vars_os().filter_map(text));
+    store::use_variables(std::env::vars_os().filter_map(text));
     match args.command {
         ServerCommand::Init(args) => init(&args, context),
         ServerCommand::Run(args) => {
@@ -97,12 +98,13 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         ServerCommand::Recovery(args) => recovery::write_file(&args, context),
         ServerCommand::Recover(args) => recovery::recover(&args, context),
         ServerCommand::RebuildCatalog(args) => recovery::rebuild(&args, context),
+        ServerCommand::Adopt(args) => recovery::adopt(&args, context),
     }
 }
 
 /// `server init --json`, and `server join --json`.
 #[derive(Serialize)]
-struct MadeDocument<'a> {
+struct NewServerDocument<'a> {
     folder: JsonPath<'a>,
     listen: &'a str,
     pool: &'a str,
@@ -117,15 +119,15 @@ fn init(args: &InitArgs, context: &mut Context) -> Result<u8, CommandError> {
     let folder = args.folder.display();
     let next =
         format!("Then register a node with:\n\n  holdfast admin --server {folder} node add NAME");
-    made(&args.folder, &config, &next, context);
+    show_new(&args.folder, &config, &next, context);
     Ok(DONE)
 }
 
-/// Says where a new server is, and what is `next` once it runs.
-fn made(folder: &Path, config: &server::Config, next: &str, context: &mut Context) {
+/// Shows the place of a new server, how to start it, and the step after that, `next`.
+fn show_new(folder: &Path, config: &store::folder::Config, next: &str, context: &mut Context) {
     if context.output.is_json() {
         let folder = path::bytes(folder);
-        context.output.json(&MadeDocument {
+        context.output.json(&NewServerDocument {
             folder: JsonPath(&folder),
             listen: &config.listen,
             pool: &config.pool,
@@ -139,7 +141,14 @@ fn made(folder: &Path, config: &server::Config, next: &str, context: &mut Contex
     }
 }
 
+/// Variable with the points at which threads are to panic, for tests of panics; see
+/// [`sys::fault::plant`].
+const FAULTS: &str = "HOLDFAST_FAULTS";
+
 fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {
+    if let Ok(points) = std::env::var(FAULTS) {
+        sys::fault::plant(&points);
+    }
     sys::process::raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(server::BLOCKING_THREADS_MAX)
@@ -148,7 +157,7 @@ fn serve(folder: &Path, output: &mut Output) -> Result<u8, CommandError> {
         .map_err(|error| CommandError::new(format!("cannot start threads: {error}")))?;
     let served = runtime.block_on(async {
         let (stop, stopped) = watch::channel(false);
-        // Caught before anything is opened: no signal ends the server out of order.
+        // Caught before anything is opened, so that every signal ends the server in order.
         let signals = Signals::catch()?;
         tokio::spawn(stop_on_signal(signals, stop));
         let output = RefCell::new(output);
@@ -174,7 +183,7 @@ struct ReadyDocument {
     ready: String,
 }
 
-/// `server run --json` while somebody has the catalogue alone.
+/// `server run --json` while another program has exclusive use of the catalogue.
 #[derive(Serialize)]
 struct WaitingDocument {
     waits: bool,
@@ -185,13 +194,14 @@ fn announce_waiting(output: &mut Output) {
         output.json(&WaitingDocument { waits: true });
     } else if !output.quiet {
         output.text(
-            "Somebody has the catalogue alone, to move it, or as an older program; this one waits.",
+            "Another program has exclusive use of the catalogue: a move, or an older server. This \
+             server waits.",
         );
     }
     output.flush();
 }
 
-/// Whoever started the server waits for this line.
+/// Writes the line that scripts which start a server wait for.
 fn announce(ready: Ready, output: &mut Output) {
     let ready = ready.address.to_string();
     if output.is_json() {

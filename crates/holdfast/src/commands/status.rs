@@ -1,21 +1,21 @@
-//! `holdfast status`: who this node is, and what of it is at risk.
+//! `holdfast status`: the node, its server, and the filespaces at risk.
 
 use client::{Client, FilespaceSummary, Hello};
 use model::{ServerTime, escaped};
 use serde::Serialize;
 
-use super::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::path::JsonPath;
 use crate::table::{self, Align};
 use crate::{moment, quantity};
 
-/// A filespace whose last backup is longer ago is at risk.
+/// Age of the last backup, in days, after which a filespace is at risk.
 const RISK_DAYS: i64 = 2;
 
-/// Show the node, its server, the last backups and what is at risk
+/// Show the node, its server, the last backups and the filespaces at risk
 ///
-/// At risk is what has never been backed up whole, or not within two days.
+/// A filespace is at risk if it has no complete backup within the last two days.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:

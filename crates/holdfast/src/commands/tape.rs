@@ -1,32 +1,28 @@
 //! `holdfast tape`: tape libraries and volumes by hand, without a server or a catalogue.
 //!
 //! ```text
-//! site   what a LIB on the command line means: a library of tape.toml, a folder, or addresses
-//!   place    it, opened: volumes in it are mounted, worked on, and put back
-//!     label, moves, drives, inventory    one volume or element at a time
-//!     write, read, verify                objects
-//! trouble   what went wrong, with what, and what to do next
+//! site      the meaning of LIB on the command line
+//!   label, moves, drives, inventory    one volume or element at a time
+//!   write, read, verify                objects
+//! meter     the progress that is shown meanwhile
+//! trouble   errors of volumes and libraries as one line, and what to do next
 //! ```
 
 mod drives;
 mod inventory;
 mod label;
 mod libraries;
+mod meter;
 mod moves;
-mod objects;
-mod place;
 mod read;
-mod settings;
 mod site;
 mod trouble;
+mod values;
 mod verify;
 mod write;
 
-use format::volume::VolumeName;
-
 pub(super) use self::libraries::capacity;
-pub(super) use self::site::address;
-use super::Context;
+use crate::context::Context;
 use crate::error::CommandError;
 
 /// Use tape libraries and volumes by hand: label, write, read and verify, without any server
@@ -82,16 +78,4 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
         TapeCommand::Read(args) => read::run(&args, context),
         TapeCommand::Verify(args) => verify::run(&args, context),
     }
-}
-
-pub(super) fn volume_name(text: &str) -> Result<VolumeName, String> {
-    VolumeName::new(text).map_err(|error| error.to_string())
-}
-
-/// Volumes with commas between them.
-#[derive(Clone, Debug)]
-struct VolumeList(Vec<VolumeName>);
-
-fn volume_list(text: &str) -> Result<VolumeList, String> {
-    text.split(',').map(volume_name).collect::<Result<_, _>>().map(VolumeList)
 }

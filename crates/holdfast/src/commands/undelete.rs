@@ -1,23 +1,23 @@
-//! `holdfast undelete`: has back what was deleted at the server.
+//! `holdfast undelete`: undoes deletions at the server.
 
 use client::DeletionSummary;
 
 use super::delete::DeletionDocument;
-use super::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
 use crate::{moment, quantity};
 
-/// Have back what 'holdfast delete' has deleted, or list what can be had back
+/// Undo a deletion of 'holdfast delete', or list the deletions that can be undone
 ///
-/// What was active in a backup comes back as an inactive version.
+/// A version that was active comes back as an inactive one.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast undelete
   holdfast undelete 4")]
 pub(crate) struct Args {
-    /// The deletion; without it all are listed that can be undone
+    /// The deletion to undo; without it, the deletions that can be undone are listed
     #[arg(value_name = "NUMBER")]
     number: Option<u64>,
 }
@@ -34,9 +34,11 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
             .for_each(|deletion| context.output.json(&DeletionDocument::new(deletion)));
     } else if args.number.is_some() {
         let versions = shown.first().map_or(0, |deletion| deletion.versions);
-        context
-            .output
-            .text(&format!("{} versions are back.\n", quantity::count(versions)));
+        context.output.text(&format!(
+            "{} {} back.\n",
+            quantity::counted(versions, "version"),
+            quantity::are(versions)
+        ));
     } else if shown.is_empty() {
         context.output.note("There is nothing to undo.");
     } else {

@@ -1,25 +1,25 @@
-//! `holdfast verify`: checks that what was backed up can be restored.
+//! `holdfast verify`: checks that versions can be restored.
 
 use std::path::PathBuf;
 
 use client::{VerifyOptions, VerifyReport};
 
-use super::Context;
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::path;
 use crate::report::{self, VerifyDocument};
 
-/// Check what the server holds for this node, versions of all ages
+/// Check the versions of all ages that the server keeps for this node
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast verify --data
   holdfast verify /home/ann")]
 pub(crate) struct Args {
-    /// Directories or files, as they were named when backed up; everything unless given
+    /// Directories or files, by the names that they had when they were backed up; all unless given
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Read every byte back and check it, not the server's tables alone
+    /// Read every byte back and check it, not only the server's tables
     #[arg(long)]
     data: bool,
 }
@@ -27,7 +27,8 @@ pub(crate) struct Args {
 pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError> {
     let options =
         VerifyOptions { paths: path::on_node(&args.paths)?, data: args.data, archive: None };
-    let report = context.carried_on(|client, progress| client.verify(&options, progress))?;
+    let report =
+        context.watch_at_any_server(|client, progress| client.verify(&options, progress))?;
     show(&report, context);
     Ok(report.exit_code())
 }

@@ -4,7 +4,7 @@ use client::BackupReport;
 use model::escaped;
 use serde::Serialize;
 
-use super::{
+use super::lines::{
     FailureDocument, bytes_line, count_line, documents, failure_lines, line, warning_lines,
 };
 use crate::path::JsonPath;
@@ -45,7 +45,7 @@ pub(crate) struct BackupDocument<'a> {
     warnings: &'a [String],
     dry_run: bool,
     planned: Vec<PlannedDocument<'a>>,
-    /// The number of the archive that was made.
+    /// Number of the archive that was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     archive: Option<u64>,
 }
@@ -99,8 +99,8 @@ impl<'a> BackupDocument<'a> {
     }
 }
 
-/// The report in words: what a dry run would do, the classic lines, then what went wrong, of the
-/// failures at most `failures_max`.
+/// Returns the report as text: the plan of a dry run, the classic lines, then failures, at most
+/// `failures_max`, and warnings.
 pub(crate) fn backup_text(report: &BackupReport, failures_max: usize) -> String {
     let failures = failure_lines("Not backed up:", &report.failures, report.failed, failures_max);
     let sockets = match report.sockets_skipped {
@@ -129,7 +129,9 @@ fn plan(report: &BackupReport) -> String {
         .map(|(action, path)| format!("{action:<10} {}\n", escaped(path)))
         .collect();
     let gap = if lines.is_empty() { "" } else { "\n" };
-    format!("{lines}{gap}Dry run: nothing was sent and nothing expired; this is what would be.\n\n")
+    format!(
+        "{lines}{gap}Dry run: nothing was sent and nothing expired. A backup would do this.\n\n"
+    )
 }
 
 fn counts(report: &BackupReport) -> String {

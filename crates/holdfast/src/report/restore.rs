@@ -3,7 +3,7 @@
 use client::RestoreReport;
 use serde::Serialize;
 
-use super::{
+use super::lines::{
     FailureDocument, bytes_line, count_line, documents, failure_lines, line, warning_lines,
 };
 use crate::quantity;
@@ -44,13 +44,14 @@ impl<'a> RestoreDocument<'a> {
     }
 }
 
-/// The report in words, of the failures at most `failures_max`.
+/// Returns the report as text, with at most `failures_max` failures.
 pub(crate) fn restore_text(report: &RestoreReport, failures_max: usize) -> String {
     let kept = match report.kept {
         0 => String::new(),
         kept => format!(
-            "\nKept {} objects that differ from what was backed up; --replace decides.\n",
-            quantity::count(kept)
+            "\nKept {} that {} from the backup; --replace decides.\n",
+            quantity::counted(kept, "object"),
+            if kept == 1 { "differs" } else { "differ" },
         ),
     };
     [

@@ -3,7 +3,7 @@
 use client::VerifyReport;
 use serde::Serialize;
 
-use super::{FailureDocument, bytes_line, count_line, documents, failure_lines, line};
+use super::lines::{FailureDocument, bytes_line, count_line, documents, failure_lines, line};
 use crate::quantity;
 
 /// `verify --json`.
@@ -12,7 +12,7 @@ pub(crate) struct VerifyDocument<'a> {
     command: &'static str,
     node: &'a str,
     versions: u64,
-    /// Damaged versions.
+    /// Number of damaged versions.
     failed: u64,
     bytes_verified: u64,
     bytes_transferred: u64,
@@ -37,7 +37,7 @@ impl<'a> VerifyDocument<'a> {
     }
 }
 
-/// The report in words, of the damaged versions at most `failures_max`.
+/// Returns the report as text, with at most `failures_max` damaged versions.
 pub(crate) fn verify_text(report: &VerifyReport, failures_max: usize) -> String {
     [
         count_line("Total number of versions verified:", report.versions),

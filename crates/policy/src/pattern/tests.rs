@@ -49,7 +49,8 @@ fn a_pattern_without_slash_is_for_every_depth() {
 fn a_question_mark_is_one_character() {
     check(b"/?", &[b"/a", "/\u{e9}".as_bytes(), "/\u{1f600}".as_bytes()], &[b"/ab", b"/"]);
     check(b"/??", &[b"/ab", b"/\xff\xfe", b"/\xc3a"], &["/\u{e9}".as_bytes(), b"/a"]);
-    // Stray bytes count one each, also where they look like the start of a longer character.
+    // Each stray byte counts as one character, even if it looks like the start of a longer
+    // character.
     check(b"/???", &[b"/\xf0\x9f\x98", b"/\xed\xa0\x80"], &["/\u{1f600}".as_bytes()]);
 }
 
@@ -104,7 +105,7 @@ fn patterns_show_as_they_were_written() {
     assert!(pattern.directories_only());
 }
 
-/// A matcher that tries every split of every run would not come to an end here.
+/// A matcher that tries every split of every run would practically never end here.
 #[test]
 fn hostile_patterns_cost_no_more_than_length_by_length() {
     let refuses = |pattern: &[&[u8]], path: &[&[u8]]| {
@@ -116,7 +117,7 @@ fn hostile_patterns_cost_no_more_than_length_by_length() {
     refuses(&[&b"/.../*a*a".repeat(450), b"/b/c"], &[&b"/aaaa".repeat(2_000), b"/c"]);
 }
 
-/// Says by trying everything what [`Pattern::matches`] must say.
+/// Decides by trying everything, as a reference for [`Pattern::matches`].
 fn naive(pattern: &[u8], path: &[u8]) -> bool {
     let split = |text: &[u8]| -> Vec<Vec<char>> {
         let text = str::from_utf8(text).expect("made of characters");
@@ -182,7 +183,7 @@ proptest! {
         }
     }
 
-    /// Long paths of one letter, where almost everything nearly matches.
+    /// Long paths of one letter, in which almost everything nearly matches.
     #[test]
     fn agrees_where_everything_nearly_matches(
         pattern in "(/\\.\\.\\.|/[a*]{1,5}){0,3}/[ab*]{1,6}",

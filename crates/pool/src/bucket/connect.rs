@@ -1,5 +1,5 @@
-//! Connections to a store: as they are, but that one whose certificate nobody vouches for is not
-//! tried again. Waiting does not mend it.
+//! Connections to a store. A request fails at once if the store's certificate is not trusted:
+//! waiting does not help.
 
 use async_trait::async_trait;
 use object_store::ClientOptions;
@@ -8,33 +8,34 @@ use object_store::client::{
     ReqwestConnector,
 };
 
-/// How TLS begins to say that it does not trust the other end.
+/// Beginning of TLS's message for a certificate that it does not trust.
 const UNTRUSTED: &str = "invalid peer certificate";
 
+/// Makes connections that do not repeat requests to a store that is not trusted.
 #[derive(Debug, Default)]
 pub(super) struct Connector(ReqwestConnector);
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Trusting(self.0.connect(options)?)))
+        Ok(HttpClient::new(CertificateGuard(self.0.connect(options)?)))
     }
 }
 
 #[derive(Debug)]
-struct Trusting(HttpClient);
+struct CertificateGuard(HttpClient);
 
 #[async_trait]
-impl HttpService for Trusting {
+impl HttpService for CertificateGuard {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         self.0.execute(request).await.map_err(|error| match is_untrusted(&error) {
-            // Not of the kinds that are tried again.
+            // Errors of this kind are not tried again.
             true => HttpError::new(HttpErrorKind::Unknown, error),
             false => error,
         })
     }
 }
 
-/// Whether the store's certificate is not good enough.
+/// True if TLS does not trust the store's certificate.
 pub(super) fn is_untrusted(error: &(dyn std::error::Error + 'static)) -> bool {
     model::chain(error).contains(UNTRUSTED)
 }

@@ -1,25 +1,45 @@
 //! Credentials from the files that other programs for object stores read.
 //!
-//! In this order: what the URL names; what the environment says, as the store's library reads it;
-//! the shared credentials file; and what a machine of the cloud is told by its host.
+//! Sources of credentials, in this order: the file that the URL names; the environment, as the
+//! store's library reads it; the shared credentials file; and the host of a machine of the cloud.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
+use configparser::ini::{Ini, IniDefault};
 use object_store::CredentialProvider;
 use object_store::aws::AwsCredential;
+use sys::lock::Mutex;
 
 const DEFAULT_PROFILE: &str = "default";
 
-/// A file with keys, by profile. It is read again when it changes: keys that end are replaced
+/// A file with keys, by profile. It is read again when it changes: keys that expire are replaced
 /// there.
 pub(super) struct SharedFile {
     path: PathBuf,
     profile: String,
-    last: Mutex<Option<(SystemTime, Arc<AwsCredential>)>>,
+    /// Credentials that were read last.
+    last: Mutex<Option<DatedCredential>>,
+}
+
+/// Credentials from a file that was last modified at this time.
+struct DatedCredential {
+    modified: SystemTime,
+    credential: Arc<AwsCredential>,
+}
+
+/// Reason why a file gives no credentials.
+#[derive(Debug, thiserror::Error)]
+enum CredentialError {
+    #[error("cannot be read")]
+    File(#[from] std::io::Error),
+    #[error("is not a file of profiles: {reason}")]
+    Format { reason: String },
+    #[error("has no complete profile {0}")]
+    Profile(String),
 }
 
 impl fmt::Debug for SharedFile {
@@ -28,15 +48,15 @@ impl fmt::Debug for SharedFile {
     }
 }
 
-/// What the program's environment says of object stores: variables whose names begin with `AWS_`,
+/// Variables of the program's environment for object stores: those whose names begin with `AWS_`,
 /// and `HOME`.
 static VARIABLES: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
-/// Says what the environment of the program says; the first word holds. Variables that have nothing
-/// to do with object stores are left out.
+/// Hands the program's environment in, once. Variables that have nothing to do with object stores
+/// are left out.
 pub fn use_variables(variables: impl Iterator<Item = (String, String)>) {
     let ours = variables.filter(|(name, _)| name.starts_with("AWS_") || name == "HOME");
-    // Whoever comes second says the same.
+    // A second call has the same environment.
     drop(VARIABLES.set(ours.collect()));
 }
 
@@ -51,7 +71,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl SharedFile {
-    /// The file that is to be read, if one is.
+    /// Returns the file that is to be read, if there is one.
     pub(super) fn find(named: Option<&Path>, profile: Option<&str>) -> Option<Self> {
         let is_said = variable("AWS_ACCESS_KEY_ID").is_some()
             || variable("AWS_WEB_IDENTITY_TOKEN_FILE").is_some();
@@ -72,42 +92,37 @@ impl SharedFile {
         Some(Self { path, profile, last: Mutex::default() })
     }
 
-    fn read(&self) -> Result<Arc<AwsCredential>, String> {
-        let said = |error: std::io::Error| error.to_string();
-        let changed = std::fs::metadata(&self.path).and_then(|found| found.modified());
-        let changed = changed.map_err(said)?;
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, credential)) = &*last
-            && *of == changed
+    fn read(&self) -> Result<Arc<AwsCredential>, CredentialError> {
+        let modified = std::fs::metadata(&self.path)?.modified()?;
+        let mut last = self.last.lock();
+        if let Some(last) = &*last
+            && last.modified == modified
         {
-            return Ok(Arc::clone(credential));
+            return Ok(Arc::clone(&last.credential));
         }
-        let text = std::fs::read_to_string(&self.path).map_err(said)?;
-        let found = parse(&text, &self.profile);
-        let found = found.ok_or_else(|| format!("it has no whole profile {}", self.profile))?;
-        let credential = Arc::new(found);
-        *last = Some((changed, Arc::clone(&credential)));
+        let text = std::fs::read_to_string(&self.path)?;
+        let credential = Arc::new(parse(&text, &self.profile)?);
+        *last = Some(DatedCredential { modified, credential: Arc::clone(&credential) });
         Ok(credential)
     }
 }
 
-/// What the profile says: `[PROFILE]`, then lines of `aws_access_key_id = KEY` and so on.
-fn parse(text: &str, profile: &str) -> Option<AwsCredential> {
-    let (mut is_meant, mut key_id, mut secret_key, mut token) = (false, None, None, None);
-    for line in text.lines().map(str::trim) {
-        if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            is_meant = section.trim() == profile;
-        } else if is_meant && let Some((name, value)) = line.split_once('=') {
-            let value = Some(value.trim().to_owned());
-            match name.trim() {
-                "aws_access_key_id" => key_id = value,
-                "aws_secret_access_key" => secret_key = value,
-                "aws_session_token" => token = value,
-                _ => {}
-            }
-        }
-    }
-    Some(AwsCredential { key_id: key_id?, secret_key: secret_key?, token })
+/// Reads the credentials of a profile: `[PROFILE]`, then lines of `aws_access_key_id = KEY`.
+fn parse(text: &str, profile: &str) -> Result<AwsCredential, CredentialError> {
+    // Other programs agree: only a whole line is a comment, and `:` is part of a value.
+    let mut dialect = IniDefault::default();
+    dialect.case_sensitive = true;
+    dialect.delimiters = vec!['='];
+    dialect.enable_inline_comments = false;
+    let mut file = Ini::new_from_defaults(dialect);
+    file.read(text.to_owned())
+        .map_err(|reason| CredentialError::Format { reason })?;
+    let missing = || CredentialError::Profile(profile.to_owned());
+    Ok(AwsCredential {
+        key_id: file.get(profile, "aws_access_key_id").ok_or_else(missing)?,
+        secret_key: file.get(profile, "aws_secret_access_key").ok_or_else(missing)?,
+        token: file.get(profile, "aws_session_token"),
+    })
 }
 
 #[async_trait::async_trait]
@@ -115,9 +130,10 @@ impl CredentialProvider for SharedFile {
     type Credential = AwsCredential;
 
     async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
-        self.read().map_err(|reason| object_store::Error::Generic {
-            store: "S3",
-            source: format!("the credentials in {}: {reason}", self.path.display()).into(),
+        self.read().map_err(|error| {
+            let reason = model::chain(&error);
+            let text = format!("the file of credentials {} {reason}", self.path.display());
+            object_store::Error::Generic { store: "S3", source: text.into() }
         })
     }
 }
@@ -132,12 +148,29 @@ mod tests {
 
     #[test]
     fn profiles_are_read() {
-        let found = parse(TEXT, "default").unwrap();
-        assert_eq!((found.key_id.as_str(), found.secret_key.as_str()), ("A", "B"));
-        let found = parse(TEXT, "other").unwrap();
-        assert_eq!((found.key_id.as_str(), found.secret_key.as_str()), ("C", "D=E"));
-        assert_eq!(found.token.as_deref(), Some("F"));
-        assert!(parse(TEXT, "half").is_none() && parse(TEXT, "none").is_none());
+        let default = parse(TEXT, "default").unwrap();
+        assert_eq!((default.key_id.as_str(), default.secret_key.as_str()), ("A", "B"));
+        let other = parse(TEXT, "other").unwrap();
+        assert_eq!((other.key_id.as_str(), other.secret_key.as_str()), ("C", "D=E"));
+        assert_eq!(other.token.as_deref(), Some("F"));
+        for profile in ["half", "none"] {
+            assert!(matches!(parse(TEXT, profile), Err(CredentialError::Profile(_))));
+        }
+    }
+
+    #[test]
+    fn values_are_taken_as_they_are_written() {
+        for secret in ["a/b+c==", "a#b;c:d", "a\\nb", "\"quoted\"", "it's"] {
+            let text = format!("[p]\naws_access_key_id=A\naws_secret_access_key = {secret}\n");
+            assert_eq!(parse(&text, "p").unwrap().secret_key, secret);
+        }
+    }
+
+    #[test]
+    fn a_refusal_shows_no_secret() {
+        let text = "[p]\naws_access_key_id = A\naws_secret_access_key = B\n= SECRET\n[q\n";
+        let error = parse(text, "none").unwrap_err();
+        assert!(!error.to_string().contains("SECRET"), "{error}");
     }
 
     #[test]

@@ -9,13 +9,16 @@ use futures_util::TryStreamExt as _;
 use object_store::path::Path as Key;
 use object_store::{ObjectStore as _, ObjectStoreExt as _, PutMultipartOptions, WriteMultipart};
 
-use super::{Bucket, io_error, wait};
+use super::Bucket;
+use super::runtime::{io_error, wait};
 
-/// Sent at once, and as many of these at once.
+/// Size of a part of a large file.
 const PART_BYTES: usize = 8 << 20;
+/// Maximum number of parts of one file that are sent at once.
 const PARTS_MAX: usize = 4;
 
 impl Bucket {
+    /// The key of a file.
     pub(super) fn file_key(&self, name: &str) -> Key {
         name.split('/').fold(self.url.prefix().clone(), |key, part| key.join(part))
     }
@@ -30,7 +33,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Reads a small file; `None` where it is not there.
+    /// Reads a small file; `None` if it is not there.
     pub fn read_beside(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         match self.get(&self.file_key(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -72,7 +75,7 @@ impl Bucket {
         file.sync_all()
     }
 
-    /// The files whose names begin with `parts`, by the last part of their names.
+    /// Lists the files whose names begin with `parts`, by the last part of their names.
     pub fn list_beside(&self, parts: &str) -> io::Result<Vec<String>> {
         if self.has_locks() {
             self.uncover_below(&self.file_key(parts))?;

@@ -1,4 +1,7 @@
-//! Where a bucket is: `s3://BUCKET/PREFIX?endpoint=URL&...`.
+//! The place of a bucket: `s3://BUCKET/PREFIX?endpoint=URL&...`.
+//!
+//! The URL is parsed by hand: values are taken as they are written, and a parser of URLs would
+//! decode `+` and `%` in them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,43 +15,45 @@ use object_store::{BackoffConfig, Certificate, ClientOptions, RetryConfig};
 
 use super::connect::Connector;
 use super::credentials::{self, SharedFile};
+use super::runtime::io_error;
 
-/// A request is given up after so long: a part of a pack must be through by then.
+/// Time after which a request without an answer is given up: a part of a pack is sent by then.
 const READ_TIMEOUT: Duration = Duration::from_secs(180);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// What fails is tried again for so long; the pauses, which grow by chance, say how often.
+/// Time for which a request that failed is repeated. The pauses, which grow by chance, decide how
+/// often.
 pub(super) const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const RETRIES_MAX: usize = 1000;
 pub(super) const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
-/// Why a URL names no bucket.
+/// Reason why a URL names no bucket.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BucketUrlError {
     #[error("it does not begin with s3://BUCKET")]
     NoBucket,
-    #[error("the prefix {0:?} cannot be one of keys")]
+    #[error("the prefix {0:?} cannot begin a key")]
     Prefix(String),
     #[error(
-        "{0} is no option of a bucket; there are endpoint, region, style, ca, class, lock, \
-         profile, credentials and checksum"
+        "{0} is not an option of a bucket; the options are endpoint, region, style, ca, class, \
+         lock, profile, credentials and checksum"
     )]
     Option(String),
     #[error("{option}={value} is not possible; give {possible}")]
     Value { option: &'static str, value: String, possible: &'static str },
 }
 
-/// Who may take away a lock on an object before its day.
+/// Strength of the locks on objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LockMode {
-    /// Whoever has that right at the store.
+    /// Somebody with a special right at the store may take a lock away before its day.
     Governance,
-    /// Nobody.
+    /// Nobody may take a lock away before its day.
     Compliance,
 }
 
 impl LockMode {
-    /// As the store calls it.
+    /// The store's word for the mode.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Governance => "GOVERNANCE",
@@ -57,17 +62,17 @@ impl LockMode {
     }
 }
 
-/// A bucket, or the part of one that has a prefix. Says where secrets are, never what they are.
+/// A bucket, or the part of a bucket below a prefix. It tells where secrets are, never the secrets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BucketUrl {
     text: String,
     bucket: String,
     prefix: Key,
-    /// `None`: that of AWS for the region.
+    /// `None` for the endpoint of AWS in the region.
     endpoint: Option<String>,
     region: Option<String>,
     is_virtual_hosted: bool,
-    /// Certificates that the endpoint's may be signed by, beside those of the system.
+    /// File of certificates that are trusted in addition to those of the system.
     ca: Option<PathBuf>,
     storage_class: Option<String>,
     lock: Option<LockMode>,
@@ -115,6 +120,7 @@ impl FromStr for BucketUrl {
     }
 }
 
+/// True for the first of two values, false for the second.
 fn one_of(
     option: &'static str,
     value: &str,
@@ -163,7 +169,7 @@ impl BucketUrl {
         Ok(())
     }
 
-    /// Whether one's objects are among the other's.
+    /// True if the objects of one bucket URL are among those of the other.
     pub fn overlaps(&self, other: &Self) -> bool {
         let within =
             self.prefix.prefix_matches(&other.prefix) || other.prefix.prefix_matches(&self.prefix);
@@ -190,7 +196,7 @@ impl BucketUrl {
         self.is_virtual_hosted
     }
 
-    /// As the builder of the store, which knows what the environment says, has it.
+    /// Settings for the library, which knows the variables of the environment.
     pub(super) fn settings(&self) -> std::io::Result<AmazonS3Builder> {
         let mut builder = AmazonS3Builder::new();
         for (name, value) in credentials::variables() {
@@ -232,7 +238,7 @@ impl BucketUrl {
         let is_plain = self.endpoint.as_ref().is_some_and(|url| url.starts_with("http://"));
         let mut options = ClientOptions::new()
             .with_allow_http(is_plain)
-            // What is not answered for long has failed, however much of it was sent.
+            // A request without an answer for that time has failed, even if a part of it was sent.
             .with_timeout_disabled()
             .with_read_timeout(READ_TIMEOUT)
             .with_connect_timeout(CONNECT_TIMEOUT);
@@ -250,7 +256,7 @@ impl BucketUrl {
     }
 
     pub(super) fn store(&self) -> std::io::Result<AmazonS3> {
-        self.settings()?.build().map_err(super::io_error)
+        self.settings()?.build().map_err(io_error)
     }
 }
 

@@ -1,13 +1,11 @@
-//! Locks on objects: until a day the store lets nobody, whoever's keys he has, take an object away.
+//! Locks on objects. Until a day the store lets nobody take an object away, with whatever keys.
 //!
-//! A bucket that locks keeps versions. Whoever deletes an object only covers it, and what is put
-//! again lies above what was there. So packs are held and removed here with all versions that lie
-//! under their keys, and what somebody has covered is found beneath.
+//! A bucket that locks keeps versions. A deletion only covers an object with a marker, and an
+//! object that is put again lies above the one that was there. Therefore packs are held and removed
+//! here with all versions under their keys, and an object that somebody has covered is found.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use data_encoding::BASE64;
 use http::{Method, StatusCode};
@@ -17,18 +15,20 @@ use model::{PackNumber, ServerTime};
 use object_store::path::Path as Key;
 use serde::Deserialize;
 
+use super::Bucket;
 use super::location::LockMode;
+use super::parallel::{AT_ONCE, each_of};
 use super::request::{Refusal, Request, Requests};
-use super::{Bucket, Locks, wait};
-use crate::Hold;
+use super::runtime::wait;
+use crate::hold::Hold;
 
-/// Keys of which the store is asked at once.
-const AT_ONCE: usize = 8;
-/// What stores answer where an object, or a bucket, has no lock.
+/// Answers of stores if an object, or a bucket, has no lock.
 const NO_LOCK: [&str; 3] =
     ["NoSuchObjectLockConfiguration", "ObjectLockConfigurationNotFoundError", "InvalidRequest"];
+/// Codes, besides that of a forbidden request, with which stores refuse to remove a locked version.
+const LOCKED: [&str; 2] = ["InvalidRequest", "ObjectLocked"];
 
-/// How a version of an object is locked.
+/// The store's answer about the lock of a version.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Retention {
@@ -36,8 +36,19 @@ struct Retention {
     retain_until_date: String,
 }
 
-/// What stores answer, beside that it is forbidden, to who removes what is locked.
-const LOCKED: [&str; 2] = ["InvalidRequest", "ObjectLocked"];
+/// The lock of a version.
+struct VersionLock {
+    mode: String,
+    until: ServerTime,
+}
+
+/// Result of a hold.
+#[derive(Clone, Copy)]
+struct HoldOutcome {
+    until: ServerTime,
+    /// True if the store was asked for the hold.
+    was_asked: bool,
+}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -47,7 +58,7 @@ struct LockConfiguration {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct ListedVersions {
+struct VersionList {
     #[serde(default)]
     version: Vec<KeyVersion>,
     #[serde(default)]
@@ -58,7 +69,7 @@ struct ListedVersions {
     next_version_id_marker: Option<String>,
 }
 
-/// One version of an object, or the mark that it was deleted.
+/// A version of an object, or the marker of its deletion.
 #[derive(Deserialize, Clone, PartialEq, Eq, Debug)]
 #[serde(rename_all = "PascalCase")]
 struct KeyVersion {
@@ -68,7 +79,13 @@ struct KeyVersion {
     last_modified: String,
 }
 
-/// All that lies under one key.
+/// The version after which the next answer begins.
+struct VersionMarker {
+    key: String,
+    version: String,
+}
+
+/// Everything that lies under one key.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Versions {
     /// Oldest first.
@@ -77,18 +94,20 @@ struct Versions {
 }
 
 impl Versions {
-    /// Whether somebody has deleted what is there.
+    /// True if somebody has deleted an object that is still there.
     fn is_covered(&self) -> bool {
         !self.objects.is_empty() && self.markers.iter().any(|marker| marker.is_latest)
     }
 }
 
+/// The time in the form that stores read.
 fn moment(time: ServerTime) -> io::Result<Timestamp> {
     // Stores know whole seconds.
     let secs = time.secs().saturating_add(i64::from(time.0.rem_euclid(1_000_000) > 0));
     Timestamp::from_second(secs).map_err(io::Error::other)
 }
 
+/// The time that a store has written.
 fn server_time(text: &str) -> io::Result<ServerTime> {
     let time: Timestamp = text.parse().map_err(io::Error::other)?;
     Ok(ServerTime(time.as_microsecond()))
@@ -102,7 +121,7 @@ fn has_none(refusal: &Refusal) -> bool {
     NO_LOCK.contains(&refusal.code.as_str())
 }
 
-/// Why a version of an object is not removed. MinIO does not call it forbidden that one is locked.
+/// Turns a refusal to remove a version into an error. MinIO has another code for locked versions.
 fn not_removed(refusal: Refusal) -> io::Error {
     if refusal.status == StatusCode::BAD_REQUEST && LOCKED.contains(&refusal.code.as_str()) {
         return io::Error::new(io::ErrorKind::PermissionDenied, refusal);
@@ -115,16 +134,12 @@ impl Bucket {
         wait(self.requests.ask(&self.store, request))?
     }
 
-    fn locks(&self) -> MutexGuard<'_, Locks> {
-        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether objects are locked here where policy says so.
+    /// True if objects in this bucket are locked when policy says so.
     pub(crate) fn has_locks(&self) -> bool {
         self.url.lock_mode().is_some()
     }
 
-    /// Fails where locks are asked for and the bucket has none to give.
+    /// Fails if locks are asked for and the bucket has none.
     pub(crate) fn check_locks(&self) -> io::Result<()> {
         if !self.has_locks() {
             return Ok(());
@@ -143,25 +158,25 @@ impl Bucket {
         if is_enabled { Ok(()) } else { Err(io::Error::new(io::ErrorKind::Unsupported, help)) }
     }
 
-    /// Has the pack stay for as long as `hold` says. Returns whether the store had to be told.
+    /// Holds the pack for as long as `hold` says. Returns true if the store had to be asked.
     pub(crate) fn hold(&self, pack: PackNumber, hold: Hold) -> io::Result<bool> {
-        let known = self.locks().get(&pack).copied();
+        let known = self.holds.lock().get(&pack).copied();
         if known.is_some_and(|until| until >= hold.least) {
             return Ok(false);
         }
-        let (until, was_told) = self.hold_versions(&self.pack_key(pack), hold)?;
-        self.locks().insert(pack, until);
-        Ok(was_told)
+        let held = self.hold_versions(&self.pack_key(pack), hold)?;
+        assert!(held.until >= hold.least, "a hold that succeeds is long enough");
+        self.holds.lock().insert(pack, held.until);
+        Ok(held.was_asked)
     }
 
-    /// The same for a small file beside the packs, or for what says whose pool it is.
+    /// Holds a small file beside the packs, or the mark of the pool.
     pub(crate) fn hold_beside(&self, name: &str, hold: Hold) -> io::Result<bool> {
-        self.hold_versions(&self.file_key(name), hold).map(|(_, was_told)| was_told)
+        Ok(self.hold_versions(&self.file_key(name), hold)?.was_asked)
     }
 
-    /// Has all that lies under the key stay: which of it is right is not asked here. Returns until
-    /// when it does, and whether the store had to be told.
-    fn hold_versions(&self, key: &Key, hold: Hold) -> io::Result<(ServerTime, bool)> {
+    /// Holds all versions under the key: which of them is the right one is decided elsewhere.
+    fn hold_versions(&self, key: &Key, hold: Hold) -> io::Result<HoldOutcome> {
         let objects = self.versions(key)?.objects;
         let missing = || io::Error::new(io::ErrorKind::NotFound, format!("{key} is not there"));
         if objects.len() > 1 {
@@ -169,40 +184,36 @@ impl Bucket {
         }
         let held = |version| self.hold_version(key, version, hold);
         let held = objects.iter().map(held).collect::<io::Result<Vec<_>>>()?;
-        let until = held.iter().map(|(until, _)| *until).min().ok_or_else(missing)?;
-        Ok((until, held.iter().any(|(_, was_told)| *was_told)))
+        let until = held.iter().map(|held| held.until).min().ok_or_else(missing)?;
+        Ok(HoldOutcome { until, was_asked: held.iter().any(|held| held.was_asked) })
     }
 
-    fn hold_version(
-        &self,
-        key: &Key,
-        version: &KeyVersion,
-        hold: Hold,
-    ) -> io::Result<(ServerTime, bool)> {
-        let is_enough =
-            |(mode, until): &(String, ServerTime)| self.is_strong(mode) && *until >= hold.least;
+    fn hold_version(&self, key: &Key, version: &KeyVersion, hold: Hold) -> io::Result<HoldOutcome> {
+        let is_enough = |lock: &VersionLock| self.is_strong(&lock.mode) && lock.until >= hold.least;
         let found = self.retention(key, version)?;
-        // A weaker lock that is longer becomes no shorter.
-        let most = found.as_ref().map_or(hold.most, |(_, until)| hold.most.max(*until));
-        if let Some((_, until)) = found.filter(is_enough) {
-            return Ok((until, false));
+        // A weaker lock that lasts longer keeps its end.
+        let most = found.as_ref().map_or(hold.most, |lock| hold.most.max(lock.until));
+        assert!(most >= hold.least, "a hold is at least as long as it must be");
+        if let Some(VersionLock { until, .. }) = found.filter(is_enough) {
+            return Ok(HoldOutcome { until, was_asked: false });
         }
         match self.put_retention(key, version, most) {
-            Ok(()) => Ok((most, true)),
+            Ok(()) => Ok(HoldOutcome { until: most, was_asked: true }),
             // Another server may have held it for longer meanwhile.
             Err(error) => {
-                let found = self.retention(key, version)?.filter(is_enough);
-                found.map(|(_, until)| (until, true)).ok_or(error)
+                let found = self.retention(key, version)?.filter(is_enough).ok_or(error)?;
+                Ok(HoldOutcome { until: found.until, was_asked: true })
             }
         }
     }
 
-    /// Whether a lock of this mode holds as well as the pool's.
+    /// True if a lock of this mode is as strong as the pool's.
     fn is_strong(&self, mode: &str) -> bool {
         mode == LockMode::Compliance.word() || self.url.lock_mode() == Some(LockMode::Governance)
     }
 
     fn put_retention(&self, key: &Key, version: &KeyVersion, until: ServerTime) -> io::Result<()> {
+        assert!(self.has_locks(), "only a bucket that locks holds objects");
         let mode = self.url.lock_mode().map_or(LockMode::Governance.word(), LockMode::word);
         let until = moment(until)?;
         let body = format!(
@@ -212,83 +223,82 @@ impl Bucket {
         let request = Request::new(Method::PUT, Some(key))
             .query("retention", "")
             .query("versionId", version.version_id.as_str())
-            // Stores ask for it where a lock is set.
+            // Stores demand this header for requests that set a lock.
             .header("content-md5", BASE64.encode(&Md5::digest(&body)))
             .body(body);
         self.ask(request)?.map(drop).map_err(io::Error::from)
     }
 
-    fn retention(
-        &self,
-        key: &Key,
-        version: &KeyVersion,
-    ) -> io::Result<Option<(String, ServerTime)>> {
+    fn retention(&self, key: &Key, version: &KeyVersion) -> io::Result<Option<VersionLock>> {
         let request = Request::new(Method::GET, Some(key))
             .query("retention", "")
             .query("versionId", version.version_id.as_str());
         match self.ask(request)? {
             Ok(body) => {
                 let Retention { mode, retain_until_date } = understood(&body)?;
-                server_time(&retain_until_date).map(|until| Some((mode, until)))
+                let until = server_time(&retain_until_date)?;
+                Ok(Some(VersionLock { mode, until }))
             }
             Err(refusal) if has_none(&refusal) => Ok(None),
             Err(refusal) => Err(refusal.into()),
         }
     }
 
-    /// Until when the store keeps anything that lies under the pack's key, by any lock. It is asked
-    /// again only when that is over: who lifts a lock before its day has the pack stay for longer.
+    /// Returns until when the store keeps any version under the pack's key. The store is asked
+    /// again only after that day: a pack whose lock is lifted before its day stays until then.
     pub(crate) fn locked_until(&self, pack: PackNumber) -> io::Result<Option<ServerTime>> {
-        let stuck = || self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = stuck().get(&pack).copied();
-        // Stores go by their own clocks, whatever this server's was put ahead by.
+        let known = self.stuck.lock().get(&pack).copied();
+        // Stores use clocks of their own: the server's clock may have been put ahead.
         if known.is_some_and(|until| until > sys::clock::system()) {
             return Ok(known);
         }
         let key = self.pack_key(pack);
         let mut latest = None;
         for version in self.versions(&key)?.objects {
-            latest = latest.max(self.retention(&key, &version)?.map(|(_, until)| until));
+            latest = latest.max(self.retention(&key, &version)?.map(|lock| lock.until));
         }
         match latest {
-            Some(until) => drop(stuck().insert(pack, until)),
-            None => drop(stuck().remove(&pack)),
+            Some(until) => drop(self.stuck.lock().insert(pack, until)),
+            None => drop(self.stuck.lock().remove(&pack)),
         }
         Ok(latest)
     }
 
+    /// Drops what is known of the locks of the pack.
     pub(crate) fn forget_lock(&self, pack: PackNumber) {
-        self.locks().remove(&pack);
-        self.stuck.lock().unwrap_or_else(PoisonError::into_inner).remove(&pack);
+        self.holds.lock().remove(&pack);
+        self.stuck.lock().remove(&pack);
     }
 
     fn versions(&self, key: &Key) -> io::Result<Versions> {
         Ok(self.versions_below(key)?.remove(key.as_ref()).unwrap_or_default())
     }
 
-    /// All that lies under the key, and under those that begin with it.
+    /// Lists everything under the key, and under those that begin with it.
     fn versions_below(&self, key: &Key) -> io::Result<BTreeMap<String, Versions>> {
         let mut found: BTreeMap<String, Versions> = BTreeMap::new();
-        let mut behind: Option<(String, String)> = None;
+        let mut after: Option<VersionMarker> = None;
         loop {
             let mut request = Request::new(Method::GET, None)
                 .query("versions", "")
                 .query("prefix", key.to_string());
-            if let Some((key, version)) = &behind {
+            if let Some(VersionMarker { key, version }) = &after {
                 request = request.query("key-marker", key).query("version-id-marker", version);
             }
             let body = self.ask(request)??;
-            let listed: ListedVersions = understood(&body)?;
+            let listed: VersionList = understood(&body)?;
             for version in listed.version {
                 found.entry(version.key.clone()).or_default().objects.push(version);
             }
             for marker in listed.delete_marker {
                 found.entry(marker.key.clone()).or_default().markers.push(marker);
             }
-            behind = match (listed.is_truncated, listed.next_key_marker) {
-                (true, Some(key)) => Some((key, listed.next_version_id_marker.unwrap_or_default())),
-                _ => break,
-            };
+            let next_key = listed.next_key_marker.filter(|_| listed.is_truncated);
+            let version = listed.next_version_id_marker.unwrap_or_default();
+            after = next_key.map(|key| VersionMarker { key, version });
+            if after.is_none() {
+                break;
+            }
         }
         let age = |version: &KeyVersion| (version.is_latest, version.last_modified.clone());
         found.values_mut().for_each(|versions| versions.objects.sort_by_key(age));
@@ -301,14 +311,14 @@ impl Bucket {
         self.ask(request)?.map(drop).map_err(not_removed)
     }
 
-    /// Removes all that lies under the key. One that is locked stays as it is.
+    /// Removes everything under the key. A version that is locked stays as it is.
     pub(super) fn delete_versions(&self, key: &Key) -> io::Result<()> {
         let Versions { objects, markers } = self.versions(key)?;
         let all = objects.iter().chain(&markers);
         all.into_iter().try_for_each(|version| self.delete_version(key, version))
     }
 
-    /// Removes what lies beneath the newest under the key, where that may go.
+    /// Removes the versions beneath the newest under the key, if they may go.
     pub(super) fn delete_older(&self, key: &Key) {
         let older = self.versions(key).and_then(|Versions { objects, markers }| {
             let mut older = objects.iter().chain(&markers).filter(|version| !version.is_latest);
@@ -319,14 +329,14 @@ impl Bucket {
         }
     }
 
-    /// Brings back what somebody has deleted of what lies under the key.
+    /// Brings back the objects below the key that somebody has deleted.
     pub(super) fn uncover_below(&self, key: &Key) -> io::Result<()> {
         let covered: Vec<(Key, Versions)> = self
             .versions_below(key)?
             .into_iter()
             .filter(|(_, versions)| versions.is_covered())
             .filter_map(|(name, versions)| Some((Key::parse(name).ok()?, versions)))
-            // The store goes by the letters of a prefix, not by its parts.
+            // The store compares the letters of a prefix, not its parts.
             .filter(|(found, _)| found.prefix_matches(key))
             .collect();
         if covered.is_empty() {
@@ -334,7 +344,7 @@ impl Bucket {
         }
         let (count, bucket) = (covered.len(), &self.url);
         tracing::warn!(count, %bucket, "objects that somebody had deleted are brought back");
-        // A store that does not answer is not asked for each.
+        // A store that does not answer is not asked for all of them.
         covered.chunks(AT_ONCE).try_for_each(|some| {
             let failures = each_of(some, |(key, versions)| {
                 versions.markers.iter().try_for_each(|marker| self.delete_version(key, marker))
@@ -343,8 +353,8 @@ impl Bucket {
         })
     }
 
-    /// Has one of the versions of the pack be what is read that `is_whole`, where somebody has
-    /// deleted it or put something above it. Returns whether there is one.
+    /// Makes the newest version of the pack that `is_whole` the one that is read: somebody may have
+    /// deleted the pack, or put something above it. Returns false if there is none.
     pub(crate) fn bring_back(
         &self,
         pack: PackNumber,
@@ -357,7 +367,7 @@ impl Bucket {
         })
     }
 
-    /// The same of a small file beside the packs, or of what says whose pool it is.
+    /// Does the same for a small file beside the packs, or for the mark of the pool.
     pub(crate) fn bring_back_beside(
         &self,
         name: &str,
@@ -366,9 +376,10 @@ impl Bucket {
         self.bring_back_key(&self.file_key(name), is_whole)
     }
 
-    /// Takes nothing away but marks of deletion: older versions are put again above the others, the
+    /// Removes nothing but markers of deletion: older versions are put again above the others, the
     /// newest first.
     fn bring_back_key(&self, key: &Key, is_whole: &mut dyn FnMut() -> bool) -> io::Result<bool> {
+        assert!(self.has_locks(), "only a bucket that locks keeps versions");
         let versions = self.versions(key)?;
         if versions.is_covered() {
             versions
@@ -391,28 +402,6 @@ impl Bucket {
     }
 }
 
-/// Does `work` for each, several at once; returns those with which it failed, and why.
-pub(crate) fn each_of<T: Sync>(
-    all: &[T],
-    work: impl Fn(&T) -> io::Result<()> + Sync,
-) -> Vec<(&T, io::Error)> {
-    let next = AtomicUsize::new(0);
-    let failures = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE.min(all.len()) {
-            scope.spawn(|| {
-                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = work(one) {
-                        let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
-                        failures.push((one, error));
-                    }
-                }
-            });
-        }
-    });
-    failures.into_inner().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -429,7 +418,7 @@ mod tests {
             <Version><Key>b</Key><VersionId>1</VersionId><IsLatest>false</IsLatest>\
             <LastModified>2026-11-22T14:00:00.000Z</LastModified><Size>5</Size></Version>\
             </ListVersionsResult>";
-        let listed: ListedVersions = understood(text.as_bytes()).unwrap();
+        let listed: VersionList = understood(text.as_bytes()).unwrap();
         let ids = |versions: &[KeyVersion]| {
             versions.iter().map(|one| one.version_id.clone()).collect::<String>()
         };
@@ -451,19 +440,6 @@ mod tests {
         assert!(of(&[version(1, false)], &[version(2, true)]));
         assert!(!of(&[version(3, true)], &[version(2, false)]), "it was put again");
         assert!(!of(&[], &[version(2, true)]), "nothing is left to bring back");
-    }
-
-    #[test]
-    fn each_is_done_once_and_failures_are_told() {
-        let all: Vec<usize> = (0..100).collect();
-        let sum = AtomicUsize::new(0);
-        let failures = each_of(&all, |one| {
-            sum.fetch_add(*one, Ordering::Relaxed);
-            if one.is_multiple_of(50) { Err(io::Error::other("no")) } else { Ok(()) }
-        });
-        let mut failed: Vec<usize> = failures.iter().map(|(one, _)| **one).collect();
-        failed.sort_unstable();
-        assert_eq!((sum.into_inner(), failed), (4950, vec![0, 50]));
     }
 
     #[test]

@@ -1,23 +1,25 @@
-//! Uploads that nobody goes on with: their server died before the object was whole. The store keeps
-//! their parts, and asks for money, until it is told to forget them.
+//! Uploads that nobody continues: their server died before the object was whole. The store keeps
+//! their parts, and charges for them, until it is asked to drop them.
 
 use std::io;
 
 use http::Method;
-use object_store::aws::AmazonS3;
+use model::PackNumber;
 use object_store::multipart::MultipartStore as _;
 use object_store::path::Path as Key;
 use serde::Deserialize;
 
-use super::io_error;
-use super::location::BucketUrl;
-use super::request::{Request, Requests};
+use super::Bucket;
+use super::request::Request;
+use super::runtime::{io_error, wait};
+use crate::layout;
 
+/// One answer of the store: a list of uploads.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Listed {
+struct UploadList {
     #[serde(default)]
-    upload: Vec<Begun>,
+    upload: Vec<UnfinishedUpload>,
     #[serde(default)]
     is_truncated: bool,
     next_key_marker: Option<String>,
@@ -26,52 +28,66 @@ struct Listed {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Begun {
+struct UnfinishedUpload {
     key: String,
     upload_id: String,
 }
 
-/// Ends the uploads below the prefix that `is_orphan`, which hears the last part of the key.
-/// Returns how many.
-pub(super) async fn end(
-    url: &BucketUrl,
-    (store, requests): (&AmazonS3, &Requests),
-    is_orphan: impl Fn(&str) -> bool,
-) -> io::Result<usize> {
-    let mut ended = 0;
-    let mut behind: Option<(String, String)> = None;
-    loop {
-        let listed = list(url, (store, requests), behind.as_ref()).await?;
-        for Begun { key, upload_id } in &listed.upload {
-            let key = Key::parse(key).map_err(io::Error::other)?;
-            // The store goes by the letters of a prefix, not by its parts.
-            let is_ours = key.prefix_matches(url.prefix());
-            if is_ours && is_orphan(key.filename().unwrap_or_default()) {
-                store.abort_multipart(&key, upload_id).await.map_err(io_error)?;
-                ended += 1;
-            }
-        }
-        behind = match (listed.is_truncated, listed.next_key_marker) {
-            (true, Some(key)) => Some((key, listed.next_upload_id_marker.unwrap_or_default())),
-            _ => return Ok(ended),
-        };
+/// The upload after which the next answer begins.
+struct UploadMarker {
+    key: String,
+    id: String,
+}
+
+impl UploadList {
+    fn next(&mut self) -> Option<UploadMarker> {
+        let key = self.next_key_marker.take().filter(|_| self.is_truncated)?;
+        Some(UploadMarker { key, id: self.next_upload_id_marker.take().unwrap_or_default() })
     }
 }
 
-/// One answer of the store: uploads behind those that are named.
-async fn list(
-    url: &BucketUrl,
-    (store, requests): (&AmazonS3, &Requests),
-    behind: Option<&(String, String)>,
-) -> io::Result<Listed> {
-    let mut request = Request::new(Method::GET, None)
-        .query("uploads", "")
-        .query("prefix", url.prefix().to_string());
-    if let Some((key, id)) = behind {
-        request = request.query("key-marker", key).query("upload-id-marker", id);
+impl Bucket {
+    /// Ends uploads that nobody continues: all, or those of packs below a number. Returns how many
+    /// there were.
+    pub(crate) fn end_orphans(&self, below: Option<PackNumber>) -> io::Result<usize> {
+        let is_orphan = |name: &str| {
+            below.is_none_or(|below| layout::number(name).is_some_and(|pack| pack < below))
+        };
+        wait(self.end_uploads(is_orphan))?
     }
-    let body = requests.ask(store, request).await??;
-    quick_xml::de::from_reader(&body[..]).map_err(io::Error::other)
+
+    /// Ends the uploads below the prefix for which `is_orphan`, given the last part of the key.
+    async fn end_uploads(&self, is_orphan: impl Fn(&str) -> bool) -> io::Result<usize> {
+        let mut ended = 0;
+        let mut after: Option<UploadMarker> = None;
+        loop {
+            let mut listed = self.list_uploads(after.as_ref()).await?;
+            for UnfinishedUpload { key, upload_id } in &listed.upload {
+                let key = Key::parse(key).map_err(io::Error::other)?;
+                // The store compares the letters of a prefix, not its parts.
+                let is_ours = key.prefix_matches(self.url.prefix());
+                if is_ours && is_orphan(key.filename().unwrap_or_default()) {
+                    self.store.abort_multipart(&key, upload_id).await.map_err(io_error)?;
+                    ended += 1;
+                }
+            }
+            after = listed.next();
+            if after.is_none() {
+                return Ok(ended);
+            }
+        }
+    }
+
+    async fn list_uploads(&self, after: Option<&UploadMarker>) -> io::Result<UploadList> {
+        let mut request = Request::new(Method::GET, None)
+            .query("uploads", "")
+            .query("prefix", self.url.prefix().to_string());
+        if let Some(UploadMarker { key, id }) = after {
+            request = request.query("key-marker", key).query("upload-id-marker", id);
+        }
+        let body = self.requests.ask(&self.store, request).await??;
+        quick_xml::de::from_reader(&body[..]).map_err(io::Error::other)
+    }
 }
 
 #[cfg(test)]
@@ -88,11 +104,13 @@ mod tests {
                     <Upload><Key>packs/2</Key><UploadId>y</UploadId>\
                     <Initiated>2026-11-22T07:00:01.000Z</Initiated></Upload>\
                     </ListMultipartUploadsResult>";
-        let listed: Listed = quick_xml::de::from_str(text).unwrap();
-        assert!(listed.is_truncated && listed.upload.len() == 2);
+        let mut listed: UploadList = quick_xml::de::from_str(text).unwrap();
+        assert_eq!(listed.upload.len(), 2);
         assert_eq!(listed.upload[1].upload_id, "y");
+        assert!(listed.next().is_some_and(|next| next.key == "k" && next.id == "i"));
         let none = "<ListMultipartUploadsResult><IsTruncated>false</IsTruncated>\
                     </ListMultipartUploadsResult>";
-        assert!(quick_xml::de::from_str::<Listed>(none).unwrap().upload.is_empty());
+        let mut none: UploadList = quick_xml::de::from_str(none).unwrap();
+        assert!(none.upload.is_empty() && none.next().is_none());
     }
 }

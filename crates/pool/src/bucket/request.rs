@@ -1,5 +1,5 @@
-//! Requests that the crate for object stores has no words for: signed with its keys, and tried
-//! again as long as its own.
+//! Requests that the crate for object stores does not know. They are signed with its keys, and
+//! repeated for as long as its own.
 
 use std::io;
 use std::time::Duration;
@@ -9,18 +9,19 @@ use http::{Method, StatusCode};
 use object_store::aws::{AmazonS3, AmazonS3ConfigKey, AwsAuthorizer};
 use object_store::client::{HttpClient, HttpConnector as _, HttpRequest, HttpRequestBody};
 use object_store::path::Path as Key;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use super::connect::{self, Connector};
-use super::io_error;
 use super::location::{BACKOFF_FIRST, BACKOFF_MAX, BucketUrl, RETRY_TIMEOUT};
+use super::runtime::io_error;
 
 const DEFAULT_REGION: &str = "us-east-1";
 
-/// What is asked of the store.
+/// A request to the store.
 pub(super) struct Request<'a> {
     pub(super) method: Method,
-    /// `None`: the bucket itself.
+    /// Key of the object; `None` for the bucket itself.
     pub(super) key: Option<&'a Key>,
     pub(super) query: Vec<(&'a str, String)>,
     pub(super) headers: Vec<(&'a str, String)>,
@@ -48,19 +49,19 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Why the store does not do what it was asked.
+/// Reason why the store refuses a request.
 #[derive(Debug, thiserror::Error)]
 #[error("the store answers {status}: {code}: {message}")]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
-    /// As the store calls it: `NoSuchKey`.
+    /// Name of the reason: `NoSuchKey`.
     pub(super) code: String,
     pub(super) message: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct Refused {
+struct RefusalBody {
     code: String,
     message: String,
 }
@@ -76,9 +77,9 @@ impl From<Refusal> for io::Error {
     }
 }
 
-/// Asks the store of one bucket.
+/// Sends requests to the store of one bucket.
 pub(super) struct Requests {
-    /// The bucket's URL.
+    /// URL of the bucket, without a slash at its end.
     base: String,
     region: String,
     client: HttpClient,
@@ -97,16 +98,18 @@ impl Requests {
             (None, true) => format!("https://{bucket}.s3.{region}.amazonaws.com"),
             (None, false) => format!("https://s3.{region}.amazonaws.com/{bucket}"),
         };
+        assert!(!base.ends_with('/'), "a key follows after one slash");
         let client = Connector::default().connect(&url.client_options()?);
         Ok(Self { base, region, client: client.map_err(io_error)? })
     }
 
-    /// Where in the bucket `key` is, as a header names the source of a copy.
+    /// A version of an object, as a header names the source of a copy.
     pub(super) fn source(bucket: &str, key: &Key, version: &str) -> String {
         format!("/{bucket}/{}?versionId={}", escaped_path(key), escaped(version))
     }
 
-    /// The store's answer. What fails on the way, or at the store, is tried again for a while.
+    /// Returns the store's answer. A request that fails on the way, or because of a fault of the
+    /// store, is tried again for a while.
     pub(super) async fn ask(
         &self,
         store: &AmazonS3,
@@ -165,23 +168,17 @@ impl Requests {
         if status.is_success() {
             return Ok(Ok(body));
         }
-        let Refused { code, message } = quick_xml::de::from_reader(&body[..]).unwrap_or_default();
+        let RefusalBody { code, message } =
+            quick_xml::de::from_reader(&body[..]).unwrap_or_default();
         Ok(Err(Refusal { status, code, message }))
     }
 }
 
-/// As a query has it, and as it is signed.
+/// Bytes that are escaped in a query, and in the text that is signed.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 fn escaped(value: &str) -> String {
-    let mut text = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push('%');
-            text.push_str(&data_encoding::HEXUPPER.encode(&[byte]));
-        }
-    }
-    text
+    utf8_percent_encode(value, ESCAPED).to_string()
 }
 
 fn escaped_path(key: &Key) -> String {
@@ -205,15 +202,15 @@ mod tests {
     fn a_refusal_is_understood() {
         let text = "<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code><Message>forbidden by \
                     object lock</Message><BucketName>b</BucketName></Error>";
-        let Refused { code, message } = quick_xml::de::from_str(text).unwrap();
+        let RefusalBody { code, message } = quick_xml::de::from_str(text).unwrap();
         let refusal = Refusal { status: StatusCode::FORBIDDEN, code, message };
         assert_eq!(
             refusal.to_string(),
             "the store answers 403 Forbidden: AccessDenied: forbidden by object lock"
         );
         assert_eq!(io::Error::from(refusal).kind(), io::ErrorKind::PermissionDenied);
-        // Some say nothing behind the status.
-        let Refused { code, .. } = quick_xml::de::from_str("").unwrap_or_default();
+        // Some stores answer with nothing but the status.
+        let RefusalBody { code, .. } = quick_xml::de::from_str("").unwrap_or_default();
         assert_eq!(code, "");
     }
 }

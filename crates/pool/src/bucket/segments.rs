@@ -1,195 +1,238 @@
-//! Ranges of packs that are on their way from the store, or were read lately.
+//! Ranges of packs in memory: on their way from the store, or read lately.
 //!
-//! Each range is asked for once, whoever waits for it. Where somebody reads on from where he was,
-//! more is asked for than he wants yet, twice as much each time.
+//! Each range is asked for once, however many readers wait for it. If a reader goes on from its
+//! last position, the store is asked for more than the reader wants yet, and for twice as much each
+//! time.
 
-use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use lru::LruCache;
 use model::PackNumber;
-use object_store::ObjectStoreExt as _;
+use sys::lock::{Condvar, Mutex};
 
-use super::{Bucket, io_error, runtime};
-
-/// All segments together, those on their way included.
+/// Maximum size of all segments together, those on their way included.
 const BYTES_MAX: u64 = 256 << 20;
-/// No less is asked for: small answers cost as much as this.
+/// Minimum number of bytes to ask for: smaller answers cost as much.
 const ASK_MIN: u64 = 64 << 10;
-/// No more is asked for at once, unless one reader wants it.
+/// Maximum number of bytes to ask for at once, unless one reader wants more.
 const ASK_MAX: u64 = 8 << 20;
-/// Packs of which it is known where their last reader was.
-const READERS_MAX: usize = 1024;
+/// Maximum number of packs for which the position of the last reader is known.
+const READERS_MAX: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not zero");
 
-enum State {
+/// State of a segment's bytes.
+pub(super) enum Content {
     Coming,
     Here(Bytes),
-    Failed(io::ErrorKind, String),
+    Failed { kind: io::ErrorKind, reason: String },
 }
 
-struct Segment {
-    range: Range<u64>,
-    state: Mutex<State>,
+impl Content {
+    pub(super) fn failed(error: &io::Error) -> Self {
+        Self::Failed { kind: error.kind(), reason: error.to_string() }
+    }
+}
+
+/// A range of a pack.
+pub(super) struct Segment {
+    pub(super) range: Range<u64>,
+    content: Mutex<Content>,
     is_settled: Condvar,
 }
 
 impl Segment {
-    fn settle(&self, state: State) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    fn new(range: Range<u64>) -> Self {
+        Self { range, content: Mutex::new(Content::Coming), is_settled: Condvar::new() }
+    }
+
+    /// Gives the segment its bytes, or the reason why they do not come.
+    pub(super) fn settle(&self, content: Content) {
+        assert!(!matches!(content, Content::Coming), "a settled segment has come or failed");
+        *self.content.lock() = content;
         self.is_settled.notify_all();
     }
 
-    /// Waits until it has come; the bytes of `range`, which lies within.
-    fn wait(&self, range: &Range<u64>) -> io::Result<Vec<u8>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while matches!(*state, State::Coming) {
-            state = self.is_settled.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        match &*state {
-            State::Coming => unreachable!("waited for above"),
-            State::Here(bytes) => {
-                let at = |offset: u64| usize::try_from(offset - self.range.start);
-                let (from, to) = (at(range.start), at(range.end));
-                let (from, to) = (from.map_err(io::Error::other)?, to.map_err(io::Error::other)?);
-                // A pack that is shorter than it was.
-                let found = bytes.get(from..to).ok_or(io::ErrorKind::UnexpectedEof)?;
-                Ok(found.to_vec())
+    /// Waits for the segment. Returns the bytes of `range`, which lies within it.
+    pub(super) fn wait(&self, range: &Range<u64>) -> io::Result<Vec<u8>> {
+        assert!(self.covers(range), "a reader waits for a segment that has its range");
+        let content = self.content.lock();
+        let content = self
+            .is_settled
+            .wait_while(content, |content| matches!(content, Content::Coming));
+        match &*content {
+            Content::Coming => unreachable!("waited for above"),
+            Content::Here(bytes) => {
+                let at = |offset: u64| {
+                    usize::try_from(offset - self.range.start).map_err(io::Error::other)
+                };
+                // The pack may be shorter than before.
+                let within = at(range.start)?..at(range.end)?;
+                Ok(bytes.get(within).ok_or(io::ErrorKind::UnexpectedEof)?.to_vec())
             }
-            State::Failed(kind, reason) => Err(io::Error::new(*kind, reason.clone())),
+            Content::Failed { kind, reason } => Err(io::Error::new(*kind, reason.clone())),
         }
+    }
+
+    fn covers(&self, range: &Range<u64>) -> bool {
+        self.range.start <= range.start && range.end <= self.range.end
     }
 
     fn has_failed(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(*state, State::Failed(..))
+        matches!(*self.content.lock(), Content::Failed { .. })
+    }
+
+    fn bytes(&self) -> u64 {
+        length(&self.range)
     }
 }
 
-/// Where a pack's last reader was, and how much was asked for on his behalf.
+/// Position of a pack's last reader, and the size that was asked for on its behalf.
 #[derive(Clone, Copy, Default)]
 struct Reader {
     end: u64,
     asked: u64,
 }
 
-/// See the module.
-#[derive(Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct SegmentId {
+    pack: PackNumber,
+    start: u64,
+    end: u64,
+}
+
+/// Ranges of packs in memory. See the module.
+///
+/// Invariant: `bytes` is the sum of the sizes of `all`.
 pub(super) struct Segments {
-    /// Oldest first.
-    all: VecDeque<(PackNumber, Arc<Segment>)>,
+    all: LruCache<SegmentId, Arc<Segment>>,
     bytes: u64,
-    readers: HashMap<PackNumber, Reader>,
+    readers: LruCache<PackNumber, Reader>,
+}
+
+impl Default for Segments {
+    fn default() -> Self {
+        Self { all: LruCache::unbounded(), bytes: 0, readers: LruCache::new(READERS_MAX) }
+    }
 }
 
 impl Segments {
     pub(super) fn forget(&mut self, pack: PackNumber) {
-        let of_pack = self.all.iter().filter(|(of, _)| *of == pack);
-        self.bytes -= of_pack.map(|(_, segment)| length(&segment.range)).sum::<u64>();
-        self.all.retain(|(of, _)| *of != pack);
-        self.readers.remove(&pack);
+        let ids: Vec<SegmentId> =
+            self.all.iter().map(|(id, _)| *id).filter(|id| id.pack == pack).collect();
+        for id in ids {
+            self.bytes -= self.all.pop(&id).map_or(0, |segment| segment.bytes());
+        }
+        self.readers.pop(&pack);
+        assert!(!self.all.is_empty() || self.bytes == 0, "no segments have no bytes");
     }
 
-    fn holding(&self, pack: PackNumber, range: &Range<u64>) -> Option<Arc<Segment>> {
-        let holds = |segment: &Segment| {
-            segment.range.start <= range.start
-                && range.end <= segment.range.end
-                && !segment.has_failed()
+    /// The segment that covers `range` and has not failed, beginning with the one that was used
+    /// last.
+    pub(super) fn covering(
+        &mut self,
+        pack: PackNumber,
+        range: &Range<u64>,
+    ) -> Option<Arc<Segment>> {
+        let covers = |id: &SegmentId, segment: &Segment| {
+            id.pack == pack && segment.covers(range) && !segment.has_failed()
         };
-        let found = self.all.iter().rev().find(|(of, segment)| *of == pack && holds(segment));
-        found.map(|(_, segment)| Arc::clone(segment))
+        let id = self.all.iter().find(|(id, segment)| covers(id, segment)).map(|(id, _)| *id)?;
+        self.all.get(&id).cloned()
     }
 
-    fn add(&mut self, pack: PackNumber, range: Range<u64>) -> Arc<Segment> {
-        self.bytes += length(&range);
-        let state = Mutex::new(State::Coming);
-        let segment = Arc::new(Segment { range, state, is_settled: Condvar::new() });
-        self.all.push_back((pack, Arc::clone(&segment)));
+    /// Adds a segment that has to be fetched.
+    pub(super) fn add(&mut self, pack: PackNumber, range: Range<u64>) -> Arc<Segment> {
+        let id = SegmentId { pack, start: range.start, end: range.end };
+        let segment = Arc::new(Segment::new(range));
+        self.bytes += segment.bytes();
+        let before = self.all.put(id, Arc::clone(&segment));
+        self.bytes -= before.map_or(0, |failed| failed.bytes());
         while self.bytes > BYTES_MAX
             && self.all.len() > 1
-            && let Some((_, oldest)) = self.all.pop_front()
+            && let Some((_, oldest)) = self.all.pop_lru()
         {
-            self.bytes -= length(&oldest.range);
+            self.bytes -= oldest.bytes();
         }
+        assert!(self.bytes <= BYTES_MAX || self.all.len() == 1, "others went for this one");
         segment
     }
 
-    /// How much to ask for where a reader wants `range`.
-    fn ask(&mut self, pack: PackNumber, range: &Range<u64>) -> u64 {
-        if self.readers.len() >= READERS_MAX {
-            self.readers.clear();
-        }
-        let reader = self.readers.entry(pack).or_default();
+    /// Adds the segment for a reader that wants `range` of a pack of `pack_bytes`.
+    pub(super) fn add_for_reader(
+        &mut self,
+        pack: PackNumber,
+        range: &Range<u64>,
+        pack_bytes: u64,
+    ) -> Arc<Segment> {
+        let reader = self.readers.get_or_insert_mut(pack, Reader::default);
         let reads_on = reader.end == range.start && reader.asked > 0;
-        let ask = if reads_on { (reader.asked * 2).min(ASK_MAX) } else { ASK_MIN };
-        reader.asked = ask;
-        ask.max(length(range))
+        reader.asked = if reads_on { (reader.asked * 2).min(ASK_MAX) } else { ASK_MIN };
+        let end = range.start + reader.asked.max(length(range));
+        self.add(pack, range.start..end.min(pack_bytes.max(range.end)))
     }
 
-    fn note(&mut self, pack: PackNumber, end: u64) {
-        self.readers.entry(pack).or_default().end = end;
+    /// Takes note that a reader of the pack has come to `end`.
+    pub(super) fn note_reader(&mut self, pack: PackNumber, end: u64) {
+        self.readers.get_or_insert_mut(pack, Reader::default).end = end;
     }
 }
 
 fn length(range: &Range<u64>) -> u64 {
+    assert!(range.start <= range.end, "a range ends after it begins");
     range.end - range.start
 }
 
-/// Reads `range` of a pack of `pack_bytes`.
-pub(super) fn read(
-    bucket: &Arc<Bucket>,
-    pack: PackNumber,
-    range: &Range<u64>,
-    pack_bytes: u64,
-) -> io::Result<Vec<u8>> {
-    let (segment, is_new) = {
-        let mut segments = bucket.segments();
-        let found = segments.holding(pack, range);
-        let is_new = found.is_none();
-        let segment = found.unwrap_or_else(|| {
-            let ask = segments.ask(pack, range);
-            let end = (range.start + ask).min(pack_bytes.max(range.end));
-            segments.add(pack, range.start..end)
-        });
-        segments.note(pack, range.end);
-        (segment, is_new)
-    };
-    if is_new {
-        fetch(bucket, pack, &segment)?;
-    }
-    segment.wait(range)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Has `range` be on its way.
-pub(super) fn begin(bucket: &Arc<Bucket>, pack: PackNumber, range: Range<u64>) -> io::Result<()> {
-    let segment = {
-        let mut segments = bucket.segments();
-        if segments.holding(pack, &range).is_some() {
-            return Ok(());
+    const PACK: PackNumber = PackNumber(1);
+
+    #[test]
+    fn a_reader_that_reads_on_gets_twice_as_much_each_time() {
+        let mut segments = Segments::default();
+        let mut at = 0;
+        for bytes in [ASK_MIN, 2 * ASK_MIN, 4 * ASK_MIN] {
+            let segment = segments.add_for_reader(PACK, &(at..at + 10), 1 << 30);
+            assert_eq!(segment.range, at..at + bytes);
+            at = segment.range.end;
+            segments.note_reader(PACK, at);
         }
-        segments.add(pack, range)
-    };
-    fetch(bucket, pack, &segment)
-}
-
-fn fetch(bucket: &Arc<Bucket>, pack: PackNumber, segment: &Arc<Segment>) -> io::Result<()> {
-    let (of, coming) = (Arc::clone(bucket), Arc::clone(segment));
-    let task = async move {
-        let key = of.pack_key(pack);
-        let _permit = of.fetching.acquire().await;
-        let state = match of.store.get_range(&key, coming.range.clone()).await {
-            Ok(bytes) => State::Here(bytes),
-            Err(error) => {
-                let error = io_error(error);
-                State::Failed(error.kind(), error.to_string())
-            }
-        };
-        coming.settle(state);
-    };
-    match runtime() {
-        Ok(runtime) => drop(runtime.spawn(task)),
-        Err(error) => segment.settle(State::Failed(error.kind(), error.to_string())),
+        let elsewhere = segments.add_for_reader(PACK, &(5..10), 1 << 30);
+        assert_eq!(elsewhere.range, 5..5 + ASK_MIN);
+        let at_the_end = segments.add_for_reader(PACK, &(90..100), 120);
+        assert_eq!(at_the_end.range, 90..120);
     }
-    Ok(())
+
+    #[test]
+    fn a_range_that_failed_is_asked_for_again() {
+        let mut segments = Segments::default();
+        let failed = segments.add(PACK, 0..100);
+        assert!(segments.covering(PACK, &(10..20)).is_some(), "it is waited for");
+        failed.settle(Content::failed(&io::Error::other("no")));
+        assert!(failed.wait(&(10..20)).is_err());
+        assert!(segments.covering(PACK, &(10..20)).is_none());
+        let again = segments.add(PACK, 0..100);
+        again.settle(Content::Here(Bytes::from_static(&[7; 30])));
+        assert_eq!(again.wait(&(10..20)).unwrap(), [7; 10]);
+        assert!(again.wait(&(20..40)).is_err(), "the pack is shorter than it was");
+        assert_eq!(segments.bytes, 100);
+        segments.forget(PACK);
+        assert!(segments.covering(PACK, &(10..20)).is_none() && segments.bytes == 0);
+    }
+
+    #[test]
+    fn segments_that_were_not_read_for_longest_go_first() {
+        let mut segments = Segments::default();
+        let half = BYTES_MAX / 2;
+        drop(segments.add(PACK, 0..half));
+        drop(segments.add(PACK, half..2 * half));
+        assert!(segments.covering(PACK, &(0..1)).is_some());
+        drop(segments.add(PACK, 3 * half..4 * half));
+        assert!(segments.covering(PACK, &(0..1)).is_some());
+        assert!(segments.covering(PACK, &(half..half + 1)).is_none());
+    }
 }

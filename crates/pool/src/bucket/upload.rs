@@ -1,9 +1,10 @@
-//! A pack on its way to the store: in parts while it is being filled, or as a whole where it is
+//! Sending packs to the store: in parts while a pack is being filled, or as a whole if it is
 //! smaller than a part.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,32 +12,35 @@ use format::pack::Table;
 use model::PackNumber;
 use object_store::multipart::{MultipartStore as _, PartId};
 use object_store::path::Path as Key;
-use object_store::{ObjectStoreExt as _, PutMultipartOptions, PutPayload};
+use object_store::{ObjectStore as _, ObjectStoreExt as _, PutMultipartOptions, PutPayload};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 
-use super::{Bucket, io_error, runtime};
+use super::Bucket;
+use super::runtime::{io_error, runtime};
+use crate::layout;
+use crate::pack::pack_bytes;
 
-/// Of an object's parts, but for the last.
+/// Size of an object's parts, except the last.
 const PART_BYTES: u64 = 8 << 20;
 
-/// What the tasks of an upload share.
+/// Object that the tasks of an upload write.
 struct Target {
     bucket: Arc<Bucket>,
     key: Key,
     file: Arc<File>,
-    /// The upload's name with the store, once it has been asked for.
+    /// Id that the store has given to the upload.
     id: OnceCell<String>,
 }
 
-/// See the module.
+/// An upload of a pack that is being filled. Without [`Upload::finish`] the store drops it.
 pub(crate) struct Upload {
     target: Arc<Target>,
     parts: Vec<JoinHandle<io::Result<PartId>>>,
 }
 
-/// The last steps of an upload.
-pub(crate) struct Finishing(JoinHandle<io::Result<()>>);
+/// The last steps of an upload, which go on in the background.
+pub(crate) struct Completion(JoinHandle<io::Result<()>>);
 
 impl Target {
     async fn read(&self, offset: u64, length: u64) -> io::Result<Bytes> {
@@ -58,6 +62,8 @@ impl Target {
 
     /// Sends the bytes from `offset` as the part with this index.
     async fn send_part(&self, index: usize, offset: u64, length: u64) -> io::Result<PartId> {
+        assert_eq!(offset, index as u64 * PART_BYTES, "parts lie without gaps");
+        assert!(length > 0, "a part has bytes");
         let _permit = self.bucket.sending.acquire().await.map_err(io::Error::other)?;
         let id = self.id().await?;
         let payload = PutPayload::from_bytes(self.read(offset, length).await?);
@@ -70,11 +76,11 @@ impl Target {
         let _permit = self.bucket.sending.acquire().await.map_err(io::Error::other)?;
         let payload = PutPayload::from_bytes(self.read(0, bytes).await?);
         let options = self.bucket.put_options();
-        use object_store::ObjectStore as _;
         let sent = self.bucket.store.put_opts(&self.key, payload, options).await;
         sent.map(drop).map_err(io_error)
     }
 
+    /// Sends the rest after `parts` and makes the store join the parts.
     async fn complete(
         &self,
         parts: Vec<JoinHandle<io::Result<PartId>>>,
@@ -85,13 +91,14 @@ impl Target {
             ids.push(part.await.map_err(io::Error::other)??);
         }
         let begun = ids.len() as u64 * PART_BYTES;
+        assert!(begun <= bytes, "a part that was sent lies within the pack");
         if begun < bytes {
             ids.push(self.send_part(ids.len(), begun, bytes - begun).await?);
         }
         let id = self.id().await?;
         match self.bucket.store.complete_multipart(&self.key, id, ids).await {
             Ok(_) => Ok(()),
-            // The answer may have been lost, and the second question is about what is over.
+            // The answer may have been lost; the request that was repeated then finds no upload.
             Err(error) => match self.bucket.store.head(&self.key).await {
                 Ok(object) if object.size == bytes => Ok(()),
                 _ => Err(io_error(error)),
@@ -99,7 +106,7 @@ impl Target {
         }
     }
 
-    /// Has the store forget what it was sent; what it keeps goes with the orphans.
+    /// Tells the store to drop the parts. If that fails, they are dropped with the orphans later.
     async fn abort(&self) {
         if let Some(id) = self.id.get()
             && let Err(error) = self.bucket.store.abort_multipart(&self.key, id).await
@@ -116,8 +123,9 @@ impl Upload {
         Self { target, parts: Vec::new() }
     }
 
-    /// The file has `end` bytes: has the parts of it that are whole be on their way.
+    /// Begins to send the parts that are whole in a file of `end` bytes.
     pub(crate) fn advance(&mut self, end: u64) -> io::Result<()> {
+        assert!(self.parts.len() as u64 * PART_BYTES <= end, "a file only grows");
         while (self.parts.len() as u64 + 1) * PART_BYTES <= end {
             let (target, index) = (Arc::clone(&self.target), self.parts.len());
             let offset = index as u64 * PART_BYTES;
@@ -127,12 +135,12 @@ impl Upload {
         Ok(())
     }
 
-    /// The file has all its `bytes`: sends what is left of it. The pack is durable once that has
-    /// been waited for.
-    pub(crate) fn finish(mut self, bytes: u64, table: &Arc<Table>) -> io::Result<Finishing> {
+    /// Begins to send the rest of the file, which has all its `bytes`. The pack is durable once
+    /// [`Completion::wait`] has returned.
+    pub(crate) fn finish(mut self, bytes: u64, table: &Arc<Table>) -> io::Result<Completion> {
         let parts = std::mem::take(&mut self.parts);
         let (target, table) = (Arc::clone(&self.target), Arc::clone(table));
-        let finishing = async move {
+        let completing = async move {
             let sent = if parts.is_empty() {
                 target.send_whole(bytes).await
             } else {
@@ -140,7 +148,7 @@ impl Upload {
             };
             match sent {
                 Ok(()) => {
-                    target.bucket.arrived(&table, bytes);
+                    target.bucket.note_arrival(&table, bytes);
                     Ok(())
                 }
                 Err(error) => {
@@ -149,7 +157,23 @@ impl Upload {
                 }
             }
         };
-        Ok(Finishing(runtime()?.spawn(finishing)))
+        Ok(Completion(runtime()?.spawn(completing)))
+    }
+}
+
+impl Bucket {
+    /// Sends the file of a sealed pack, `path`, and keeps it for a while under the pack's name.
+    pub(crate) fn send(self: &Arc<Self>, table: &Arc<Table>, path: &Path) -> io::Result<()> {
+        let file = Arc::new(File::open(path)?);
+        let bytes = file.metadata()?.len();
+        assert_eq!(bytes, pack_bytes(table), "the file is the whole pack");
+        self.forget(table.pack);
+        self.forget_lock(table.pack);
+        let kept = layout::path(&self.folder, table.pack);
+        std::fs::rename(path, &kept)?;
+        let mut upload = Upload::new(Arc::clone(self), table.pack, file);
+        let sent = upload.advance(bytes).and_then(|()| upload.finish(bytes, table)?.wait());
+        sent.inspect_err(|_| drop(std::fs::remove_file(&kept)))
     }
 }
 
@@ -172,7 +196,8 @@ impl Drop for Upload {
     }
 }
 
-impl Finishing {
+impl Completion {
+    /// Waits until the store has the whole pack.
     pub(crate) fn wait(self) -> io::Result<()> {
         runtime()?.block_on(self.0).map_err(io::Error::other)?
     }

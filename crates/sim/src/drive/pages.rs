@@ -1,15 +1,15 @@
-//! What a drive says of itself and of its medium.
+//! Reports of a drive about itself and its medium.
 
 use tape::scsi::{attribute_id, opcode};
 
 use super::DriveUnit;
-use crate::reply::{Answered, Check, Reply, field};
+use crate::reply::{Answer, Check, Reply, field};
 
 /// The density of LTO-8.
 const DENSITY: u8 = 0x5e;
 const MIB: u64 = 1 << 20;
 
-/// Commands that are listed, with their recommended timeouts in seconds (IBM LTO reference).
+/// Commands that are reported, with their recommended timeouts in seconds (IBM LTO reference).
 const COMMANDS: [(u8, u32); 22] = [
     (opcode::TEST_UNIT_READY, 60),
     (opcode::REWIND, 600),
@@ -36,7 +36,7 @@ const COMMANDS: [(u8, u32); 22] = [
 ];
 
 impl DriveUnit {
-    pub(super) fn inquiry(&self, cdb: &[u8]) -> Answered {
+    pub(super) fn inquiry(&self, cdb: &[u8]) -> Answer {
         let serial = self.model.serial.as_bytes();
         let length = u8::try_from(serial.len()).expect("serial numbers are short");
         match (cdb[1] & 1, cdb[2]) {
@@ -54,7 +54,7 @@ impl DriveUnit {
         }
     }
 
-    /// Nothing to say, in fixed format.
+    /// Sense bytes without an error, in fixed format.
     pub(super) fn sense(&self) -> Vec<u8> {
         let mut bytes = vec![0; 18];
         bytes[0] = 0x70;
@@ -70,14 +70,14 @@ impl DriveUnit {
         vec![0, max[1], max[2], max[3], 0, 1]
     }
 
-    pub(super) fn mode_sense(&self, cdb: &[u8]) -> Answered {
+    pub(super) fn mode_sense(&self, cdb: &[u8]) -> Answer {
         let is_protected = self.cartridge.as_ref().is_some_and(|tape| tape.is_write_protected);
         let specific = 0x10 | u8::from(is_protected) << 7;
         let mut bytes = vec![0, 0, specific, 8, DENSITY, 0, 0, 0, 0, 0, 0, 0];
         match cdb[2] & 0x3f {
             0 => {}
             0x0f => {
-                let enabled = u8::from(!self.settings.compresses_not) << 7;
+                let enabled = u8::from(!self.settings.is_uncompressed) << 7;
                 bytes.extend([0x0f, 14, 0x40 | enabled, 0x80]);
                 bytes.extend([0; 12]);
             }
@@ -87,18 +87,18 @@ impl DriveUnit {
         Ok(Reply::with(bytes))
     }
 
-    pub(super) fn mode_select(&mut self, parameters: &[u8]) -> Answered {
+    pub(super) fn mode_select(&mut self, parameters: &[u8]) -> Answer {
         let block_bytes = parameters.get(9..12).ok_or(Check::WRONG_FIELD)?;
         if block_bytes != [0; 3] {
             return Err(Check::WRONG_FIELD);
         }
         if let Some([0x0f, 14, flags, ..]) = parameters.get(12..) {
-            self.settings.compresses_not = flags & 0x80 == 0;
+            self.settings.is_uncompressed = flags & 0x80 == 0;
         }
         Ok(Reply::good())
     }
 
-    pub(super) fn log_sense(&mut self, cdb: &[u8]) -> Answered {
+    pub(super) fn log_sense(&mut self, cdb: &[u8]) -> Answer {
         let page = cdb[2] & 0x3f;
         let parameters = match page {
             0 => vec![0, 0x2e, 0x31],
@@ -120,7 +120,7 @@ impl DriveUnit {
         Ok(Reply::with([&[page, 0, length[0], length[1]][..], &parameters].concat()))
     }
 
-    pub(super) fn read_position(&self, cdb: &[u8]) -> Answered {
+    pub(super) fn read_position(&self, cdb: &[u8]) -> Answer {
         let said = self.block.saturating_sub(self.unnoticed);
         let at_beginning = u8::from(said == 0) << 7;
         match cdb[1] & 0x1f {
@@ -142,7 +142,7 @@ impl DriveUnit {
         }
     }
 
-    pub(super) fn read_attributes(&self, cdb: &[u8]) -> Answered {
+    pub(super) fn read_attributes(&self, cdb: &[u8]) -> Answer {
         let first = field(cdb, 8, 2);
         let tape = self.tape();
         let mebibytes = |bytes: u64| (bytes / MIB).to_be_bytes().to_vec();
@@ -163,7 +163,7 @@ impl DriveUnit {
         Ok(Reply::with([&length.to_be_bytes()[..], &body].concat()))
     }
 
-    pub(super) fn write_attributes(&mut self, parameters: &[u8]) -> Answered {
+    pub(super) fn write_attributes(&mut self, parameters: &[u8]) -> Answer {
         let attributes =
             tape::scsi::Attribute::parse_all(parameters).map_err(|_| Check::WRONG_FIELD)?;
         let kept = attributes.into_iter().map(|attribute| (attribute.id, attribute.value));
@@ -179,7 +179,7 @@ impl DriveUnit {
         bytes
     }
 
-    pub(super) fn maintenance_in(&self, cdb: &[u8]) -> Answered {
+    pub(super) fn maintenance_in(&self, cdb: &[u8]) -> Answer {
         match cdb[1] & 0x1f {
             opcode::REPORT_SUPPORTED_OPCODES => Ok(Reply::with(self.commands())),
             opcode::RECOMMENDED_ACCESS_ORDER if cdb[1] & 0x80 != 0 => {
@@ -226,7 +226,7 @@ impl DriveUnit {
     }
 
     /// Puts segments in the order of their first blocks.
-    pub(super) fn put_in_order(&mut self, cdb: &[u8], parameters: &[u8]) -> Answered {
+    pub(super) fn put_in_order(&mut self, cdb: &[u8], parameters: &[u8]) -> Answer {
         const DESCRIPTOR_BYTES: usize = 32;
         if cdb[1] & 0x1f != opcode::RECOMMENDED_ACCESS_ORDER || parameters.len() < 8 {
             return Err(Check::WRONG_FIELD);

@@ -17,7 +17,7 @@ fn open(path: &Path) -> Dir {
     Dir::open(path.as_os_str().as_bytes()).unwrap()
 }
 
-/// Lists `path` and compares everything with what the standard library says.
+/// Lists `path` and compares everything with the answers of the standard library.
 #[track_caller]
 fn check(path: &Path, listing: &mut Listing) {
     let dir = open(path);

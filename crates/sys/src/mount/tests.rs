@@ -1,4 +1,4 @@
-//! Where file systems begin.
+//! Roots of file systems, and the kernel's list of mounts.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -71,6 +71,45 @@ fn relative_paths_start_at_the_working_directory() {
     check(Path::new("."), &here);
     check(Path::new(".."), here.parent().unwrap());
     check(Path::new("src/lib.rs"), &here.join("src/lib.rs"));
+}
+
+/// Lines of `/proc/self/mountinfo`, as the kernel escapes names: a newline, a backslash, a space, a
+/// tab, and bytes that are no UTF-8, which it leaves as they are.
+const MOUNTINFO: &[u8] = b"\
+    21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
+    40 21 8:2 / /new\\012line rw - xfs /dev/sdb1 rw\n\
+    41 21 8:3 /sub\\040vol /back\\134slash rw master:3 - btrfs /dev/my\\011disk rw\n\
+    42 21 8:4 / /raw\xff\xfe rw - ext4 /dev/sd\xff rw\n\
+    43 42 8:5 / /raw\xff\xfe rw - tmpfs none rw\n\
+    44 41 8:6 / /back\\134slash/\\134012 rw - tmpfs none rw\n";
+
+#[track_caller]
+fn check_mounted(path: &[u8], expected: Option<(&[u8], &str, &[u8])>) {
+    let expected = expected.map(|(root, kind, source)| Mounted {
+        root: root.to_vec(),
+        kind: kind.to_owned(),
+        source: source.to_vec(),
+    });
+    assert_eq!(mounted_at(MOUNTINFO, path), expected, "{}", path.escape_ascii());
+}
+
+#[test]
+fn mount_points_may_have_any_bytes() {
+    check_mounted(b"/new\nline", Some((b"/", "xfs", b"/dev/sdb1")));
+    check_mounted(b"/back\\slash", Some((b"/sub vol", "btrfs", b"/dev/my\tdisk")));
+    check_mounted(b"/new\\012line", None);
+    // Of the two mounts at one path the upper one is seen.
+    check_mounted(b"/raw\xff\xfe", Some((b"/", "tmpfs", b"none")));
+    check_mounted(b"/raw", None);
+}
+
+#[test]
+fn mounts_below_a_path_are_found_by_their_names() {
+    let below = |path: &[u8]| point_below(MOUNTINFO, path);
+    // The name ends with a backslash and digits, which are no escape in the name itself.
+    assert_eq!(below(b"/back\\slash"), Some(b"/back\\slash/\\012".to_vec()));
+    assert_eq!(below(b"/new\nline"), None);
+    assert_eq!(below(b"/raw"), None);
 }
 
 #[test]

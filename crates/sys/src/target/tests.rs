@@ -24,9 +24,9 @@ fn create_drafted(dir: &Arc<Dir>, name: &[u8]) -> io::Result<NewFile> {
     Ok(NewFile::new(fd, dir, name.to_vec(), Some(draft)))
 }
 
-/// A way to make a file. The second is what `create` falls back to without `O_TMPFILE`.
+/// A way to make a file. The second is the fallback of `create` without `O_TMPFILE`.
 type Create = fn(&Arc<Dir>, &[u8]) -> io::Result<NewFile>;
-const CREATES: [Create; 3] = [NewFile::create, create_drafted, NewFile::create_named];
+const CREATES: [Create; 2] = [NewFile::create, create_drafted];
 
 fn stat(kind: Kind) -> Stat {
     let (uid, gid) = process::effective_ids();
@@ -65,7 +65,7 @@ fn acl() -> Vec<u8> {
     .concat()
 }
 
-/// What the kernel refused is printed and must be a matter of rights or of the file system.
+/// Prints the parts that the kernel refused; only rights or the file system may be the reason.
 #[track_caller]
 fn accepted(applied: Applied) -> Vec<Part> {
     for Refusal { part, error } in &applied.refused {
@@ -111,7 +111,7 @@ fn a_dropped_file_leaves_nothing() {
 
 #[test]
 fn an_existing_name_is_replaced_only_on_demand() {
-    for create in [NewFile::create, create_drafted as Create] {
+    for create in CREATES {
         for is_link in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let (path, outside) = (folder.path().join("file"), folder.path().join("outside"));
@@ -135,16 +135,11 @@ fn an_existing_name_is_replaced_only_on_demand() {
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
         }
     }
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("file"), b"old").unwrap();
-    let refused = NewFile::create_named(&open(folder.path()), HOLDS).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
-    assert_eq!(fs::read(folder.path().join("file")).unwrap(), b"old");
 }
 
 #[test]
 fn a_directory_is_not_replaced_by_a_file() {
-    for create in [NewFile::create, create_drafted as Create] {
+    for create in CREATES {
         let folder = tempfile::tempdir().unwrap();
         let dir = open(folder.path());
         dir.make_dir(HOLDS).unwrap();
@@ -234,7 +229,7 @@ fn an_inherited_acl_does_not_stay() {
     assert_eq!((found.mode, found.mtime), (0o750, dir_stat.mtime));
 }
 
-/// What files are given by being made is asked of the first one: the others must differ as much.
+/// The state of new files is read from the first one only, so the others must have the same.
 #[test]
 fn what_a_directory_gives_its_files_does_not_stay() {
     let folder = tempfile::tempdir().unwrap();

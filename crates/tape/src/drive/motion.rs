@@ -1,28 +1,30 @@
-//! Going to places on the tape.
+//! Moves of the tape.
 
-use super::{Drive, Locate, Tell};
+use super::Drive;
+use super::abilities::{LocateMethod, PositionMethod};
 use crate::device::CommandError;
-use crate::medium::{MediumError, Written};
+use crate::medium::{MediumError, WriteOutcome};
 use crate::scsi::{Attention, Cdb, Condition, SpaceBy, long_position, opcode, short_position};
 use crate::transport::Transfer;
 
-/// What SPACE(6) can count.
+/// Largest count of SPACE(6).
 const SPACE_6_MAX: u64 = (1 << 23) - 1;
-/// Enough to tell what kind of thing is next; the drive says what is left of a longer block.
+/// Length of a read that only shows the kind of the next item; the drive reports the remainder of a
+/// longer block.
 const PEEK_BYTES: u32 = 512;
 
 impl Drive {
     pub(super) fn go_to_beginning(&mut self) -> Result<(), MediumError> {
         self.place = None;
         let rewound = self.device.order(&Cdb::rewind());
-        // Whatever disturbed the drive before, it is at the beginning of what is in it.
+        // After any disturbance the drive is at the beginning of the medium in it.
         rewound.map_err(|error| self.judge(error))?;
         self.refuse_another_medium()?;
         self.place = Some(0);
         Ok(())
     }
 
-    /// A reset is got over by going to a place; another medium is not ours to go on with.
+    /// Forgets a reset, which does not matter after a move. Fails if another medium was put in.
     fn refuse_another_medium(&mut self) -> Result<(), MediumError> {
         if self.device.disturbed() == Some(Attention::MediumChanged) {
             return Err(MediumError::PositionLost);
@@ -53,11 +55,13 @@ impl Drive {
         loop {
             let target = block + self.base;
             let (cdb, simpler) = match (self.locate, u32::try_from(target)) {
-                (Locate::Space, _) => return self.space_from_beginning(block),
-                (Locate::Ten, Ok(short)) => (Cdb::locate_10(short), Locate::Space),
-                // Only LOCATE(16) reaches that far.
-                (Locate::Ten, Err(_)) => return Err(MediumError::EndOfData { position: block }),
-                (Locate::Sixteen, _) => (Cdb::locate_16(target), Locate::Ten),
+                (LocateMethod::Space, _) => return self.space_from_beginning(block),
+                (LocateMethod::Ten, Ok(short)) => (Cdb::locate_10(short), LocateMethod::Space),
+                // Only LOCATE(16) can name a block with so high a number.
+                (LocateMethod::Ten, Err(_)) => {
+                    return Err(MediumError::EndOfData { position: block });
+                }
+                (LocateMethod::Sixteen, _) => (Cdb::locate_16(target), LocateMethod::Ten),
             };
             match self.device.order(&cdb) {
                 Ok(()) => return Ok(()),
@@ -75,9 +79,11 @@ impl Drive {
         }
     }
 
-    /// Goes to `block` by skipping all but the last thing in front of it, and reading that: one
-    /// target calls arriving exactly at the end an error. What cannot be read is skipped.
+    /// Goes to `block`: skips everything before it but the last item, and reads that item. One
+    /// known target reports an error if a skip arrives exactly at the end of data. An item that
+    /// cannot be read is skipped.
     fn space_from_beginning(&mut self, block: u64) -> Result<(), MediumError> {
+        assert!(block > 0, "the beginning is rewound to");
         self.skip_from_beginning(block - 1, block)?;
         match self.peek() {
             Ok(true) => Ok(()),
@@ -97,24 +103,26 @@ impl Drive {
         Ok(())
     }
 
-    /// Skips up to `left` blocks and filemarks; returns how many. A drive that stops at a filemark
-    /// stands behind it, and says what was left of the count.
+    /// Skips up to `left` blocks and filemarks; returns the number skipped. A drive that stops at a
+    /// filemark stands after it, and reports the rest of the count.
     fn space_blocks(&mut self, left: u64, block: u64) -> Result<u64, MediumError> {
         let (cdb, step) = self.space_command(left);
+        debug_assert!((1..=left).contains(&step), "no block is skipped that is not to be");
         let Err(error) = self.device.once(&cdb, Transfer::None) else { return Ok(step) };
         let CommandError::Check { sense, .. } = &error else {
             return Err(self.failed_locate(error, block));
         };
         let left = sense.information.and_then(|left| u64::try_from(left).ok());
         match (sense.condition(), left) {
-            // The filemark itself is not among those counted.
+            // The count does not include the filemark itself.
             (Condition::Filemark, Some(left)) if (1..=step).contains(&left) => Ok(step - left + 1),
             _ => Err(self.failed_locate(error, block)),
         }
     }
 
-    /// The command that skips `left` blocks, or as many as it can count, and how many those are.
+    /// The command that skips `left` blocks, or as many as it can count, and their number.
     fn space_command(&self, left: u64) -> (Cdb, u64) {
+        debug_assert!(left > 0, "there is something to skip");
         match i64::try_from(left) {
             Ok(count) if self.device.lists(opcode::SPACE_16) => {
                 (Cdb::space_16(SpaceBy::Blocks, count), left)
@@ -127,7 +135,7 @@ impl Drive {
         }
     }
 
-    /// Passes whatever is next; returns whether there was anything.
+    /// Passes the next block or filemark; returns false at the end of data.
     fn peek(&mut self) -> Result<bool, MediumError> {
         let mut buffer = [0; PEEK_BYTES as usize];
         match self.device.once(&Cdb::read(PEEK_BYTES), Transfer::In(&mut buffer)) {
@@ -143,14 +151,14 @@ impl Drive {
     }
 
     pub(super) fn go_to_end(&mut self) -> Result<(), MediumError> {
-        if self.place.is_none() || self.tell == Tell::Count {
+        if self.place.is_none() || self.tell == PositionMethod::Count {
             self.go_to_beginning()?;
-            // Whether the drive can tell is found out by asking it once.
+            // The question shows whether the drive reports positions.
             if let Err(error) = self.ask_place() {
                 return Err(self.judge(error));
             }
         }
-        if self.tell == Tell::Count {
+        if self.tell == PositionMethod::Count {
             return self.count_to_end();
         }
         self.place = None;
@@ -168,7 +176,7 @@ impl Drive {
         }
     }
 
-    /// For drives that cannot tell where they are: a command a block.
+    /// Goes to the end with a command for each block, for drives that report no positions.
     fn count_to_end(&mut self) -> Result<(), MediumError> {
         let mut place = self.here()?;
         while self.peek()? {
@@ -178,7 +186,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Where the drive says it is, as this side counts; `None` when it cannot tell.
+    /// Returns the position that the drive reports, counted from 0; `None` if it reports none.
     pub(super) fn ask_place(&mut self) -> Result<Option<u64>, CommandError> {
         Ok(self.ask_raw_place()?.map(|raw| raw.saturating_sub(self.base)))
     }
@@ -187,9 +195,9 @@ impl Drive {
         loop {
             let mut answer = [0; 32];
             let (cdb, bytes) = match self.tell {
-                Tell::Long => (Cdb::read_position_long(), 32),
-                Tell::Short => (Cdb::read_position_short(), 20),
-                Tell::Count => return Ok(None),
+                PositionMethod::Long => (Cdb::read_position_long(), 32),
+                PositionMethod::Short => (Cdb::read_position_short(), 20),
+                PositionMethod::Count => return Ok(None),
             };
             match self.device.query(&cdb, &mut answer[..bytes]) {
                 Ok(()) => {}
@@ -200,7 +208,7 @@ impl Drive {
                 Err(error) => return Err(error),
             }
             let raw = match self.tell {
-                Tell::Long => long_position(&answer)?,
+                PositionMethod::Long => long_position(&answer)?,
                 _ => short_position(&answer)?,
             };
             if raw.is_some() {
@@ -210,8 +218,9 @@ impl Drive {
         }
     }
 
-    /// Counts on after one block or filemark. The first of a medium shows how the drive counts.
+    /// Counts one block or filemark. After the first item of a medium, learns how the drive counts.
     pub(super) fn moved_on(&mut self, place: u64) -> Result<(), MediumError> {
+        debug_assert!(place < u64::MAX, "positions do not wrap round");
         self.place = Some(place + 1);
         if place == 0 {
             let learned = self.learn_base();
@@ -220,8 +229,8 @@ impl Drive {
         Ok(())
     }
 
-    /// Behind the first block a drive is at 1, or at 2 if it counts from 1. Whatever says anything
-    /// else has not understood the question.
+    /// Learns how the drive counts: after the first block it reports 1, or 2 if it counts from 1.
+    /// Any other position means that the drive has not understood the question.
     fn learn_base(&mut self) -> Result<(), CommandError> {
         while let Some(raw) = self.ask_raw_place()? {
             if let 1..=2 = raw {
@@ -233,18 +242,18 @@ impl Drive {
         Ok(())
     }
 
-    /// What came of writing a block or filemark at `place`.
+    /// Takes the result of writing a block or filemark at `place`.
     pub(super) fn wrote(
         &mut self,
         place: u64,
         result: Result<(), CommandError>,
-    ) -> Result<Written, MediumError> {
+    ) -> Result<WriteOutcome, MediumError> {
         let written = match result {
-            Ok(()) => Written::Whole,
+            Ok(()) => WriteOutcome::Whole,
             Err(CommandError::Check { sense, .. })
                 if sense.condition() == Condition::EarlyWarning && !sense.deferred =>
             {
-                Written::NearEnd
+                WriteOutcome::NearEnd
             }
             Err(error) => return Err(self.lost_track(error)),
         };

@@ -1,4 +1,4 @@
-//! What a drive knows of itself and of its medium: alerts, capacity, attributes, order.
+//! Reports of a drive about itself and its medium: alerts, capacity, attributes, order.
 
 use super::Drive;
 use crate::device::CommandError;
@@ -8,7 +8,7 @@ use crate::scsi::{
     supported_log_pages, tape_alerts, tape_capacity, wrap_ends,
 };
 
-/// An answer, or `None` from a drive that does not know the command or the page.
+/// Returns the answer, or `None` if the drive does not know the command or the page.
 fn if_known<T>(result: Result<T, CommandError>) -> Result<Option<T>, CommandError> {
     match result {
         Ok(answer) => Ok(Some(answer)),
@@ -18,7 +18,7 @@ fn if_known<T>(result: Result<T, CommandError>) -> Result<Option<T>, CommandErro
 }
 
 impl Drive {
-    /// A log page; `None` where the drive has not got it.
+    /// A log page; `None` where the drive does not have it.
     pub fn log(&mut self, page: u8) -> Result<Option<Vec<u8>>, CommandError> {
         const PAGE_BYTES: u16 = 8192;
         let mut answer = vec![0; usize::from(PAGE_BYTES)];
@@ -52,24 +52,24 @@ impl Drive {
         [TapeAlert::CLEAN_NOW, TapeAlert::CLEAN_PERIODIC].contains(&alert)
     }
 
-    /// After an error, whose cause is what counts: an alert that cannot be read is left.
+    /// Keeps alerts after an error. The error matters more: alerts that cannot be read are left.
     pub(super) fn look_for_alerts(&mut self) {
         if let Ok(alerts) = self.alerts() {
             self.alerts = alerts;
         }
     }
 
-    /// Whether the drive has asked to be cleaned, by an alert or a remark.
+    /// Returns true if the drive has asked to be cleaned, by an alert or a remark.
     pub fn wants_cleaning(&self) -> bool {
         self.device.wants_cleaning()
     }
 
-    /// Takes notice that it has been cleaned.
+    /// Notes that the drive was cleaned.
     pub fn was_cleaned(&mut self) {
         self.device.note_cleaning(false);
     }
 
-    /// How much of the medium is left; `None` where the drive cannot tell.
+    /// Returns the room that is left on the medium; `None` if the drive does not report it.
     pub fn capacity(&mut self) -> Result<Option<TapeCapacity>, CommandError> {
         let page = self.log(log_page::TAPE_CAPACITY)?;
         Ok(page.and_then(|page| tape_capacity(&page).ok()))
@@ -86,7 +86,7 @@ impl Drive {
         }
     }
 
-    /// What the cartridge's memory has from `first` on; empty where there is none.
+    /// Returns the cartridge's attributes from `first` on; none if the cartridge has no memory.
     pub fn attributes(&mut self, first: u16) -> Result<Vec<Attribute>, CommandError> {
         const ANSWER_BYTES: u16 = 8192;
         let mut answer = vec![0; usize::from(ANSWER_BYTES)];
@@ -97,7 +97,7 @@ impl Drive {
         }
     }
 
-    /// Writes texts to the cartridge's memory; returns whether there is one that takes them.
+    /// Writes texts to the cartridge's memory; returns true if there is a memory and it takes them.
     pub fn set_attributes(&mut self, texts: &[Attribute]) -> Result<bool, CommandError> {
         let parameters = Attribute::encode_texts(texts);
         let bytes = u32::try_from(parameters.len()).expect("attributes are short");
@@ -105,10 +105,10 @@ impl Drive {
         Ok(if_known(sent)?.is_some())
     }
 
-    /// Where each wrap that holds something ends, as of the load; empty where the drive cannot
-    /// tell (before LTO-7).
+    /// Returns the end of each wrap that holds data, as of the moment when the tape was loaded;
+    /// none if the drive does not report them (before LTO-7).
     pub fn wrap_ends(&mut self) -> Result<Vec<WrapEnd>, CommandError> {
-        /// Room for 1365 wraps; LTO-10 has 472.
+        /// Length of an answer of up to 1365 wraps; LTO-10 has 472.
         const ANSWER_BYTES: u16 = 16 << 10;
         if !self
             .device
@@ -124,8 +124,8 @@ impl Drive {
         }
     }
 
-    /// Where the head is, physically: what a model of positioning times starts from. `None` where
-    /// the drive does not say, as only IBM's do.
+    /// Returns the physical position of the head, for models of positioning times. `None` if the
+    /// drive does not report it; only drives by IBM do.
     pub fn physical_position(&mut self) -> Result<Option<PhysicalPosition>, CommandError> {
         const ANSWER_BYTES: u8 = 96;
         if self.identity.inquiry.vendor != "IBM" {
@@ -136,7 +136,7 @@ impl Drive {
         Ok(physical_position(&answer)?)
     }
 
-    /// How many segments the drive can put in order; `None` where it cannot.
+    /// Returns the number of segments that the drive can put in order; `None` if it cannot.
     pub fn order_limits(&mut self) -> Result<Option<SegmentLimits>, CommandError> {
         let action = Some(opcode::RECOMMENDED_ACCESS_ORDER.into());
         if !self.device.may_know(opcode::MAINTENANCE_OUT, action) {
@@ -151,7 +151,7 @@ impl Drive {
     }
 
     /// The order in which the drive would read `segments`, by their numbers; `None` where the drive
-    /// cannot say, or not for so many.
+    /// recommends none, or none for so many segments.
     pub fn recommend(&mut self, segments: &[Segment]) -> Result<Option<Vec<u32>>, CommandError> {
         let Some(limits) = self.order_limits()? else { return Ok(None) };
         if segments.len() > usize::from(limits.segments_max) {
@@ -166,7 +166,7 @@ impl Drive {
         let mut answer = vec![0; parameters.len()];
         self.device.query(&Cdb::receive_recommended_order(false, bytes), &mut answer)?;
         let order = recommended_order(&answer)?;
-        // A drive that forgets some has not answered the question.
+        // A drive that leaves out segments has not answered the question.
         Ok((order.len() == segments.len()).then_some(order))
     }
 }

@@ -1,48 +1,20 @@
-//! What is done to a library besides reading and writing: labels, cleaning, media in and out.
+//! Service of a library besides reading and writing: labels, cleaning, media in and out.
 
 use std::time::Duration;
 
-use format::volume::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Label, VolumeId, VolumeName};
-use sys::{clock, entropy};
+use format::volume::{Label, VolumeName};
 
+use super::labelling::Labelling;
 use super::{CLEANING_PREFIX, DriveState, Library, LibraryError};
 use crate::changer::ChangerError;
 use crate::drive::Drive;
 use crate::medium::Medium as _;
 use crate::scsi::{Attribute, Element, ElementKind, attribute_id};
-use crate::volume::{self, Overwrite};
+use crate::volume;
 
-/// Cleaning takes two to three minutes; a quarter of an hour is too long.
+/// Pause between looks at a drive that is being cleaned: that takes two to three minutes.
 const CLEANING_WAIT: Duration = Duration::from_secs(5);
 const CLEANING_LOOKS_MAX: u32 = 180;
-
-/// How a volume is to be labelled.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Labelling {
-    pub pool: String,
-    /// Of the volumes of the pool, in the order in which they are labelled.
-    pub sequence: u64,
-    /// The largest block; less where the drive takes less, and within what the format allows.
-    pub block_bytes: u32,
-    pub overwrite: Overwrite,
-}
-
-impl Labelling {
-    /// The label of a volume called `name`, with an identity that no other volume has.
-    pub fn label(&self, name: &VolumeName, block_bytes_max: u32) -> Label {
-        Label {
-            volume: VolumeId(entropy::bytes()),
-            name: name.clone(),
-            pool: self.pool.clone(),
-            labelled: clock::now(),
-            sequence: self.sequence,
-            block_bytes: self
-                .block_bytes
-                .min(block_bytes_max)
-                .clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX),
-        }
-    }
-}
 
 impl Library {
     /// Labels a volume with its barcode; returns the label.
@@ -63,7 +35,8 @@ impl Library {
         }
     }
 
-    /// Moves all that is in the import/export elements into slots; returns the volumes among them.
+    /// Moves the cartridges in the import/export elements into slots; returns the volumes among
+    /// them.
     pub fn check_in(&mut self) -> Result<Vec<VolumeName>, LibraryError> {
         self.refresh()?;
         let is_waiting =
@@ -77,7 +50,7 @@ impl Library {
         Ok(names)
     }
 
-    /// Moves one volume from an import/export element into a slot; returns whether it was in one.
+    /// Moves one volume from an import/export element into a slot; returns true if it was in one.
     pub fn check_in_volume(&mut self, name: &VolumeName) -> Result<bool, LibraryError> {
         self.refresh()?;
         let element = self.find(name)?;
@@ -132,7 +105,7 @@ impl Library {
         self.refresh()
     }
 
-    /// The drive holds the cartridge until it is done.
+    /// Takes the cleaning cartridge back: the drive holds it until it is clean.
     fn take_cleaner_back(&mut self, drive: u16, home: u16) -> Result<(), LibraryError> {
         for _ in 1..CLEANING_LOOKS_MAX {
             match self.changer.move_medium(drive, home) {
@@ -144,14 +117,15 @@ impl Library {
     }
 }
 
-/// Writes what the volume is into the cartridge's memory, where there is one, so that other
-/// programs and the library's panel can tell.
+/// Writes the volume's name into the cartridge's memory, where there is one, so that other programs
+/// and the library's panel can show it.
 fn note_in_cartridge(drive: &mut Drive, name: &VolumeName) {
     let texts = [
         Attribute::text(attribute_id::APPLICATION_VENDOR, "HOLDFAST", 8),
         Attribute::text(attribute_id::APPLICATION_NAME, "Holdfast", 32),
         Attribute::text(attribute_id::BARCODE, name.as_str(), 32),
     ];
-    // Nothing of ours reads it. A drive that fails here says so when it unloads.
+    // This program never reads these attributes. A drive that fails here fails again when it
+    // unloads.
     let _noted = drive.set_attributes(&texts);
 }

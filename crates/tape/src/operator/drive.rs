@@ -1,68 +1,55 @@
 //! The thread of one drive.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
-use format::volume::{Label, Part};
+use format::volume::{Label, Part, VolumeName};
 
-use super::stock::{Loaded, MountError, ready};
-use super::{Deliver, Event, Known, Lent, LoanError, Outcome, Shared, State};
+use super::request::{Deliver, Event, LoanError, VolumeRef};
+use super::state::{Borrower, Loan, Shared, State, Task};
+use super::stock::{MountError, OpenVolume, ready};
 use crate::generation::{MEDIUM_LTO7, MEDIUM_LTO8, MEDIUM_LTO9, Medium as Generation};
 use crate::geometry::Geometry;
 use crate::medium::MediumError;
 use crate::order::Stop;
-use crate::schedule::{Absence, DriveId, ObjectId, RequestId, VolumeId};
+use crate::schedule::{Absence, DriveId, LoanId, ObjectId, RequestId, VolumeId};
 use crate::scsi::Segment;
 use crate::volume::{VolumeError, VolumeReader};
 
-/// A read that went wrong is tried so often on one drive.
+/// Number of attempts to read on one drive.
 const TRIES: u32 = 2;
-/// A drive that recommends orders is asked again after so many reads.
+/// Number of reads after which a drive that recommends orders is asked for a new order.
 const READS_PER_ORDER: u32 = 64;
 
-/// What a drive is to do.
-pub(super) enum Task {
-    Mount(Known),
-    /// With where it goes, and whether zeros do for what cannot be read.
-    Read {
-        object: ObjectId,
-        part: Part,
-        how: (Deliver, bool),
-    },
-    /// What was to be read is not wanted any more.
-    Skip,
-    Dismount,
-    Lend {
-        known: Known,
-        told: Sender<Result<Lent, LoanError>>,
-    },
-    /// Whoever wanted to borrow it does not any more.
-    Decline,
-    TakeBack {
-        loaded: Loaded,
-        label: Option<Box<Label>>,
-        failure: Option<String>,
-    },
-    Stop,
+/// The volume in a drive.
+struct MountedRef {
+    volume: VolumeRef,
+    opened: OpenVolume,
+    /// `None` for a volume that is about to be labelled.
+    label: Option<Label>,
 }
 
-/// Invariant: `volume` is set while a volume is in the drive, and nobody else has it.
-pub(super) struct Operated {
+/// The thread of one drive.
+///
+/// Invariant: `mounted` is set while a volume is in the drive and the drive is not lent.
+pub(super) struct DriveThread {
     shared: Arc<Shared>,
     id: DriveId,
+    /// Element address.
     address: u16,
-    volume: Option<(Known, Loaded, Option<Label>)>,
+    mounted: Option<MountedRef>,
     /// The volume that a borrower has.
-    lent: Option<Known>,
+    lent: Option<VolumeRef>,
     reads: u32,
 }
 
-impl Operated {
+impl DriveThread {
     pub(super) fn new(shared: Arc<Shared>, id: DriveId, address: u16) -> Self {
-        Self { shared, id, address, volume: None, lent: None, reads: 0 }
+        Self { shared, id, address, mounted: None, lent: None, reads: 0 }
     }
 
-    /// Carries out tasks until the operator is dropped. A volume that is lent is waited for.
+    /// Carries out tasks until the operator is dropped. Waits for a volume that is lent.
     pub(super) fn run(mut self, tasks: &Receiver<Task>) {
         let mut is_stopping = false;
         while !(is_stopping && self.lent.is_none()) {
@@ -72,87 +59,97 @@ impl Operated {
                 task => self.carry_out(task),
             }
         }
-        if let Some((_, loaded, _)) = self.volume.take() {
-            self.shared.stock().leave(loaded);
+        if let Some(mounted) = self.mounted.take() {
+            self.shared.stock().leave(mounted.opened);
         }
     }
 
     fn carry_out(&mut self, task: Task) {
         match task {
-            Task::Mount(known) => self.mount(known),
-            Task::Read { object, part, how } => self.read(object, &part, &how),
+            Task::Mount(volume) => self.mount(volume),
+            Task::Read { object, part, deliver, salvages } => {
+                let result = self.try_read(&part, &deliver);
+                let result = match result {
+                    Err(_) if salvages => self.salvage(&part, &deliver),
+                    result => result,
+                };
+                self.report_read(object, result);
+            }
             Task::Skip => self.report(|state, now, id| state.schedule.read_failed(now, id)),
             Task::Dismount => self.dismount(),
-            Task::Lend { known, told } => self.lend(known, &told),
+            Task::Lend { volume, borrower } => self.lend(volume, &borrower),
             Task::Decline => {
-                let head = self.volume.is_some().then_some(0);
+                let head = self.mounted.is_some().then_some(0);
                 self.report(|state, now, id| state.schedule.given_back(now, id, head));
             }
-            Task::TakeBack { loaded, label, failure } => {
-                self.take_back(loaded, label.map(|label| *label), failure);
+            Task::TakeBack { opened, label, failure } => {
+                self.take_back(opened, label.map(|label| *label), failure);
             }
             Task::Stop => {}
         }
     }
 
-    /// Tells the schedule what has happened, and has it decide.
-    fn report(&self, tell: impl FnOnce(&mut State, std::time::Duration, DriveId)) {
+    /// Reports to the schedule, and carries out what it decides.
+    fn report(&self, tell: impl FnOnce(&mut State, Duration, DriveId)) {
         let now = self.shared.now();
         let mut state = self.shared.state();
-        let volume = self.volume.as_ref().map(|(known, ..)| known).or(self.lent.as_ref());
+        debug_assert!(self.mounted.is_none() || self.lent.is_none(), "one has the volume");
+        let mounted = self.mounted.as_ref().map(|mounted| &mounted.volume);
+        let volume = mounted.or(self.lent.as_ref());
         let bench = state.drives.get_mut(&self.id).expect("this drive");
         (bench.is_busy, bench.is_writing) = (false, false);
-        bench.volume = volume.map(|known| (known.id, known.name.clone()));
+        bench.volume = volume.map(|volume| (volume.id, volume.name.clone()));
         tell(&mut state, now, self.id);
         self.shared.pump(state);
     }
 
-    /// Brings the volume and makes it ready; what is wrong with it or with the drive is reported.
-    fn fetch(&self, known: &Known) -> Result<(Loaded, Option<Label>), MountError> {
-        let mut loaded = self.shared.stock().bring(&known.name, self.address)?;
+    /// Fetches the volume and makes it ready.
+    fn fetch(&self, known: &VolumeRef) -> Result<(OpenVolume, Option<Label>), MountError> {
+        let mut opened = self.shared.stock().bring(&known.name, self.address)?;
         let Some(expected) = known.label else {
-            let loading = loaded.drive().map_or(Ok(()), crate::drive::Drive::load);
+            let loading = opened.drive().map_or(Ok(()), crate::drive::Drive::load);
             return match loading {
-                Ok(()) => Ok((loaded, None)),
-                Err(error) => Err(self.give_up(loaded, error.into())),
+                Ok(()) => Ok((opened, None)),
+                Err(error) => Err(self.give_up(opened, error.into())),
             };
         };
-        match ready(&mut loaded, &known.name, Some(expected)) {
-            Ok(label) => Ok((loaded, Some(label))),
-            Err(error) => Err(self.give_up(loaded, error)),
+        match ready(&mut opened, &known.name, Some(expected)) {
+            Ok(label) => Ok((opened, Some(label))),
+            Err(error) => Err(self.give_up(opened, error)),
         }
     }
 
-    /// A volume that could not be used goes home; the right one of drive and volume is blamed.
-    fn give_up(&self, mut loaded: Loaded, error: VolumeError) -> MountError {
+    /// Sends home a volume that could not be used, and blames either the drive or the volume.
+    fn give_up(&self, mut opened: OpenVolume, error: VolumeError) -> MountError {
         if let VolumeError::Medium(error @ MediumError::Failed(_)) = &error
-            && !loaded.is_file()
+            && !opened.is_file()
         {
             let reason = model::chain(error);
-            self.retire(loaded, &reason);
+            self.retire(opened, &reason);
             return MountError::Drive(reason);
         }
-        let unloaded = loaded.drive().map_or(Ok(()), crate::drive::Drive::unload);
-        let away = match unloaded {
-            Ok(()) => self.shared.stock().put_back(loaded),
-            Err(failed) => self.shared.stock().retire(loaded, &model::chain(&failed)),
+        let unopened = opened.drive().map_or(Ok(()), crate::drive::Drive::unload);
+        let away = match unopened {
+            Ok(()) => self.shared.stock().put_back(opened),
+            Err(failed) => self.shared.stock().retire(opened, &model::chain(&failed)),
         };
-        // The volume is the news; a robot that cannot put it away says so at the next mount.
+        // The volume's error is reported; a robot that cannot put it away reports that at the next
+        // mount.
         drop(away);
         MountError::Volume(error)
     }
 
-    fn retire(&self, loaded: Loaded, reason: &str) {
-        // What is wrong with the drive is the news; that the volume stays in it follows.
-        drop(self.shared.stock().retire(loaded, reason));
+    fn retire(&self, opened: OpenVolume, reason: &str) {
+        // The drive's error is reported; it implies that the volume stays in the drive.
+        drop(self.shared.stock().retire(opened, reason));
     }
 
-    fn mount(&mut self, known: Known) {
+    fn mount(&mut self, known: VolumeRef) {
         match self.fetch(&known) {
-            Ok((mut loaded, label)) => {
+            Ok((mut opened, label)) => {
                 let volume = known.id;
-                let geometry = geometry(&mut loaded, known.block_bytes);
-                self.volume = Some((known, loaded, label));
+                let geometry = geometry(&mut opened, known.block_bytes);
+                self.mounted = Some(MountedRef { volume: known, opened, label });
                 self.recommend(volume);
                 self.report(|state, now, id| {
                     if let Some(geometry) = geometry {
@@ -165,7 +162,7 @@ impl Operated {
         }
     }
 
-    /// Tells why a mount has come to nothing.
+    /// Reports why a mount has failed.
     fn report_mount(&self, volume: VolumeId, error: MountError) {
         let is_robot = matches!(error, MountError::Robot(_));
         let (absence, event) = match error {
@@ -189,7 +186,7 @@ impl Operated {
         });
     }
 
-    /// The drive has failed, and the volume is out of it as far as that could be had.
+    /// Reports that the drive has failed. The volume is out of the drive if the drive released it.
     fn fail(&self, reason: &str) {
         let (drive, told) = (self.address, reason.to_owned());
         self.shared.tell(Event::DriveFailed { drive, reason: told });
@@ -205,32 +202,28 @@ impl Operated {
         });
     }
 
-    fn read(&mut self, object: ObjectId, part: &Part, (deliver, salvages): &(Deliver, bool)) {
-        let mut result = self.try_read(part, deliver);
-        if *salvages && result.is_err() {
-            result = self.salvage(part, deliver);
-        }
-        let Some((known, loaded, _)) = &self.volume else { return };
-        let (volume, is_file) = (known.id, loaded.is_file());
+    fn report_read(&mut self, object: ObjectId, result: Result<(), VolumeError>) {
+        let Some(mounted) = &self.mounted else { return };
+        let (volume, is_file) = (mounted.volume.id, mounted.opened.is_file());
         self.reads += 1;
         match result {
             Ok(()) => {
+                let ended = self.shared.now();
                 if self.reads.is_multiple_of(READS_PER_ORDER) {
                     self.recommend(volume);
                 }
-                self.report(|state, now, id| state.schedule.finished(now, id));
+                self.report(|state, _, id| state.schedule.finished(ended, id));
             }
             Err(VolumeError::Medium(error @ MediumError::Failed(_))) if !is_file => {
                 let reason = model::chain(&error);
-                if let Some((_, loaded, _)) = self.volume.take() {
-                    self.retire(loaded, &reason);
+                if let Some(mounted) = self.mounted.take() {
+                    self.retire(mounted.opened, &reason);
                 }
                 self.fail(&reason);
             }
             Err(error) => {
                 let reason = model::chain(&error);
-                let is_ours = matches!(error, VolumeError::Handover(_));
-                if !is_ours {
+                if !matches!(error, VolumeError::Handover(_)) {
                     self.shared.tell(Event::Damaged { volume, reason: reason.clone() });
                 }
                 self.report(|state, now, id| {
@@ -243,13 +236,13 @@ impl Operated {
         }
     }
 
-    /// Reads what can be read.
+    /// Reads a part, with zeros for bytes that cannot be read.
     fn salvage(&mut self, part: &Part, deliver: &Deliver) -> Result<(), VolumeError> {
-        let Some((_, loaded, Some(label))) = &mut self.volume else {
+        let Some(MountedRef { opened, label: Some(label), .. }) = &mut self.mounted else {
             return Err(MediumError::NoMedium.into());
         };
         let mut sink = deliver(part).map_err(VolumeError::Handover)?;
-        let mut reader = VolumeReader::resume(loaded.medium(), label.clone());
+        let mut reader = VolumeReader::resume(opened.medium(), label.clone());
         let lost = reader.salvage(part, &mut *sink)?;
         debug_assert!(lost <= part.bytes, "no more than there was");
         sink.flush().map_err(VolumeError::Handover)
@@ -258,12 +251,17 @@ impl Operated {
     fn try_read(&mut self, part: &Part, deliver: &Deliver) -> Result<(), VolumeError> {
         let mut tries = 1;
         loop {
-            let Some((known, loaded, Some(label))) = &mut self.volume else {
+            let Some(MountedRef { volume, opened, label: Some(label) }) = &mut self.mounted else {
                 return Err(MediumError::NoMedium.into());
             };
             let mut sink = deliver(part).map_err(VolumeError::Handover)?;
-            let mut reader = VolumeReader::resume(loaded.medium(), label.clone());
-            let error = match reader.read(part, &mut *sink) {
+            let mut reader = VolumeReader::resume(opened.medium(), label.clone());
+            let located = reader.locate(part);
+            if located.is_ok() {
+                let now = self.shared.now();
+                self.shared.state().schedule.arrived(now, self.id);
+            }
+            let error = match located.and_then(|()| reader.read(part, &mut *sink)) {
                 Ok(()) => return sink.flush().map_err(VolumeError::Handover),
                 Err(error) => error,
             };
@@ -276,127 +274,107 @@ impl Operated {
             }
             tries += 1;
             if matches!(error, VolumeError::Medium(MediumError::PositionLost)) {
-                *label = ready(loaded, &known.name, known.label)?;
+                *label = ready(opened, &volume.name, volume.label)?;
             } else {
-                loaded.medium().distrust();
+                opened.medium().distrust();
             }
         }
     }
 
     fn dismount(&mut self) {
-        let Some((_, mut loaded, _)) = self.volume.take() else {
+        let Some(MountedRef { mut opened, .. }) = self.mounted.take() else {
             return self.report(|state, _, id| state.schedule.dismounted(id));
         };
-        if let Some(drive) = loaded.drive() {
+        if let Some(drive) = opened.drive() {
             for alert in drive.alerts().unwrap_or_default() {
                 self.shared.tell(Event::Alert { drive: self.address, alert });
             }
             if let Err(error) = drive.unload() {
                 let reason = model::chain(&error);
-                self.retire(loaded, &reason);
+                self.retire(opened, &reason);
                 return self.fail(&reason);
             }
         }
-        let away = self.shared.stock().put_back(loaded);
+        let away = self.shared.stock().put_back(opened);
         if let Err(error) = away {
             return self.fail(&model::chain(&error));
         }
         self.report(|state, _, id| state.schedule.dismounted(id));
     }
 
-    fn lend(&mut self, known: Known, told: &Sender<Result<Lent, LoanError>>) {
-        let (loaded, label) = match self.volume.take() {
-            Some((_, loaded, label)) => (loaded, label),
-            None => match self.fetch(&known) {
-                Ok(fetched) => fetched,
-                Err(MountError::Drive(reason)) => {
-                    // Another drive may do: the loan waits again.
-                    return self.lend_again(known, told, &reason);
-                }
-                Err(error) => {
-                    let name = known.name.clone();
-                    let error = match error {
-                        MountError::Robot(reason) => LoanError::Robot { name, reason },
-                        MountError::Volume(error) => {
-                            LoanError::Volume { name, reason: model::chain(&error) }
-                        }
-                        MountError::Missing(reason) | MountError::Drive(reason) => {
-                            LoanError::Volume { name, reason }
-                        }
-                    };
-                    self.report(|state, now, id| state.schedule.given_back(now, id, None));
-                    // Who does not listen any more does not mind.
-                    drop(told.send(Err(error)));
-                    return;
-                }
-            },
+    fn lend(&mut self, volume: VolumeRef, borrower: &Borrower) {
+        assert!(self.lent.is_none(), "a drive has one borrower");
+        let fetched = match self.mounted.take() {
+            Some(MountedRef { opened, label, .. }) => Ok((opened, label)),
+            None => self.fetch(&volume),
         };
-        let lent = Lent {
-            shared: Arc::clone(&self.shared),
-            drive: self.id,
-            loaded: Some(loaded),
-            label,
-            failure: None,
+        let (opened, label) = match fetched {
+            Ok(fetched) => fetched,
+            // Another drive may work: the loan waits again.
+            Err(MountError::Drive(reason)) => return self.lend_again(&volume, borrower, &reason),
+            Err(error) => {
+                self.report(|state, now, id| state.schedule.given_back(now, id, None));
+                // A borrower that has gone needs no answer.
+                drop(borrower.send(Err(loan_error(volume.name, error))));
+                return;
+            }
         };
+        let loan = Loan::new(Arc::clone(&self.shared), self.id, opened, label);
         {
             let mut state = self.shared.state();
             let bench = state.drives.get_mut(&self.id).expect("this drive");
-            bench.volume = Some((known.id, known.name.clone()));
+            bench.volume = Some((volume.id, volume.name.clone()));
         }
-        self.lent = Some(known);
-        // Who does not take it gives it back at once.
-        drop(told.send(Ok(lent)));
+        self.lent = Some(volume);
+        // A loan that nobody takes is dropped, and so given back.
+        drop(borrower.send(Ok(loan)));
     }
 
-    fn lend_again(&self, known: Known, told: &Sender<Result<Lent, LoanError>>, reason: &str) {
-        let loan = crate::schedule::LoanId(self.shared.number());
+    fn lend_again(&self, volume: &VolumeRef, borrower: &Borrower, reason: &str) {
+        let loan = LoanId(self.shared.number());
         let now = self.shared.now();
-        {
-            let mut state = self.shared.state();
-            state.loans.insert(loan, told.clone());
-            state.schedule.borrow(now, loan, known.id);
-        }
+        self.shared.state().add_loan(now, loan, volume.id, borrower.clone());
         self.fail(reason);
     }
 
-    fn take_back(&mut self, loaded: Loaded, label: Option<Label>, failure: Option<String>) {
-        let Some(mut known) = self.lent.take() else { return };
+    fn take_back(&mut self, mut opened: OpenVolume, label: Option<Label>, failure: Option<String>) {
+        assert!(self.mounted.is_none(), "the borrower had the volume");
+        let Some(mut volume) = self.lent.take() else { return };
         if let Some(label) = &label {
-            (known.label, known.block_bytes) = (Some(label.volume), label.block_bytes);
+            (volume.label, volume.block_bytes) = (Some(label.volume), label.block_bytes);
         }
-        if let Some(reason) = failure.filter(|_| !loaded.is_file()) {
-            self.retire(loaded, &reason);
+        if let Some(reason) = failure.filter(|_| !opened.is_file()) {
+            self.retire(opened, &reason);
             return self.fail(&reason);
         }
-        let mut loaded = loaded;
-        let position = loaded.medium().position().unwrap_or(0);
-        let head = self.shared.address(known.block_bytes, position);
-        // A volume that was labelled just now is mounted anew when it is wanted.
-        if known.label.is_none() {
-            self.volume = Some((known, loaded, label));
+        let position = opened.medium().position().unwrap_or(0);
+        let head = self.shared.address(volume.block_bytes, position);
+        // A volume whose label is not known is mounted anew when it is needed.
+        let is_labelled = volume.label.is_some();
+        self.mounted = Some(MountedRef { volume, opened, label });
+        if !is_labelled {
             self.unmount_quietly();
-            return self.report(|state, now, id| state.schedule.given_back(now, id, None));
         }
-        self.volume = Some((known, loaded, label));
-        self.report(|state, now, id| state.schedule.given_back(now, id, Some(head)));
+        let head = is_labelled.then_some(head);
+        self.report(|state, now, id| state.schedule.given_back(now, id, head));
     }
 
     fn unmount_quietly(&mut self) {
-        let Some((_, mut loaded, _)) = self.volume.take() else { return };
-        let unloaded = loaded.drive().map_or(Ok(()), crate::drive::Drive::unload);
-        let away = match unloaded {
-            Ok(()) => self.shared.stock().put_back(loaded),
-            Err(error) => self.shared.stock().retire(loaded, &model::chain(&error)),
+        let Some(MountedRef { mut opened, .. }) = self.mounted.take() else { return };
+        let unopened = opened.drive().map_or(Ok(()), crate::drive::Drive::unload);
+        let away = match unopened {
+            Ok(()) => self.shared.stock().put_back(opened),
+            Err(error) => self.shared.stock().retire(opened, &model::chain(&error)),
         };
         // A drive that fails here fails at its next mount as well.
         drop(away);
     }
 
-    /// Asks a drive that can for the order in which it would read what waits.
+    /// Asks a drive that can recommend orders for an order of the waiting requests.
     fn recommend(&mut self, volume: VolumeId) {
-        let Some((known, loaded, _)) = &mut self.volume else { return };
+        let Some(MountedRef { volume: known, opened, .. }) = &mut self.mounted else { return };
         let block_bytes = u64::from(known.block_bytes.max(1));
-        let Some(drive) = loaded.drive() else { return };
+        let Some(drive) = opened.drive() else { return };
         let waiting = self.shared.state().schedule.waiting(volume);
         if waiting.len() < 2 {
             return;
@@ -407,7 +385,7 @@ impl Operated {
             last_block: (stop.at + stop.bytes.saturating_sub(1)) / block_bytes,
         };
         let segments: Vec<Segment> = (0..).zip(&waiting).map(segment).collect();
-        // A drive that cannot say leaves the order to the schedule.
+        // If the drive recommends no order, the schedule decides.
         let Ok(Some(order)) = drive.recommend(&segments) else { return };
         let request = |number: u32| waiting.get(number as usize).map(|(request, _)| *request);
         let order = order.into_iter().filter_map(request).collect();
@@ -415,32 +393,26 @@ impl Operated {
     }
 }
 
-impl State {
-    /// No drive is left for those who wait.
-    pub(super) fn give_up(&mut self, reason: &str) {
-        for (loan, told) in std::mem::take(&mut self.loans) {
-            self.schedule.withdraw(loan);
-            // Who does not listen any more does not mind.
-            drop(told.send(Err(LoanError::Drives(reason.to_owned()))));
+/// Returns the reason for which a volume could not be lent.
+fn loan_error(name: VolumeName, error: MountError) -> LoanError {
+    match error {
+        MountError::Robot(reason) => LoanError::Robot { name, reason },
+        MountError::Volume(error) => LoanError::Volume { name, reason: model::chain(&error) },
+        MountError::Missing(reason) | MountError::Drive(reason) => {
+            LoanError::Volume { name, reason }
         }
-        for (waiter, (object, told)) in std::mem::take(&mut self.waiters) {
-            self.schedule.cancel(waiter);
-            let result = Err(LoanError::Drives(reason.to_owned()).to_string());
-            drop(told.send(Outcome { object, result }));
-        }
-        self.objects.clear();
     }
 }
 
-/// How the volume's addresses lie, as the drive reports it.
-fn geometry(loaded: &mut Loaded, block_bytes: u32) -> Option<Geometry> {
-    let ends = loaded.drive()?.wrap_ends().ok()?;
+/// Returns the geometry of the volume, as the drive reports it.
+fn geometry(opened: &mut OpenVolume, block_bytes: u32) -> Option<Geometry> {
+    let ends = opened.drive()?.wrap_ends().ok()?;
     let blocks: Vec<u64> = ends.iter().map(|end| end.block).collect();
     let generation = generation(ends.len(), blocks.last().copied()?, block_bytes);
     Geometry::reported(generation, &blocks, block_bytes).ok()
 }
 
-/// The smallest generation that has as many wraps and bytes.
+/// Returns the smallest generation that has as many wraps and bytes.
 fn generation(wraps: usize, last_block: u64, block_bytes: u32) -> Generation {
     let bytes = last_block.saturating_mul(block_bytes.into());
     let holds = |generation: &Generation| {

@@ -1,30 +1,30 @@
-//! What an operator gets volumes from: a library with a robot, or a folder of files.
+//! The source of an operator's volumes: a library with a robot, or a folder of files.
 
 use format::volume::{Label, VolumeId, VolumeName};
 
 use crate::drive::Drive;
 use crate::file_volume::{FileMedium, FileVolumes};
-use crate::library::{Library, LibraryError, Mounted};
+use crate::library::{Library, LibraryError, MountedVolume};
 use crate::medium::{Medium, MediumError};
 use crate::volume::{self, VolumeError};
 
-/// Where volumes are.
+/// The volumes of an operator.
 pub enum Stock {
     Library(Box<Library>),
-    /// With as many drives as files may be open at once.
     Folder {
         volumes: FileVolumes,
+        /// Number of files that may be open at once: each counts as a drive.
         drives: u32,
     },
 }
 
 /// A volume that is ready to be read and written.
-pub(super) enum Loaded {
-    Tape(Box<Mounted>),
+pub(super) enum OpenVolume {
+    Tape(Box<MountedVolume>),
     File(FileMedium),
 }
 
-impl Loaded {
+impl OpenVolume {
     pub(super) fn medium(&mut self) -> &mut dyn Medium {
         match self {
             Self::Tape(mounted) => &mut mounted.drive,
@@ -36,7 +36,7 @@ impl Loaded {
         matches!(self, Self::File(_))
     }
 
-    /// The drive, where there is one.
+    /// Returns the drive; `None` for a file.
     pub(super) fn drive(&mut self) -> Option<&mut Drive> {
         match self {
             Self::Tape(mounted) => Some(&mut mounted.drive),
@@ -45,21 +45,21 @@ impl Loaded {
     }
 }
 
-/// Why a volume was not mounted.
+/// Reason why a volume was not mounted.
 #[derive(Debug)]
 pub(super) enum MountError {
-    /// It is the volume.
+    /// The volume cannot be used.
     Volume(VolumeError),
-    /// It is not there.
+    /// The volume is not there.
     Missing(String),
-    /// It is the drive, which is not to be used any more.
+    /// The drive fails, and is not to be used any more.
     Drive(String),
-    /// It is the robot: another try may help.
+    /// The robot failed: another attempt may succeed.
     Robot(String),
 }
 
 impl Stock {
-    /// The drives there are.
+    /// Returns the element addresses of the drives.
     pub(super) fn drives(&self) -> Vec<u16> {
         match self {
             Self::Library(library) => library.drives().iter().map(|drive| drive.address).collect(),
@@ -69,15 +69,21 @@ impl Stock {
         }
     }
 
-    /// Has the robot bring the volume to the drive; it is not loaded yet.
-    pub(super) fn bring(&mut self, name: &VolumeName, drive: u16) -> Result<Loaded, MountError> {
+    /// Lets the robot bring the volume to the drive. The caller loads it afterwards.
+    pub(super) fn bring(
+        &mut self,
+        name: &VolumeName,
+        drive: u16,
+    ) -> Result<OpenVolume, MountError> {
         match self {
             Self::Library(library) => {
                 let brought = library.bring_to(name, drive);
-                brought.map(|mounted| Loaded::Tape(Box::new(mounted))).map_err(MountError::from)
+                brought
+                    .map(|mounted| OpenVolume::Tape(Box::new(mounted)))
+                    .map_err(MountError::from)
             }
             Self::Folder { volumes, .. } => {
-                volumes.medium(name).map(Loaded::File).map_err(|error| match error {
+                volumes.medium(name).map(OpenVolume::File).map_err(|error| match error {
                     VolumeError::Medium(MediumError::NoMedium) => {
                         MountError::Missing(format!("volume {name} is not in its folder"))
                     }
@@ -88,22 +94,22 @@ impl Stock {
     }
 
     /// Puts an unloaded volume away.
-    pub(super) fn put_back(&mut self, loaded: Loaded) -> Result<(), LibraryError> {
+    pub(super) fn put_back(&mut self, opened: OpenVolume) -> Result<(), LibraryError> {
         let Self::Library(library) = self else { return Ok(()) };
-        let Loaded::Tape(mounted) = loaded else { return Ok(()) };
+        let OpenVolume::Tape(mounted) = opened else { return Ok(()) };
         library.put_back(*mounted)
     }
 
-    /// Takes the drive out of service; the volume goes home if the drive lets go of it.
-    pub(super) fn retire(&mut self, loaded: Loaded, reason: &str) -> Result<(), LibraryError> {
+    /// Takes the drive out of service. The volume is put away if the drive releases it.
+    pub(super) fn retire(&mut self, opened: OpenVolume, reason: &str) -> Result<(), LibraryError> {
         let Self::Library(library) = self else { return Ok(()) };
-        let Loaded::Tape(mounted) = loaded else { return Ok(()) };
+        let OpenVolume::Tape(mounted) = opened else { return Ok(()) };
         library.retire(*mounted, reason)
     }
 
-    /// Leaves the volume in its drive, for whoever comes next.
-    pub(super) fn leave(&mut self, loaded: Loaded) {
-        if let (Self::Library(library), Loaded::Tape(mounted)) = (self, loaded) {
+    /// Leaves the volume in its drive for the next request for either of them.
+    pub(super) fn leave(&mut self, opened: OpenVolume) {
+        if let (Self::Library(library), OpenVolume::Tape(mounted)) = (self, opened) {
             library.leave(*mounted);
         }
     }
@@ -120,16 +126,16 @@ impl From<LibraryError> for MountError {
     }
 }
 
-/// Makes the volume ready and reads its label, which must be `expected`'s if that is given.
+/// Makes the volume ready and reads its label, which must be the one `expected`, if that is given.
 pub(super) fn ready(
-    loaded: &mut Loaded,
+    opened: &mut OpenVolume,
     name: &VolumeName,
     expected: Option<VolumeId>,
 ) -> Result<Label, VolumeError> {
-    if let Some(drive) = loaded.drive() {
+    if let Some(drive) = opened.drive() {
         drive.load()?;
     }
-    let label = volume::read_label(loaded.medium())?;
+    let label = volume::read_label(opened.medium())?;
     let is_it = label.name == *name && expected.is_none_or(|expected| expected == label.volume);
     if is_it { Ok(label) } else { Err(VolumeError::Another { found: label.name }) }
 }

@@ -1,6 +1,6 @@
 //! The cheapest of all orders of a few runs, by Held and Karp ("A dynamic programming approach to
-//! sequencing problems", 1962): the cheapest way to have read a set of runs and to stand behind one
-//! of them follows from those of the sets that lack it.
+//! sequencing problems", 1962): the cheapest way to read a set of runs that ends with one of them
+//! follows from the cheapest ways to read the set without that run.
 //!
 //! The work is n^2 2^n: a third of a millisecond for 10 runs, some 50 ms and 9 MiB for 16.
 
@@ -11,7 +11,7 @@ pub(super) fn cheapest(costs: &Costs) -> Vec<usize> {
     let runs = costs.runs();
     assert!((1..=16).contains(&runs), "a set of runs is 16 bits");
     let sets = 1_usize << runs;
-    // By set and last run of it: what that takes, and the run before the last.
+    // Seconds for each set and the last run of it, and the run before that one.
     let mut secs = vec![f64::INFINITY; sets * runs];
     let mut before = vec![0_u8; sets * runs];
     for run in 0..runs {
@@ -40,6 +40,7 @@ pub(super) fn cheapest(costs: &Costs) -> Vec<usize> {
         set &= !(1 << last);
         last = usize::from(previous);
     }
+    assert_eq!(set, 0, "all runs are in the order");
     order.reverse();
     order
 }

@@ -1,36 +1,38 @@
 //! Makes an order of up to [`super::MATRIX_RUNS_MAX`] runs cheaper.
 //!
-//! Or-opt: up to three runs in a row are moved to where they cost less, as long as that gains
-//! anything. Moves back are never free on a tape, so nothing is turned round. What is then stuck
-//! gets a *kick*, two neighbouring stretches change places, and is improved again; the result is
-//! kept if it is cheaper. Both end after a number of moves looked at, so that the time is bounded.
+//! Or-opt: up to three runs in a row are moved to where they cost less, as long as that makes the
+//! order cheaper. A stretch is never reversed: a tape reads in one direction only. When no move
+//! helps any more, the order gets a *kick*: two neighbouring stretches change places, and the order
+//! is improved again. The result is kept if it is cheaper. The number of moves that are tried is
+//! bounded, and so is the time.
 
-use super::Run;
+use super::run::Run;
 use crate::geometry::Point;
 use crate::timing::Timing;
 
-/// Moves looked at for one order: some 10 ms.
+/// Maximum number of moves tried for one order: they take some 10 ms.
 const MOVES_MAX: usize = 2_000_000;
-/// Kicks in a row without success after which no more are tried.
+/// Number of kicks in a row without success after which no more are tried.
 const KICKS_MAX: usize = 200;
-/// Runs that are moved together.
+/// Number of runs that are moved together.
 const TOGETHER_MAX: usize = 3;
-/// Seconds below which a gain is rounding.
+/// Seconds below which a gain is only a rounding error.
 const GAIN_MIN: f64 = 1e-6;
 
-/// What getting from the end of each run to the start of each other takes, in seconds.
+/// Seconds from the end of each run to the start of each other.
 pub(super) struct Costs {
     runs: usize,
-    /// Row by row the source; the last row is where the drive stands.
+    /// One row for each source; the last row is for the present place of the drive.
     secs: Vec<f64>,
 }
 
 impl Costs {
     pub(super) fn new(timing: &Timing, head: &Point, runs: &[Run]) -> Self {
         let sources = runs.iter().map(|run| &run.end).chain([head]);
-        let secs = sources
+        let secs: Vec<f64> = sources
             .flat_map(|source| runs.iter().map(|target| timing.reach(source, &target.start).1))
             .collect();
+        assert_eq!(secs.len(), (runs.len() + 1) * runs.len(), "a row for each source");
         Self { runs: runs.len(), secs }
     }
 
@@ -38,12 +40,14 @@ impl Costs {
         self.runs
     }
 
-    /// From `source`, or from where the drive stands, to `target`; nothing behind the last run.
+    /// Returns the seconds from `source`, or from the present place of the drive, to `target`; 0
+    /// after the last run.
     pub(super) fn secs(&self, source: Option<usize>, target: Option<usize>) -> f64 {
         target.map_or(0.0, |target| self.secs[source.unwrap_or(self.runs) * self.runs + target])
     }
 
     fn tour(&self, order: &[usize]) -> f64 {
+        debug_assert_eq!(order.len(), self.runs, "a tour passes each run once");
         let sources = std::iter::once(None).chain(order.iter().copied().map(Some));
         sources
             .zip(order)
@@ -54,6 +58,7 @@ impl Costs {
 
 /// Returns the cheapest order found from any of `orders`.
 pub(super) fn improved(costs: &Costs, orders: &[&[usize]]) -> Vec<usize> {
+    assert!(!orders.is_empty(), "there is an order to begin with");
     let mut moves_left = MOVES_MAX;
     let starts = orders.iter().map(|order| {
         let mut order = order.to_vec();
@@ -67,7 +72,7 @@ pub(super) fn improved(costs: &Costs, orders: &[&[usize]]) -> Vec<usize> {
     best
 }
 
-/// Kicks `best` until nothing comes of it.
+/// Kicks `best` until kicks do not make it cheaper.
 fn kick_on(costs: &Costs, best: &mut Vec<usize>, moves_left: &mut usize) {
     let mut best_secs = costs.tour(best);
     let mut seed = 1;
@@ -96,6 +101,7 @@ fn kicked(order: &[usize], seed: &mut u64) -> Vec<usize> {
 
 /// Returns a number below `bound` that looks random: xorshift.
 fn draw(seed: &mut u64, bound: usize) -> usize {
+    debug_assert!(*seed != 0 && bound > 0, "xorshift leaves zero never");
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
     *seed ^= *seed << 17;
@@ -116,9 +122,11 @@ fn settle(costs: &Costs, order: &mut [usize], moves_left: &mut usize) {
     }
 }
 
-/// Moves the `together` runs from `start` on to where they cost least; says whether that gains.
+/// Moves the `together` runs from `start` on to where they cost least; returns true if that makes
+/// the order cheaper.
 fn relocate(costs: &Costs, order: &mut [usize], start: usize, together: usize) -> bool {
     let end = start + together;
+    debug_assert!(together > 0 && end <= order.len(), "runs of the order are moved");
     let at = |index: usize| order.get(index).copied();
     let before = |index: usize| index.checked_sub(1).and_then(at);
     let (first, last) = (at(start), at(end - 1));

@@ -46,7 +46,8 @@ proptest! {
         let plan = course.plan(from, &stops, None);
         prop_assert!(is_permutation(&plan.order, stops.len()));
         prop_assert!(plan.estimates.iter().all(|(_, secs)| plan.positioning_secs <= *secs));
-        // Stops that overlap are read in one go, and the estimate of an order steps back for them.
+        // Stops that overlap are read in one go, and the estimate of an order includes the steps
+        // back.
         let mut ends: Vec<_> = stops.iter().map(|stop| (stop.at, stop.end())).collect();
         ends.sort_unstable();
         if ends.windows(2).all(|pair| pair[0].1 <= pair[1].0) {

@@ -1,22 +1,23 @@
-//! What the drives do next.
+//! The next tasks of the drives.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Action, DriveId, KINDS, Kind, Loan, RequestId, Schedule, State, VolumeId};
+use super::{Action, DriveId, KINDS, Kind, LoanRequest, RequestId, Schedule, State, VolumeId};
 use crate::geometry::Point;
 use crate::order::{Course, Stop};
 use crate::queue::Lane;
 use crate::timing::{Reach, duration};
 
-/// Requests up to which every newcomer is planned in at the next file border. With more of them a
-/// plan is made anew when a sixteenth has come, so that planning stays in proportion.
+/// Number of requests up to which every newcomer is planned in at the next file border. Above it, a
+/// plan is made anew after a sixteenth more requests have come, so that planning takes a bounded
+/// share of the time.
 const REPLANNED_MAX: usize = 256;
 
 /// A volume that waits for a drive, in the order of rule 4.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Wanted {
+pub(super) struct MountCandidate {
     pub(super) volume: VolumeId,
     kind: usize,
     oldest: Duration,
@@ -25,16 +26,16 @@ pub(super) struct Wanted {
     waiters_per_sec: f64,
 }
 
-/// Whether a drive can be had for a volume.
+/// The next drive that is available for a volume.
 enum Vacancy {
     Now(DriveId),
-    /// One is being emptied.
+    /// A drive is being emptied.
     Soon,
     None,
 }
 
 impl Schedule {
-    /// Returns what is to be done at `now`. To be called after whatever was reported, and at
+    /// Returns the tasks at `now`. To be called after each report, and at
     /// [`Self::wake_at`].
     pub fn actions(&mut self, now: Duration) -> Vec<Action> {
         self.wake_at = None;
@@ -68,7 +69,8 @@ impl Schedule {
         self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Whether a drive has to leave its volume to others that have waited too long (rule 3).
+    /// Returns true if a drive has to give up its volume for others that have waited too long
+    /// (rule 3).
     fn must_yield(&self, now: Duration, drive: DriveId, volume: VolumeId) -> bool {
         let turn =
             if self.is_old(now, volume) { self.config.turn_max } else { self.config.turn_min };
@@ -77,7 +79,7 @@ impl Schedule {
         }
         let own = self.queue.lane(volume).map(Lane::kind);
         let working = self.working();
-        // Leaving would help nobody whose kind of work has all the drives that it may have.
+        // A volume gains nothing if the kind of its requests has all its drives.
         let may_come = |kind: Kind| {
             own == Some(kind) || working[kind.index()] < self.config.kind_drives_max[kind.index()]
         };
@@ -97,7 +99,7 @@ impl Schedule {
         others.count() + borrowers.count() > coming
     }
 
-    /// Whether the oldest request for `volume` is beyond the age limit.
+    /// Returns true if the oldest request for `volume` is beyond the age limit.
     fn is_old(&self, now: Duration, volume: VolumeId) -> bool {
         let oldest = self.queue.oldest(volume);
         oldest.is_some_and(|oldest| now.saturating_sub(oldest) > self.config.age_max)
@@ -110,9 +112,10 @@ impl Schedule {
 
     fn dismount(&mut self, now: Duration, id: DriveId) {
         let volume = self.drives[&id].volume().expect("only what is in can be taken out");
+        debug_assert!(matches!(self.drives[&id].state, State::Idle { .. }), "at a file border");
         let secs = self.dismount_secs(id);
         let drive = self.drive(id);
-        drive.estimate = (secs, 0.0);
+        drive.estimate_secs = secs;
         drive.state = State::Dismounting { volume, since: now };
         self.actions.push(Action::Dismount { drive: id, volume });
     }
@@ -121,6 +124,7 @@ impl Schedule {
     fn read_next(&mut self, now: Duration, id: DriveId) {
         let drive = self.drives[&id];
         let volume = drive.volume().expect("it stands at a file border");
+        debug_assert!(matches!(drive.state, State::Idle { .. }), "it does one thing at a time");
         let is_old = self.is_old(now, volume);
         let lane = self.queue.lane_mut(volume).expect("something waits for it");
         if lane.settle_batch(is_old) {
@@ -132,27 +136,28 @@ impl Schedule {
         let stop = self.queue.request(request).source.stop;
         let geometry = self.geometry(volume);
         let (head, start) = (geometry.point(drive.head), geometry.point(stop.at));
-        let (reach, secs) = self.config.timing.reach(&head, &start);
+        let (reach, secs) = self.timing.reach(&head, &start);
         if reach != Reach::Here {
-            let back = self.config.timing.reach(&geometry.point(stop.end()), &head).1;
+            let back = self.timing.reach(&geometry.point(stop.end()), &head).1;
             let until = self.held_until(id, volume, (secs + back) / 2.0);
             if until > now {
                 return self.wake(until);
             }
         }
-        let reading = self.config.timing.read_secs(stop.bytes);
+        let reading = self.timing.read_secs(stop.bytes);
         let lane = self.queue.lane_mut(volume).expect("it is still there");
         lane.plan.pop_front();
         lane.plan_secs = (lane.plan_secs - secs - reading).max(0.0);
         self.queue.take(request);
         let object = self.queue.request(request).object;
         let drive = self.drive(id);
-        drive.estimate = (secs, reading);
+        drive.estimate_secs = secs + reading;
+        (drive.reach, drive.arrived) = (reach, None);
         drive.state = State::Reading { volume, request, since: now };
         self.actions.push(Action::Read { drive: id, request, object, stop, reach });
     }
 
-    /// Until when the head stays, if it is to stay for `secs_max` at most.
+    /// Returns the time until which the head stays, for `secs_max` at most.
     fn held_until(&self, drive: DriveId, volume: VolumeId, secs_max: f64) -> Duration {
         let State::Idle { since, .. } = self.drives[&drive].state else { return Duration::ZERO };
         let last_open = self.queue.lane(volume).and_then(|lane| lane.last_open);
@@ -164,7 +169,7 @@ impl Schedule {
         last_open.saturating_add(self.config.quiet).min(latest)
     }
 
-    /// Makes sure that `volume`, which something waits for, has a plan that begins at `head`.
+    /// Makes sure that `volume`, which has waiting requests, has a plan that begins at `head`.
     pub(super) fn plan(&mut self, volume: VolumeId, head: u64) {
         let lane = self.queue.lane_mut(volume).expect("something waits for it");
         let planned = if lane.next_planned().is_some() { lane.plan.len() } else { 0 };
@@ -180,13 +185,15 @@ impl Schedule {
         let ids: Vec<RequestId> = lane.batch().collect();
         let stops: Vec<Stop> = ids.iter().map(|id| self.queue.request(*id).source.stop).collect();
         let ranks: BTreeMap<RequestId, usize> = ids.iter().copied().zip(0..).collect();
-        // A request that has come or gone since makes it no permutation, which the plan ignores.
+        // If a request has come or gone since, the order is no permutation, and the plan ignores
+        // it.
         let recommended: Vec<usize> =
             lane.recommended.iter().filter_map(|id| ranks.get(id).copied()).collect();
         let geometry = self.geometry(volume);
-        let course = Course { timing: &self.config.timing, geometry: &geometry };
+        let course = Course { timing: &self.timing, geometry: &geometry };
         let plan = course.plan(head, &stops, Some(&recommended));
-        let reading = stops.iter().map(|stop| self.config.timing.read_secs(stop.bytes));
+        let reading = stops.iter().map(|stop| self.timing.read_secs(stop.bytes));
+        assert_eq!(plan.order.len(), ids.len(), "each request is read once");
         let secs = plan.positioning_secs + reading.sum::<f64>();
         let lane = self.queue.lane_mut(volume).expect("it is still there");
         lane.plan = plan.order.into_iter().map(|index| ids[index]).collect();
@@ -194,8 +201,8 @@ impl Schedule {
         lane.fresh = 0;
     }
 
-    /// Gives free drives to volumes, and frees drives whose volumes nothing waits for (rules 4-6,
-    /// 10).
+    /// Gives free drives to volumes, and frees drives whose volumes have no waiting requests (rules
+    /// 4-6, 10).
     fn fill(&mut self, now: Duration) {
         self.lend_mounted(now);
         if !self.drives.values().any(|drive| self.is_spare(&drive.state)) {
@@ -205,7 +212,8 @@ impl Schedule {
             |drive: &&super::Drive| matches!(drive.state, State::Dismounting { .. });
         let mut coming = self.drives.values().filter(is_dismounting).count();
         let all = self.loans.iter().copied();
-        let (old, young): (Vec<Loan>, Vec<Loan>) = all.partition(|loan| self.has_waited(now, loan));
+        let (old, young): (Vec<LoanRequest>, Vec<LoanRequest>) =
+            all.partition(|loan| self.has_waited(now, loan));
         if let Some(first) = young.first() {
             self.wake(first.asked.saturating_add(self.config.turn_min));
         }
@@ -214,7 +222,7 @@ impl Schedule {
         }
     }
 
-    /// Mounts what waits to be read; returns whether there may be drives left.
+    /// Mounts volumes that wait to be read; returns true if there may be drives left.
     fn mount_wanted(&mut self, now: Duration, coming: &mut usize) -> bool {
         let mut working = self.working();
         for wanted in self.wanted(now) {
@@ -231,8 +239,8 @@ impl Schedule {
         true
     }
 
-    /// A drive that is empty or is being emptied and that nobody has counted on; else one begins to
-    /// be emptied, if nothing waits for its volume.
+    /// Finds a drive that is empty, or a drive that is being emptied for no other volume; otherwise
+    /// begins to empty a drive whose volume has no waiting requests.
     fn vacancy(&mut self, now: Duration, coming: &mut usize) -> Vacancy {
         if let Some(drive) = self.empty_drive() {
             return Vacancy::Now(drive);
@@ -250,11 +258,11 @@ impl Schedule {
         }
     }
 
-    fn has_waited(&self, now: Duration, loan: &Loan) -> bool {
+    fn has_waited(&self, now: Duration, loan: &LoanRequest) -> bool {
         now.saturating_sub(loan.asked) >= self.config.turn_min
     }
 
-    /// Lends drives whose volume somebody wants to write and nobody to read.
+    /// Lends drives whose volumes have a waiting loan and no waiting request.
     fn lend_mounted(&mut self, now: Duration) {
         for loan in Vec::from_iter(self.loans.iter().copied()) {
             let holder = self.drives.iter().find(|(_, drive)| {
@@ -267,8 +275,8 @@ impl Schedule {
         }
     }
 
-    /// Lends drives for volumes that are in none; returns whether there may be drives left.
-    fn lend_all(&mut self, now: Duration, loans: &[Loan], coming: &mut usize) -> bool {
+    /// Lends drives for volumes that are in no drive; returns true if there may be drives left.
+    fn lend_all(&mut self, now: Duration, loans: &[LoanRequest], coming: &mut usize) -> bool {
         for loan in loans {
             let is_left = self.loans.iter().any(|left| left.id == loan.id);
             if !(is_left && self.is_mountable(loan.volume)) {
@@ -283,14 +291,18 @@ impl Schedule {
         true
     }
 
-    fn lend(&mut self, now: Duration, drive: DriveId, loan: Loan, is_mounted: bool) {
-        let Loan { id, volume, .. } = loan;
+    fn lend(&mut self, now: Duration, drive: DriveId, loan: LoanRequest, is_mounted: bool) {
+        let LoanRequest { id, volume, .. } = loan;
         self.loans.retain(|other| other.id != id);
+        debug_assert!(
+            matches!(self.drives[&drive].state, State::Empty | State::Idle { .. }),
+            "a drive at work is not lent"
+        );
         self.drive(drive).state = State::Lent { volume, since: now };
         self.actions.push(Action::Lend { drive, loan: id, volume, is_mounted });
     }
 
-    /// Whether the borrower of `drive` is to give it back soon (rule 10).
+    /// Returns true if the borrower of `drive` is to give it back soon (rule 10).
     pub fn is_wanted_back(&mut self, now: Duration, drive: DriveId) -> bool {
         let State::Lent { volume, since } = self.drives[&drive].state else { return false };
         if self.queue.lane(volume).is_some() {
@@ -316,7 +328,7 @@ impl Schedule {
         }
     }
 
-    /// Drives at work for each kind.
+    /// Returns the number of drives at work for each kind.
     fn working(&self) -> [usize; KINDS] {
         let mut working = [0; KINDS];
         for drive in self.drives.values() {
@@ -335,10 +347,11 @@ impl Schedule {
             };
             working[kind.index()] += 1;
         }
+        debug_assert!(working.iter().sum::<usize>() <= self.drives.len(), "each works once");
         working
     }
 
-    /// Drives that are empty and may be used.
+    /// Returns the number of drives that are empty and may be used.
     fn vacant(&self) -> usize {
         let holds = |drive: &&super::Drive| {
             drive.volume().is_some() && !matches!(drive.state, State::Broken { .. })
@@ -359,11 +372,13 @@ impl Schedule {
 
     fn mount(&mut self, now: Duration, id: DriveId, volume: VolumeId) {
         self.queue.lane_mut(volume).expect("something waits for it").has_yielded = false;
+        assert!(self.drives[&id].state == State::Empty, "a drive holds one volume");
+        debug_assert!(self.is_mountable(volume), "a volume is in one drive");
         self.drive(id).state = State::Mounting { volume, since: now };
         self.actions.push(Action::Mount { drive: id, volume });
     }
 
-    /// The drive whose volume nothing has waited for longest.
+    /// The drive whose volume has been without requests for the longest time.
     fn longest_idle(&self) -> Option<DriveId> {
         let idle = self.drives.iter().filter_map(|(id, drive)| match drive.state {
             State::Idle { volume, since } if self.queue.lane(volume).is_none() => {
@@ -374,13 +389,13 @@ impl Schedule {
         idle.min().map(|(_, id)| id)
     }
 
-    /// Volumes that wait for a drive, the first to get one first.
-    pub(super) fn wanted(&mut self, now: Duration) -> Vec<Wanted> {
+    /// Returns the volumes that wait for a drive, the first to get one first.
+    pub(super) fn wanted(&mut self, now: Duration) -> Vec<MountCandidate> {
         let volumes = self.queue.lanes().map(|(volume, _)| volume);
         let mountable: Vec<_> = volumes.filter(|volume| self.is_mountable(*volume)).collect();
-        let mut wanted: Vec<Wanted> =
+        let mut wanted: Vec<MountCandidate> =
             mountable.into_iter().map(|volume| self.weighed(now, volume)).collect();
-        let by_age = |a: &Wanted, b: &Wanted| {
+        let by_age = |a: &MountCandidate, b: &MountCandidate| {
             a.has_yielded.cmp(&b.has_yielded).then(a.oldest.cmp(&b.oldest))
         };
         wanted.sort_by(|a, b| match (a.is_old, b.is_old) {
@@ -392,13 +407,13 @@ impl Schedule {
         wanted
     }
 
-    fn weighed(&mut self, now: Duration, volume: VolumeId) -> Wanted {
+    fn weighed(&mut self, now: Duration, volume: VolumeId) -> MountCandidate {
         self.plan(volume, 0);
         let oldest = self.queue.oldest(volume).expect("something waits for it");
         let lane = self.queue.lane(volume).expect("something waits for it");
-        let secs = self.config.timing.mount_secs() + lane.plan_secs;
+        let secs = self.timing.mount_secs() + lane.plan_secs;
         let waiters = u32::try_from(lane.waiters).unwrap_or(u32::MAX);
-        Wanted {
+        MountCandidate {
             volume,
             kind: lane.kind().index(),
             oldest,
@@ -408,13 +423,13 @@ impl Schedule {
         }
     }
 
-    /// Estimated seconds until a drive that holds a volume is empty.
+    /// Returns the estimated seconds until a drive that holds a volume is empty.
     pub(super) fn dismount_secs(&self, id: DriveId) -> f64 {
         let drive = &self.drives[&id];
         let Some(volume) = drive.volume() else { return 0.0 };
         let geometry = self.geometry(volume);
         let point: Point = geometry.point(drive.head);
         let moved = geometry.part(drive.bytes_read);
-        self.config.timing.dismount_secs(geometry.along(&point), moved)
+        self.timing.dismount_secs(geometry.along(&point), moved)
     }
 }

@@ -1,48 +1,29 @@
-//! When something will be served: the estimate that a waiter is told, and by which one of several
-//! copies is chosen.
+//! Forecasts of service: the estimate that a waiter is told, and that decides between several
+//! copies.
 //!
-//! An estimate supposes that nothing else comes, that no drive fails, and that every drive takes
-//! what the timing says. Caps by kind are not looked at.
+//! An estimate assumes that no more requests come, that no drive fails, and that the drives take
+//! the corrected times. Limits by kind are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::order::{Course, Stop};
 
-use super::{Drive, DriveId, RequestId, Schedule, Source, State, VolumeId, WaiterId};
+use super::{
+    Drive, DriveId, Forecast, Preview, RequestId, Schedule, Source, State, VolumeId, WaiterId,
+};
 use crate::timing::duration;
 
-/// When a request will be served.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Forecast {
-    /// How many requests for the same volume are read before it.
-    pub ahead: usize,
-    /// Since the caller's start.
-    pub served_at: Duration,
-}
-
-/// What reading something from a volume would take.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Preview {
-    /// Indices of the stops, in the order in which they would be read.
-    pub order: Vec<usize>,
-    /// Whether the volume is in a drive.
-    pub is_mounted: bool,
-    /// Seconds from when a drive takes it.
-    pub secs: f64,
-    /// Drives that work at the same time.
-    pub drives: usize,
-}
-
 impl Schedule {
-    /// Returns what reading `stops` of a volume would take, if nobody else wanted anything.
+    /// Returns the order and the time of reading `stops` of a volume, if nothing else is read.
     pub fn preview(&self, volume: VolumeId, stops: &[Stop]) -> Preview {
         let geometry = self.geometry(volume);
-        let course = Course { timing: &self.config.timing, geometry: &geometry };
+        let course = Course { timing: &self.timing, geometry: &geometry };
         let holder = self.drives.values().find(|drive| is_holding(drive, volume));
         let plan = course.plan(holder.map_or(0, |drive| drive.head), stops, None);
-        let reading = stops.iter().map(|stop| self.config.timing.read_secs(stop.bytes));
-        let mount = if holder.is_some() { 0.0 } else { self.config.timing.mount_secs() };
+        assert_eq!(plan.order.len(), stops.len(), "each stop is read once");
+        let reading = stops.iter().map(|stop| self.timing.read_secs(stop.bytes));
+        let mount = if holder.is_some() { 0.0 } else { self.timing.mount_secs() };
         Preview {
             order: plan.order,
             is_mounted: holder.is_some(),
@@ -51,8 +32,8 @@ impl Schedule {
         }
     }
 
-    /// Returns when `waiter` will be served; `None` where it waits for nothing, or where there is
-    /// no drive that works. Costs as much as for all.
+    /// Returns the time at which `waiter` will be served; `None` where it has no request, or no
+    /// drive works. This takes as long as the forecasts of all requests.
     pub fn forecast(&mut self, now: Duration, waiter: WaiterId) -> Option<Forecast> {
         let request = self.queue.of_waiter(waiter)?;
         self.forecasts(now).get(&request).copied()
@@ -68,7 +49,7 @@ impl Schedule {
             free.push(self.follow(id, ready, &mut forecasts));
         }
         free.truncate(self.config.drives_max);
-        let mount = duration(self.config.timing.mount_secs());
+        let mount = duration(self.timing.mount_secs());
         for wanted in self.wanted(now) {
             let Some(next) = free.iter_mut().min() else { break };
             let (end, head) = self.pass(wanted.volume, 0, *next + mount, &mut forecasts);
@@ -77,7 +58,8 @@ impl Schedule {
         forecasts
     }
 
-    /// Adds what a drive will serve from the volume in it; returns when it will be empty.
+    /// Adds the requests that a drive will serve from the volume in it; returns the time at which
+    /// it will be empty.
     fn follow(
         &mut self,
         id: DriveId,
@@ -108,8 +90,8 @@ impl Schedule {
         }
     }
 
-    /// Adds what waits for `volume` as it will be read from `start` on; returns when that ends and
-    /// where.
+    /// Adds the requests that wait for `volume`, read from `start` on; returns the time and the
+    /// place of the end.
     fn pass(
         &self,
         volume: VolumeId,
@@ -121,11 +103,12 @@ impl Schedule {
         let planned: BTreeSet<RequestId> = lane.plan.iter().copied().collect();
         let late = lane.waiting.iter().filter(|id| !planned.contains(id));
         let order = lane.plan.iter().filter(|id| lane.waiting.contains(id)).chain(late);
-        let (geometry, timing) = (self.geometry(volume), &self.config.timing);
+        let (geometry, timing) = (self.geometry(volume), &self.timing);
         let (mut at, mut head) = (start, geometry.point(head));
         for (ahead, id) in order.enumerate() {
             let stop = self.queue.request(*id).source.stop;
             let positioning = timing.reach(&head, &geometry.point(stop.at)).1;
+            debug_assert!(positioning >= 0.0, "no way takes less than nothing");
             at += duration(positioning + timing.read_secs(stop.bytes));
             head = geometry.point(stop.end());
             forecasts.insert(*id, Forecast { ahead, served_at: at });
@@ -133,23 +116,24 @@ impl Schedule {
         (at, head.address)
     }
 
-    /// Seconds to take out a volume that stands at `head`, had it been mounted for this pass.
+    /// Seconds to take out a volume that stands at `head`, if it was mounted for this pass.
     fn out_secs(&self, volume: VolumeId, head: u64) -> f64 {
         let geometry = self.geometry(volume);
-        self.config.timing.dismount_secs(geometry.along(&geometry.point(head)), 0.0)
+        self.timing.dismount_secs(geometry.along(&geometry.point(head)), 0.0)
     }
 
-    /// When a drive will have ended what it is at; `None` for one that has failed.
+    /// Returns the time at which a drive will have ended its task; `None` for a drive that has
+    /// failed.
     fn ready_at(&self, now: Duration, id: DriveId) -> Option<Duration> {
         let drive = &self.drives[&id];
         let (since, secs) = match drive.state {
             State::Empty | State::Idle { .. } => return Some(now),
             State::Broken { .. } => return None,
-            // A borrower gives it back sooner where somebody waits for his volume.
+            // A borrower gives the drive back sooner if another request waits for its volume.
             State::Lent { since, .. } => (since, self.config.turn_min.as_secs_f64()),
-            State::Mounting { since, .. } => (since, self.config.timing.mount_secs()),
+            State::Mounting { since, .. } => (since, self.timing.mount_secs()),
             State::Reading { since, .. } | State::Dismounting { since, .. } => {
-                (since, drive.estimate.0 + drive.estimate.1)
+                (since, drive.estimate_secs)
             }
         };
         Some(now.max(since + duration(secs)))
@@ -171,20 +155,21 @@ impl Schedule {
             .map(|source| **source)
     }
 
-    /// Estimated seconds until `source` would be read, behind all that waits for its volume.
+    /// Returns the estimated seconds until `source` would be read, after all requests that wait for
+    /// its volume.
     fn served_secs(&self, now: Duration, source: &Source) -> f64 {
         let geometry = self.geometry(source.volume);
         let start = geometry.point(source.stop.at);
         let holder = self.drives.iter().find(|(_, drive)| is_holding(drive, source.volume));
         let (ready, head) = match holder {
             Some((id, drive)) => (secs_to(now, self.ready_at(now, *id)), drive.head),
-            None => (self.next_drive_secs(now) + self.config.timing.mount_secs(), 0),
+            None => (self.next_drive_secs(now) + self.timing.mount_secs(), 0),
         };
         let queued = self.lane_secs(source.volume);
-        ready + queued + self.config.timing.reach(&geometry.point(head), &start).1
+        ready + queued + self.timing.reach(&geometry.point(head), &start).1
     }
 
-    /// Estimated seconds until some drive could take another volume.
+    /// Returns the estimated seconds until a drive is available for another volume.
     fn next_drive_secs(&self, now: Duration) -> f64 {
         let until_empty = |(id, drive): (&DriveId, &Drive)| {
             let ready = secs_to(now, Some(self.ready_at(now, *id)?));
@@ -203,7 +188,7 @@ impl Schedule {
     }
 }
 
-/// Whether a drive reads, or is about to read, from `volume`.
+/// Returns true if a drive reads, or is about to read, from `volume`.
 fn is_holding(drive: &Drive, volume: VolumeId) -> bool {
     let leaves = matches!(drive.state, State::Dismounting { .. } | State::Broken { .. });
     drive.volume() == Some(volume) && !leaves

@@ -1,8 +1,8 @@
-//! Big-endian fields at fixed places, out of what a device has sent.
+//! Big-endian fields at fixed places in the bytes that a device has sent.
 
 use format::Damaged;
 
-/// What a device sent, read by offset.
+/// The bytes that a device sent, read by offset.
 #[derive(Clone, Copy)]
 pub struct Answer<'a> {
     bytes: &'a [u8],
@@ -10,7 +10,7 @@ pub struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// Reads `bytes`, which should be a `what`.
+    /// Reads `bytes`, which should be an answer of the kind `what`.
     pub fn new(bytes: &'a [u8], what: &'static str) -> Self {
         Self { bytes, what }
     }
@@ -54,14 +54,14 @@ impl<'a> Answer<'a> {
         Ok(bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     }
 
-    /// The text in `count` bytes, without what pads it.
+    /// The text in `count` bytes, without its padding.
     pub fn text(&self, at: usize, count: usize) -> Result<String, Damaged> {
         let bytes = self.slice(at, count)?;
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(count);
         Ok(String::from_utf8_lossy(&bytes[..end]).trim().to_owned())
     }
 
-    /// All bytes from `at`; none when it ends before.
+    /// All bytes from `at`; none if the answer ends before.
     pub fn from(&self, at: usize) -> &'a [u8] {
         self.bytes.get(at..).unwrap_or(&[])
     }

@@ -2,7 +2,7 @@
 
 use format::Damaged;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// Identifiers of attributes.
 pub mod attribute_id {
@@ -12,7 +12,8 @@ pub mod attribute_id {
     pub const MAXIMUM_CAPACITY: u16 = 0x0001;
     pub const LOAD_COUNT: u16 = 0x0003;
     pub const MEDIUM_MANUFACTURER: u16 = 0x0400;
-    /// 8 bytes of text, as are the manufacturer and the application's version.
+    /// Identifier of an 8-byte text, as are those of the manufacturer and the application's
+    /// version.
     pub const APPLICATION_VENDOR: u16 = 0x0800;
     /// 32 bytes of text.
     pub const APPLICATION_NAME: u16 = 0x0801;
@@ -27,7 +28,7 @@ pub struct Attribute {
     pub value: Vec<u8>,
 }
 
-/// How an attribute's value is written (SPC-4 table 363).
+/// Code of the text format of an attribute's value (SPC-4 table 363).
 const ASCII: u8 = 1;
 
 impl Attribute {
@@ -38,12 +39,12 @@ impl Attribute {
         Self { id, value }
     }
 
-    /// The value as a number; `None` if it is longer than one.
+    /// The value as a number; `None` if it is too long for one.
     pub fn number(&self) -> Option<u64> {
         Answer::new(&self.value, "attribute").number(0, self.value.len()).ok()
     }
 
-    /// The attributes in an answer to READ ATTRIBUTE; what was cut off is left out.
+    /// The attributes in an answer to READ ATTRIBUTE; an attribute that was cut off is left out.
     pub fn parse_all(bytes: &[u8]) -> Result<Vec<Self>, Damaged> {
         let answer = Answer::new(bytes, "attributes");
         let length = usize::try_from(answer.u32(0)?).unwrap_or(usize::MAX);

@@ -43,7 +43,7 @@ pub mod opcode {
 /// The largest number that 24 bits hold: transfer lengths and counts of six-byte commands.
 const U24_MAX: u32 = 0x00ff_ffff;
 
-/// What SPACE counts (SSC-4 7.7).
+/// The things that SPACE counts (SSC-4 7.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpaceBy {
     Blocks,
@@ -98,7 +98,7 @@ impl Cdb {
         Self::six(opcode::TEST_UNIT_READY, 0, 0)
     }
 
-    /// SPC-4 6.39: in fixed format.
+    /// SPC-4 6.39: sense data in fixed format.
     pub fn request_sense(bytes: u8) -> Self {
         Self::new(&[&[opcode::REQUEST_SENSE, 0, 0, 0, bytes, 0]])
     }
@@ -129,12 +129,12 @@ impl Cdb {
         Self::six(opcode::READ_BLOCK_LIMITS, 0, 0)
     }
 
-    /// SSC-4 7.10; ends when it is done.
+    /// SSC-4 7.10; ends after the rewind.
     pub fn rewind() -> Self {
         Self::six(opcode::REWIND, 0, 0)
     }
 
-    /// SSC-4 6.3: one block of variable length, and a block of another length is said.
+    /// SSC-4 6.3: one block of variable length. A block of another length is reported.
     pub fn read(bytes: u32) -> Self {
         Self::six(opcode::READ_6, 0, bytes)
     }
@@ -161,12 +161,12 @@ impl Cdb {
         Self::new(&[&opcode, &count.to_be_bytes(), &[0; 4]])
     }
 
-    /// SSC-4 7.2, in the current partition.
+    /// SSC-4 7.2: goes to a block in the current partition.
     pub fn locate_10(block: u32) -> Self {
         Self::new(&[&[opcode::LOCATE_10, 0, 0], &block.to_be_bytes(), &[0; 3]])
     }
 
-    /// SSC-4 7.3: a logical object in the current partition.
+    /// SSC-4 7.3: goes to a logical object in the current partition.
     pub fn locate_16(block: u64) -> Self {
         Self::new(&[&[opcode::LOCATE_16, 0, 0, 0], &block.to_be_bytes(), &[0; 4]])
     }
@@ -182,7 +182,7 @@ impl Cdb {
         Self::new(&[&[opcode::READ_POSITION, LONG_FORM], &[0; 8]])
     }
 
-    /// SSC-4 7.1. `eject` is the bit by which disks unload; there are targets that want it.
+    /// SSC-4 7.1. `eject` is the bit by which disks unload; some targets need it.
     pub fn unload(eject: bool) -> Self {
         Self::new(&[&[opcode::LOAD_UNLOAD, 0, 0, 0, u8::from(eject) << 1, 0]])
     }
@@ -219,7 +219,8 @@ impl Cdb {
         Self::new(&[&head, &bytes.to_be_bytes(), &[0; 2]])
     }
 
-    /// SSC-4 7.8: what the drive can, or with `of_medium` what the loaded medium is.
+    /// SSC-4 7.8: the densities that the drive knows, or with `of_medium` those of the loaded
+    /// medium.
     pub fn report_density_support(of_medium: bool, bytes: u16) -> Self {
         let head = [opcode::REPORT_DENSITY_SUPPORT, u8::from(of_medium), 0, 0, 0, 0, 0];
         Self::new(&[&head, &bytes.to_be_bytes(), &[0]])
@@ -233,14 +234,14 @@ impl Cdb {
         Self::new(&[&head, &bytes.to_be_bytes(), &[0; 2]])
     }
 
-    /// The same reference: receives the list in order, or with `limits` how long it may be.
+    /// IBM LTO reference: receives the ordered list, or with `limits` the maximum length of a list.
     pub fn receive_recommended_order(limits: bool, bytes: u32) -> Self {
         let action = opcode::RECOMMENDED_ACCESS_ORDER | u8::from(limits) << 7;
         let head = [opcode::MAINTENANCE_IN, action, 0, 0, 0, 0];
         Self::new(&[&head, &bytes.to_be_bytes(), &[0; 2]])
     }
 
-    /// IBM LTO reference (LTO-7 on): where each wrap that holds something ends.
+    /// IBM LTO reference (LTO-7 on): the end of each wrap that holds data.
     pub fn read_end_of_wrap(bytes: u32) -> Self {
         const REPORT_ALL: u8 = 0x02;
         let action = [opcode::READ_END_OF_WRAP, opcode::READ_END_OF_WRAP_QUALIFIER];
@@ -274,7 +275,7 @@ impl Cdb {
     /// SMC-3 6.11: with volume tags, and `identified` with the devices' identifiers.
     pub fn read_element_status(kind: u8, first: u16, count: u16, identified: bool) -> Self {
         const VOLUME_TAGS: u8 = 0x10;
-        let bytes = super::elements_answer_bytes(count);
+        let bytes = super::element::elements_answer_bytes(count);
         assert!(bytes <= U24_MAX, "bounded by the count");
         let [first, count] = [first, count].map(u16::to_be_bytes);
         let head = [opcode::READ_ELEMENT_STATUS, VOLUME_TAGS | kind];

@@ -1,23 +1,24 @@
-//! What a drive can write, or what the loaded medium is (SSC-4 7.8).
+//! Densities that a drive can write, or that of the loaded medium (SSC-4 7.8).
 
 use format::Damaged;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// One density.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Density {
     pub code: u8,
     pub is_writable: bool,
-    /// In bytes; the drive tells it in units of 10^6.
+    /// In bytes; the drive reports it in units of 10^6.
     pub capacity_bytes: u64,
     pub tracks: u16,
-    /// Of the organisation that assigns names, such as `U-816`.
+    /// Name given by the organisation that assigns density codes, such as `U-816`.
     pub name: String,
 }
 
 impl Density {
-    /// The densities of REPORT DENSITY SUPPORT; what was cut off is left out.
+    /// The densities in the answer to REPORT DENSITY SUPPORT; a density that was cut off is left
+    /// out.
     pub fn parse_all(bytes: &[u8]) -> Result<Vec<Self>, Damaged> {
         const DESCRIPTOR_BYTES: usize = 52;
         let answer = Answer::new(bytes, "densities");

@@ -1,13 +1,13 @@
 //! The elements of a changer and what is in them (SMC-3 6.11).
 //!
-//! Counts of bytes in the answer are not trusted: one target counts its headers in, so that pages
-//! overlap. Elements are asked for one kind at a time and taken by count and descriptor length, as
-//! far as the answer reaches; its buffer is zeroed before, so that a descriptor which is cut short
-//! reads as one without the rest.
+//! Byte counts in the answer are not trusted: those of one known target include the headers, so
+//! that pages overlap. Elements are requested one kind at a time, and found by their number and the
+//! length of a descriptor, up to the end of the answer. The buffer is zeroed before, so that a
+//! descriptor that was cut short reads as one without the missing fields.
 
 use format::Damaged;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// SMC-3 table 27.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -30,21 +30,21 @@ impl ElementKind {
     }
 }
 
-/// A place in a library, and what is in it.
+/// An element of a library, and its content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Element {
     pub kind: ElementKind,
     pub address: u16,
     pub is_full: bool,
-    /// Whether the robot can get at it.
+    /// True if the robot can reach the element.
     pub is_accessible: bool,
-    /// Additional sense code and qualifier, when something is wrong with it.
+    /// Additional sense code and qualifier, if the element has a fault.
     pub exception: Option<u16>,
-    /// The slot that its medium came from.
+    /// The slot that the element's medium came from.
     pub source: Option<u16>,
-    /// The volume tag; `None` when there is no medium, no label, or no reader.
+    /// The volume tag; `None` without a medium, a barcode or a reader.
     pub barcode: Option<String>,
-    /// Of a drive: how it calls itself, with its serial number in it.
+    /// A drive's own name, which contains its serial number.
     pub device: Option<String>,
 }
 
@@ -76,7 +76,8 @@ pub fn elements(bytes: &[u8], range: ElementRange) -> Result<Vec<Element>, Damag
     if answer.u8(8)? != range.kind.code() {
         return Err(answer.damaged("it has another kind of element than was asked for"));
     }
-    let has_tags = [0x80, 0x40].map(|flag| answer.u8(9).is_ok_and(|flags| flags & flag != 0));
+    let flags = answer.u8(9)?;
+    let tags = VolumeTags { has_primary: flags & 0x80 != 0, has_alternate: flags & 0x40 != 0 };
     let stride = usize::from(answer.u16(10)?);
     if stride < 12 {
         return Err(answer.damaged("descriptors are too short"));
@@ -84,35 +85,43 @@ pub fn elements(bytes: &[u8], range: ElementRange) -> Result<Vec<Element>, Damag
     (0..count.min(usize::from(range.count)))
         .map(|index| HEADERS_BYTES + index * stride)
         .take_while(|at| at + stride <= answer.len())
-        .map(|at| descriptor(answer.slice(at, stride)?, range.kind, has_tags))
+        .map(|at| descriptor(answer.slice(at, stride)?, range.kind, tags))
         .collect()
 }
 
-fn descriptor(
-    bytes: &[u8],
-    kind: ElementKind,
-    [has_tag, has_alternate]: [bool; 2],
-) -> Result<Element, Damaged> {
+/// The volume tags that each descriptor of a page has.
+#[derive(Clone, Copy)]
+struct VolumeTags {
+    has_primary: bool,
+    has_alternate: bool,
+}
+
+impl VolumeTags {
+    fn bytes(self) -> usize {
+        (usize::from(self.has_primary) + usize::from(self.has_alternate)) * TAG_BYTES
+    }
+}
+
+fn descriptor(bytes: &[u8], kind: ElementKind, tags: VolumeTags) -> Result<Element, Damaged> {
     let field = Answer::new(bytes, "element descriptor");
     let flags = field.u8(2)?;
     let is_full = flags & 0x01 != 0;
     let has_source = is_full && field.u8(9)? & 0x80 != 0;
-    let barcode = if has_tag && is_full { field.text(12, 32).ok() } else { None };
-    let tags = [has_tag, has_alternate].into_iter().filter(|has| *has).count();
+    let barcode = if tags.has_primary && is_full { field.text(12, 32).ok() } else { None };
     Ok(Element {
         kind,
         address: field.u16(0)?,
         is_full,
-        // Of a robot the bit is reserved.
+        // The bit is reserved for robots.
         is_accessible: flags & 0x08 != 0 || kind == ElementKind::Robot,
         exception: (flags & 0x04 != 0).then_some(field.u16(4)?),
         source: if has_source { Some(field.u16(10)?) } else { None },
         barcode: barcode.filter(|text| !text.is_empty()),
-        device: device(&field, 12 + tags * TAG_BYTES),
+        device: device(&field, 12 + tags.bytes()),
     })
 }
 
-/// The identifier behind the tags, if there is one in text (SMC-3 table 32).
+/// Returns the identifier after the tags, if there is one in text (SMC-3 table 32).
 fn device(field: &Answer<'_>, at: usize) -> Option<String> {
     let count = usize::from(field.u8(at + 3).ok()?);
     let text = field.text(at + 4, count).ok()?;

@@ -1,8 +1,8 @@
-//! What a device is: INQUIRY and two pages of vital product data (SPC-4 6.6, 7.8).
+//! The identity of a device: INQUIRY and two pages of vital product data (SPC-4 6.6, 7.8).
 
 use format::Damaged;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// The two kinds of device that a library has (SPC-4 table 141).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,13 +43,13 @@ impl Inquiry {
     }
 }
 
-/// The serial number, out of page 80h.
+/// Returns the serial number in page 80h.
 pub fn serial_number(page: &[u8]) -> Result<String, Damaged> {
     let answer = Answer::new(page, "serial number page");
     answer.text(4, usize::from(answer.u16(2)?))
 }
 
-/// One name of a device or port, out of page 83h (SPC-4 7.8.6).
+/// One name of a device or port, from page 83h (SPC-4 7.8.6).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Designator {
     /// 0: the logical unit, 1: the port, 2: the device.
@@ -60,7 +60,7 @@ pub struct Designator {
 }
 
 impl Designator {
-    /// The letters and digits in it, as devices that name others by serial number write them.
+    /// The name as text without padding: a changer gives the names of its drives in this form.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).trim_matches(['\0', ' ']).to_owned()
     }

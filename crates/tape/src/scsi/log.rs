@@ -2,18 +2,18 @@
 
 use format::Damaged;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// Numbers of log pages.
 pub mod log_page {
     pub const SUPPORTED: u8 = 0x00;
     /// SSC-4 8.2.3.
     pub const TAPE_ALERT: u8 = 0x2e;
-    /// LTO: what is left of the medium.
+    /// LTO: the capacity that is left on the medium.
     pub const TAPE_CAPACITY: u8 = 0x31;
 }
 
-/// The parameters of a log page: code and value; what was cut off is left out.
+/// The parameters of a log page: code and value; a parameter that was cut off is left out.
 pub fn log_parameters(page: &[u8]) -> Result<Vec<(u16, &[u8])>, Damaged> {
     let answer = Answer::new(page, "log page");
     let end = (4 + usize::from(answer.u16(2)?)).min(answer.len());
@@ -34,7 +34,7 @@ pub fn supported_log_pages(page: &[u8]) -> Result<Vec<u8>, Damaged> {
     Ok(answer.slice(4, usize::from(answer.u16(2)?))?.to_vec())
 }
 
-/// Something that a drive wants a person to know, by its number in SSC-4 annex A.
+/// A condition that a drive reports for people, by its number in SSC-4 annex A.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TapeAlert(pub u16);
 
@@ -42,7 +42,7 @@ impl TapeAlert {
     pub const CLEAN_NOW: Self = Self(20);
     pub const CLEAN_PERIODIC: Self = Self(21);
 
-    /// The names of SSC-4 table A.1, of the flags that drives of today raise.
+    /// The names of SSC-4 table A.1, of the flags that present drives raise.
     const NAMES: [(u16, &'static str); 30] = [
         (1, "read warning"),
         (2, "write warning"),
@@ -94,7 +94,7 @@ pub fn tape_alerts(page: &[u8]) -> Result<Vec<TapeAlert>, Damaged> {
     Ok(raised.map(|(code, _)| TapeAlert(code)).collect())
 }
 
-/// What is left of the loaded medium, and what there was, in bytes without compression.
+/// Capacity of the loaded medium and the rest of it, in bytes without compression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TapeCapacity {
     pub remaining_bytes: u64,

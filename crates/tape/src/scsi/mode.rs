@@ -2,7 +2,7 @@
 
 use format::Damaged;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// Header and block descriptor of MODE SENSE(6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,7 +11,7 @@ pub struct ModeHeader {
     pub density: u8,
     /// 0: blocks of variable length.
     pub block_bytes: u32,
-    /// Where the first page begins.
+    /// Offset of the first page.
     pages_at: usize,
 }
 
@@ -30,7 +30,7 @@ impl ModeHeader {
     }
 }
 
-/// The bytes of `page` among mode parameters, its two bytes of head included.
+/// The bytes of `page` among mode parameters, its header of two bytes included.
 fn mode_page<'a>(answer: &Answer<'a>, page: u8) -> Result<&'a [u8], Damaged> {
     let header = ModeHeader::parse(answer.from(0))?;
     let at = header.pages_at;
@@ -40,7 +40,7 @@ fn mode_page<'a>(answer: &Answer<'a>, page: u8) -> Result<&'a [u8], Damaged> {
     answer.slice(at, 2 + usize::from(answer.u8(at + 1)?))
 }
 
-/// Parameters of MODE SELECT(6): buffered, blocks of variable length, the density as it is.
+/// Parameters of MODE SELECT(6): buffered, blocks of variable length, the density unchanged.
 pub fn mode_select_variable(density: u8) -> [u8; 12] {
     const BUFFERED: u8 = 0x10;
     const DESCRIPTOR_BYTES: u8 = 8;
@@ -50,7 +50,7 @@ pub fn mode_select_variable(density: u8) -> [u8; 12] {
 /// The data compression page (0Fh) of `sensed` with compression off, as parameters of MODE
 /// SELECT(6); `None` where it is off already or the drive cannot compress.
 ///
-/// Quanta are compressed already: the drive's own effort only makes sizes hard to foretell.
+/// Quanta are compressed already: compression by the drive only makes sizes hard to predict.
 pub fn without_compression(sensed: &[u8]) -> Result<Option<Vec<u8>>, Damaged> {
     const PAGE: u8 = 0x0f;
     const ENABLED: u8 = 0x80;
@@ -78,7 +78,7 @@ impl BlockLimits {
     pub fn parse(bytes: &[u8]) -> Result<Self, Damaged> {
         let answer = Answer::new(bytes, "block limits");
         let limits = Self { bytes_max: answer.u24(1)?, bytes_min: u32::from(answer.u16(4)?) };
-        // 0 is 'no limit' but for the field of a command.
+        // 0 means no limit but that of the field in a command.
         let bytes_max = if limits.bytes_max == 0 { 0x00ff_ffff } else { limits.bytes_max };
         Ok(Self { bytes_max, ..limits })
     }
@@ -91,7 +91,7 @@ pub struct Run {
     pub count: u16,
 }
 
-/// Where a changer's elements are: page 1Dh (SMC-3 7.3.4).
+/// Addresses of a changer's elements: page 1Dh (SMC-3 7.3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ElementAddresses {
     pub robots: Run,

@@ -1,22 +1,22 @@
-//! The commands that a device knows, and how long it takes for them (SPC-4 6.35).
+//! The commands that a device knows, and their timeouts (SPC-4 6.35).
 
 use std::time::Duration;
 
 use format::Damaged;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// One command that the device knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SupportedCommand {
     pub opcode: u8,
-    /// Where the operation code has service actions.
+    /// `None` for an operation code without service actions.
     pub service_action: Option<u16>,
-    /// How long to wait before the device may be held for dead.
+    /// Time after which the device may be taken for dead.
     pub timeout: Option<Duration>,
 }
 
-/// The commands in an answer that lists all of them; what was cut off is left out.
+/// The commands in an answer that lists all of them; a command that was cut off is left out.
 pub fn supported_commands(bytes: &[u8]) -> Result<Vec<SupportedCommand>, Damaged> {
     const DESCRIPTOR_BYTES: usize = 8;
     const TIMEOUTS_BYTES: usize = 12;
@@ -34,7 +34,8 @@ pub fn supported_commands(bytes: &[u8]) -> Result<Vec<SupportedCommand>, Damaged
         };
         at += DESCRIPTOR_BYTES;
         if flags & 2 != 0 {
-            // Recommended, else nominal; zero is 'not said'.
+            // The recommended timeout, otherwise the nominal one; zero means that the device gives
+            // none.
             let said = [at + 8, at + 4].map(|field| answer.u32(field).unwrap_or(0));
             command.timeout = said
                 .into_iter()

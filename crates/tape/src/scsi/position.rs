@@ -1,8 +1,8 @@
-//! Where a tape stands, and where its wraps end (SSC-4 7.5).
+//! The position of a tape, and the ends of its wraps (SSC-4 7.5).
 
 use format::Damaged;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// The block number of READ POSITION's short form; `None` when the drive does not know it.
 pub fn short_position(bytes: &[u8]) -> Result<Option<u64>, Damaged> {
@@ -20,17 +20,17 @@ pub fn long_position(bytes: &[u8]) -> Result<Option<u64>, Damaged> {
     Ok(known.then_some(answer.u64(8)?))
 }
 
-/// Where the head is, physically.
+/// The physical position of the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PhysicalPosition {
-    /// Even ones lead away from the beginning of the tape, odd ones back. `None` above 254.
+    /// Even wraps run from the beginning of the tape to its end, odd ones back. `None` above 254.
     pub wrap: Option<u8>,
-    /// Along the tape, in units of the servo track; comparable within one generation.
+    /// Position along the tape, in units of the servo track; comparable within one generation.
     pub longitudinal: u32,
 }
 
-/// The head's place in what REQUEST SENSE returns (IBM LTO reference, sense bytes 29 to 33);
-/// `None` where the drive does not send so much.
+/// The head's place in what REQUEST SENSE returns (IBM LTO reference, sense bytes 29 to 33); `None`
+/// if the drive sends fewer bytes.
 pub fn physical_position(sense: &[u8]) -> Result<Option<PhysicalPosition>, Damaged> {
     const UNKNOWN_WRAP: u8 = 0xff;
     const BYTES_BEHIND_LENGTH: u8 = 34 - 8;
@@ -46,12 +46,13 @@ pub fn physical_position(sense: &[u8]) -> Result<Option<PhysicalPosition>, Damag
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrapEnd {
     pub wrap: u16,
-    /// The last block on it; of the wrap where data end, the block behind the last.
+    /// The last block of the wrap; for the wrap in which the data ends, the block after the last
+    /// one.
     pub block: u64,
 }
 
-/// The wraps of partition 0 that hold something, in order (IBM LTO reference, READ END OF WRAP
-/// POSITION, long form).
+/// The wraps of partition 0 that hold data, in order (IBM LTO reference, READ END OF WRAP POSITION,
+/// long form).
 pub fn wrap_ends(bytes: &[u8]) -> Result<Vec<WrapEnd>, Damaged> {
     const DESCRIPTOR_BYTES: usize = 12;
     let answer = Answer::new(bytes, "wrap ends");
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_head_is_on_a_wrap() {
-        // Out of what an LTO-8 drive has sent.
+        // Bytes from the answer of an LTO-8 drive.
         let mut sense = vec![0x70, 0, 0, 0, 0, 0, 0, 0x58];
         sense.extend([0; 21]);
         sense.extend([0x05, 0x00, 0x02, 0x57, 0x4a]);

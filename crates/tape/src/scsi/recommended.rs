@@ -1,20 +1,20 @@
 //! The order in which a drive recommends to read segments (SSC-5; IBM LTO reference, GENERATE and
-//! RECEIVE RECOMMENDED ACCESS ORDER). Full-height LTO-9 drives and later know it.
+//! RECEIVE RECOMMENDED ACCESS ORDER). Full-height LTO-9 drives and later ones know these commands.
 
 use format::Damaged;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// Blocks to be read together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// The caller's number for it; it comes back with the segment.
+    /// The caller's number for the segment; the drive returns it with the segment.
     pub number: u32,
     pub first_block: u64,
     pub last_block: u64,
 }
 
-/// How much the drive can put in order at once.
+/// Limits of a list that the drive can put in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentLimits {
     pub segments_max: u16,
@@ -22,7 +22,7 @@ pub struct SegmentLimits {
 }
 
 const DESCRIPTOR_BYTES: usize = 32;
-/// What the length field of a descriptor says: the bytes behind it.
+/// Value of a descriptor's length field: the bytes after it.
 const LENGTH: u16 = 0x1e;
 const NAME_BYTES: usize = 10;
 
@@ -32,7 +32,9 @@ pub fn segment_list(segments: &[Segment]) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     bytes.extend(count.to_be_bytes());
     for segment in segments {
+        assert!(segment.first_block <= segment.last_block, "a segment holds a block");
         let name = format!("{:0NAME_BYTES$}", segment.number);
+        debug_assert_eq!(name.len(), NAME_BYTES, "the drive takes names of one length");
         bytes.extend(LENGTH.to_be_bytes());
         bytes.extend([0; 3]);
         bytes.extend(name.bytes());
@@ -40,6 +42,7 @@ pub fn segment_list(segments: &[Segment]) -> Vec<u8> {
         bytes.extend(segment.first_block.to_be_bytes());
         bytes.extend(segment.last_block.to_be_bytes());
     }
+    debug_assert_eq!(bytes.len(), 8 + segments.len() * DESCRIPTOR_BYTES, "a descriptor each");
     bytes
 }
 

@@ -1,21 +1,22 @@
-//! Sense bytes, fixed and by descriptors, into what the caller must do (SPC-4 4.5).
+//! Parsing of sense bytes, in fixed format and in descriptors, to the reaction of the caller (SPC-4
+//! 4.5).
 
 use format::Damaged;
 
-use super::Answer;
+use super::answer::Answer;
 
 /// Sense bytes, parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sense {
-    /// About an earlier command, whose status was good.
+    /// True if the error is of an earlier command, whose status was good.
     pub deferred: bool,
     pub key: u8,
     /// Additional sense code and qualifier.
     pub code: u16,
-    /// The INFORMATION field: of READ, bytes asked for less bytes in the block; of SPACE, what is
-    /// left of the count.
+    /// The INFORMATION field: for READ, the requested bytes minus the bytes in the block; for
+    /// SPACE, the rest of the count.
     pub information: Option<i64>,
-    /// The three flags of tapes, where byte 2 of the fixed format has them.
+    /// The three flags for tapes, at their places in byte 2 of the fixed format.
     marks: u8,
 }
 
@@ -38,17 +39,17 @@ mod key {
     pub(super) const VOLUME_OVERFLOW: u8 = 0xd;
 }
 
-/// What a CHECK CONDITION asks of the caller.
+/// The meaning of a CHECK CONDITION for the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Condition {
-    /// It went well, with a remark: a recovered error, or that cleaning is wanted.
+    /// The command succeeded with a remark: a recovered error, or that cleaning is needed.
     Recovered,
-    /// The data were written; not much more will be.
+    /// The data was written, and the medium is nearly full.
     EarlyWarning,
-    /// Written no further: the medium ends here.
+    /// The data was not written: the medium ends here.
     EndOfMedium,
     Filemark,
-    /// The block read has another length than was asked for.
+    /// The block has another length than the one that was asked for.
     IncorrectLength,
     EndOfData,
     BeginningOfMedium,
@@ -56,10 +57,10 @@ pub enum Condition {
     Attention(Attention),
     MediumError,
     HardwareError,
-    /// The device refuses the command as such; trying again is of no use.
+    /// The device refuses the command itself: another attempt is of no use.
     Refused(Refusal),
     WriteProtected,
-    /// Given up half-way; the command may be tried again where it does not move the medium.
+    /// The command was given up half-way; it may be repeated if it does not move the medium.
     Aborted,
     Other,
 }
@@ -71,7 +72,7 @@ pub enum NotReady {
     /// Send LOAD.
     NeedsLoad,
     NoMedium,
-    /// A person must do something, at the device's panel or door.
+    /// A person must act, at the device's panel or door.
     Intervention,
     Cleaning,
     Other,
@@ -79,13 +80,13 @@ pub enum NotReady {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attention {
-    /// Not ready to ready: there may be another medium.
+    /// The device became ready: its medium may be another one.
     MediumChanged,
     /// The import/export elements were opened.
     ImportExport,
-    /// Power on, bus reset: settings and position are gone.
+    /// Power on or bus reset: settings and position are lost.
     Reset,
-    /// Somebody else set modes or logs, or cleared reservations.
+    /// Another host set modes or logs, or cleared reservations.
     Parameters,
     Microcode,
     Other,
@@ -95,12 +96,12 @@ pub enum Attention {
 pub enum Refusal {
     /// The device does not know the command.
     Command,
-    /// The device does not know something in the command or its parameters.
+    /// The device does not know a field of the command or of its parameters.
     Field,
     ElementAddress,
     SourceEmpty,
     DestinationFull,
-    /// The medium is held: removal is prevented, or the drive has not let go of it.
+    /// The medium is held: its removal is prevented, or the drive has not released it.
     RemovalPrevented,
     /// The medium does not suit the drive, or is a cleaning cartridge.
     IncompatibleMedium,
@@ -119,7 +120,7 @@ impl Sense {
         }
     }
 
-    /// SPC-4 4.5.3. Fields behind those that the device sent are as if zero.
+    /// SPC-4 4.5.3. Fields after those that the device sent count as zero.
     fn fixed(answer: Answer<'_>, deferred: bool) -> Result<Self, Damaged> {
         let flags = answer.u8(2)?;
         let valid = answer.u8(0)? & 0x80 != 0;
@@ -165,7 +166,7 @@ impl Sense {
         Ok(sense)
     }
 
-    /// What to do about it. The flags count where the key leaves it open (SSC-4 table 5).
+    /// Returns the condition. If the sense key leaves it open, the flags decide (SSC-4 table 5).
     pub fn condition(&self) -> Condition {
         match self.key {
             key::NO_SENSE | key::RECOVERED => self.remark(),
@@ -187,7 +188,7 @@ impl Sense {
         }
     }
 
-    /// At or behind the early warning; when moving backwards, at the beginning.
+    /// Returns true at or after the early warning; when moving backwards, at the beginning.
     pub fn end_of_medium(&self) -> bool {
         self.has(END_OF_MEDIUM)
     }
@@ -244,7 +245,7 @@ impl Sense {
         }
     }
 
-    /// Whether the device asks to be cleaned: CLEANING REQUESTED (SPC-4 annex D).
+    /// Returns true if the device asks to be cleaned: CLEANING REQUESTED (SPC-4 annex D).
     pub fn wants_cleaning(&self) -> bool {
         matches!(self.code, 0x0017 | 0x8282 | 0x8283)
     }

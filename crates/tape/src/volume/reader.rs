@@ -1,4 +1,4 @@
-//! Reading a volume: its objects, and what it holds at all.
+//! Reading a volume: its listing, and its objects.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -7,41 +7,42 @@ use format::Damaged;
 use format::volume::{BlockHeader, BlockKind, HEADER_BYTES, Index, Label, Part, VolumeId};
 use model::Name;
 
-use super::{VolumeError, read_label};
-use crate::medium::{Found, Medium, MediumError};
+use super::error::VolumeError;
+use super::label::read_label;
+use crate::medium::{Medium, MediumError, ReadOutcome};
 
-/// What a volume holds.
+/// The objects of a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Listing {
-    /// In the order in which they lie.
+    /// Parts in the order of position.
     pub parts: Vec<Part>,
-    /// Of the objects that have one, by their sequence on the volume.
+    /// Names of the objects that have one, by their sequence on the volume.
     pub names: BTreeMap<u32, Name>,
-    /// Positions that could not be read; only where there was no index to go by.
+    /// Positions that could not be read; only of a volume without an index.
     pub damaged: Vec<u64>,
 }
 
 /// The end of a volume, as its next writer has to know it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tail {
-    /// Of the last index; 0 where there is none.
+    /// Session of the last index; 0 if there is no index.
     pub(crate) session: u32,
     pub(crate) last_index: Option<u64>,
     pub(crate) object_sequence: u32,
-    /// Whole parts behind the last index.
+    /// Whole parts after the last index.
     pub(crate) unindexed: Vec<Part>,
-    /// Those of the unindexed parts, by their sequence on the volume.
+    /// Names of the unindexed parts, by their sequence on the volume.
     pub(crate) names: BTreeMap<u32, Name>,
 }
 
-/// What lies at a place.
-enum Next {
+/// One item on a medium.
+enum Item {
     Block(BlockHeader),
     Filemark,
     EndOfData,
 }
 
-/// Whether the block is one of `part`, from `offset` on.
+/// Returns true if the block belongs to `part`, at `offset` or after it.
 fn is_further(header: &BlockHeader, part: &Part, offset: u64) -> bool {
     let end = part.offset + part.bytes;
     header.kind == BlockKind::Object
@@ -49,7 +50,7 @@ fn is_further(header: &BlockHeader, part: &Part, offset: u64) -> bool {
         && (offset..=end).contains(&header.offset)
 }
 
-/// Writes so many zeros.
+/// Writes `bytes` zeros.
 fn pad(bytes: u64, sink: &mut dyn Write) -> Result<(), VolumeError> {
     let zeros = &mut std::io::Read::take(std::io::repeat(0), bytes);
     std::io::copy(zeros, &mut { sink }).map(drop).map_err(VolumeError::Handover)
@@ -59,14 +60,14 @@ fn pad(bytes: u64, sink: &mut dyn Write) -> Result<(), VolumeError> {
 pub struct VolumeReader<M: Medium> {
     medium: M,
     label: Label,
-    /// As long as the largest block of the volume.
+    /// Buffer as long as the largest block of the volume.
     buffer: Vec<u8>,
-    /// Of the last block in the buffer.
+    /// Length of the payload of the block in the buffer.
     payload_bytes: usize,
 }
 
 impl<M: Medium> VolumeReader<M> {
-    /// Reads the label; it must be that of `expected`, if that is given.
+    /// Reads the label; it must be the one `expected`, if that is given.
     pub fn open(mut medium: M, expected: Option<VolumeId>) -> Result<Self, VolumeError> {
         let label = read_label(&mut medium)?;
         if expected.is_some_and(|expected| expected != label.volume) {
@@ -95,30 +96,31 @@ impl<M: Medium> VolumeReader<M> {
         (self.medium, self.label)
     }
 
-    /// Reads what comes next and checks that it is where it says; a block's payload is in the
-    /// buffer, behind the header.
-    fn next(&mut self) -> Result<Next, VolumeError> {
+    /// Reads the next item and checks that it is at the place that it names; a block's payload is
+    /// in the buffer, after the header.
+    fn next(&mut self) -> Result<Item, VolumeError> {
         let position = self.medium.position()?;
-        // A header that was left from the block before could be taken for this one's.
+        // A header from the block before could be taken for that of this block.
         self.buffer[..HEADER_BYTES].fill(0);
         let bytes = match self.medium.read(&mut self.buffer)? {
-            Found::Block { bytes } => bytes,
-            Found::LongBlock { .. } => {
+            ReadOutcome::Block { bytes } => bytes,
+            ReadOutcome::LongBlock { .. } => {
                 let source =
                     Damaged { what: "volume block", why: "it is longer than the label says" };
                 return Err(VolumeError::Damaged { position, source });
             }
-            Found::Filemark => return Ok(Next::Filemark),
-            Found::EndOfData => return Ok(Next::EndOfData),
+            ReadOutcome::Filemark => return Ok(Item::Filemark),
+            ReadOutcome::EndOfData => return Ok(Item::EndOfData),
         };
         let opened = BlockHeader::open(&self.buffer[..bytes]);
         let (header, payload) =
             opened.map_err(|source| VolumeError::Damaged { position, source })?;
         self.payload_bytes = payload.len();
+        debug_assert!(HEADER_BYTES + self.payload_bytes <= bytes, "it lies in the buffer");
         if header.volume != self.label.volume || header.position != position {
             return Err(self.wrong_place(position));
         }
-        Ok(Next::Block(header))
+        Ok(Item::Block(header))
     }
 
     fn wrong_place(&mut self, wanted: u64) -> VolumeError {
@@ -130,10 +132,15 @@ impl<M: Medium> VolumeReader<M> {
         &self.buffer[HEADER_BYTES..][..self.payload_bytes]
     }
 
+    /// Goes to the beginning of `part`.
+    pub fn locate(&mut self, part: &Part) -> Result<(), VolumeError> {
+        Ok(self.medium.locate(part.position)?)
+    }
+
     /// Writes the bytes of `part` to `sink`.
     ///
-    /// What has been written before an error is right; a block is handed over only when it is
-    /// proved to be the right one and whole.
+    /// Bytes that were written before an error are right: a block is passed on only after a check
+    /// that it is the right one and whole.
     pub fn read(&mut self, part: &Part, sink: &mut dyn Write) -> Result<(), VolumeError> {
         self.medium.locate(part.position)?;
         let mut offset = part.offset;
@@ -141,7 +148,7 @@ impl<M: Medium> VolumeReader<M> {
             (part.first_sequence..).take(usize::try_from(part.block_count).unwrap_or(usize::MAX))
         {
             let position = self.medium.position()?;
-            let Next::Block(header) = self.next()? else {
+            let Item::Block(header) = self.next()? else {
                 return Err(MediumError::EndOfData { position }.into());
             };
             let belongs = header.kind == BlockKind::Object
@@ -162,8 +169,8 @@ impl<M: Medium> VolumeReader<M> {
         }
     }
 
-    /// Writes to `sink` what can be read of `part`, and zeros for what cannot; returns the bytes
-    /// that are lost.
+    /// Writes the readable bytes of `part` to `sink`, and zeros for the others; returns the number
+    /// of lost bytes.
     pub fn salvage(&mut self, part: &Part, sink: &mut dyn Write) -> Result<u64, VolumeError> {
         self.medium.locate(part.position)?;
         let (mut offset, mut lost) = (part.offset, 0);
@@ -171,15 +178,15 @@ impl<M: Medium> VolumeReader<M> {
         for _ in 0..part.block_count {
             let position = self.medium.position()?;
             match self.next() {
-                Ok(Next::Block(header)) if is_further(&header, part, offset) => {
+                Ok(Item::Block(header)) if is_further(&header, part, offset) => {
                     lost += header.offset - offset;
                     pad(header.offset - offset, sink)?;
                     let (_, content) = header.split(self.payload());
                     sink.write_all(content).map_err(VolumeError::Handover)?;
                     offset = header.offset + content.len() as u64;
                 }
-                Ok(Next::Block(_) | Next::Filemark) => {}
-                Ok(Next::EndOfData) => break,
+                Ok(Item::Block(_) | Item::Filemark) => {}
+                Ok(Item::EndOfData) => break,
                 Err(
                     VolumeError::Damaged { .. }
                     | VolumeError::WrongPlace { .. }
@@ -194,12 +201,12 @@ impl<M: Medium> VolumeReader<M> {
             }
         }
         lost += end.saturating_sub(offset);
+        debug_assert!(lost <= part.bytes, "no more is lost than there was");
         pad(end.saturating_sub(offset), sink)?;
         Ok(lost)
     }
 
-    /// Everything on the volume, by its indexes, or where they are missing or damaged by reading
-    /// all of it.
+    /// Lists the volume by its indexes. If one is missing or damaged, reads the whole volume.
     pub fn list(&mut self) -> Result<Listing, VolumeError> {
         match self.list_by_index() {
             Ok(Some(listing)) => Ok(listing),
@@ -219,7 +226,7 @@ impl<M: Medium> VolumeReader<M> {
             parts.extend(index.parts.into_iter().rev());
             names.extend(index.names);
             match index.previous {
-                // An index that names a later one would lead in circles.
+                // Following an index that names a later one would never end.
                 Some(previous) if previous < first => first = previous,
                 Some(_) => return Ok(None),
                 None => break,
@@ -234,7 +241,7 @@ impl<M: Medium> VolumeReader<M> {
         if !self.medium.locate_last_block()? {
             return Ok(None);
         }
-        let Next::Block(header) = self.next()? else { return Ok(None) };
+        let Item::Block(header) = self.next()? else { return Ok(None) };
         if header.kind != BlockKind::Index || !header.is_last {
             return Ok(None);
         }
@@ -242,7 +249,7 @@ impl<M: Medium> VolumeReader<M> {
         Ok(first.filter(|&first| first <= header.position))
     }
 
-    /// The index at `first`, and the sequence of the last object in front of it.
+    /// Reads the index at `first`; returns it with the sequence of the last object before it.
     fn read_index(&mut self, first: u64) -> Result<(Index, u32), VolumeError> {
         const POSITION_BYTES: usize = 8;
         let damaged = |why| {
@@ -252,7 +259,7 @@ impl<M: Medium> VolumeReader<M> {
         self.medium.locate(first)?;
         let mut bytes = Vec::new();
         for sequence in 0.. {
-            let Next::Block(header) = self.next()? else { return Err(damaged("it has no end")) };
+            let Item::Block(header) = self.next()? else { return Err(damaged("it has no end")) };
             if header.kind != BlockKind::Index || header.sequence != sequence {
                 return Err(damaged("its blocks are out of order"));
             }
@@ -267,7 +274,7 @@ impl<M: Medium> VolumeReader<M> {
         unreachable!("the sequence has no end")
     }
 
-    /// What the next writer has to know.
+    /// Finds the end of the volume, for the next writer.
     pub(crate) fn tail(&mut self) -> Result<Tail, VolumeError> {
         let indexed = match self.last_index() {
             Ok(Some(first)) => Some(first),
@@ -285,7 +292,7 @@ impl<M: Medium> VolumeReader<M> {
         })
     }
 
-    /// Reads the whole volume from the front. Costs as long as that takes.
+    /// Reads the whole volume from the front. This takes as long as reading all of its data.
     pub fn scan(&mut self) -> Result<Listing, VolumeError> {
         Ok(self.walk()?.listing)
     }
@@ -296,7 +303,7 @@ impl<M: Medium> VolumeReader<M> {
         loop {
             let position = self.medium.position()?;
             match self.next() {
-                Ok(Next::Block(header)) => {
+                Ok(Item::Block(header)) => {
                     let (name, content) = header.split(self.payload());
                     let content_bytes = content.len() as u64;
                     let is_first_of_index = header.kind == BlockKind::Index && header.sequence == 0;
@@ -305,15 +312,16 @@ impl<M: Medium> VolumeReader<M> {
                         walk.index_begins(position, self.index_session());
                     }
                 }
-                Ok(Next::Filemark) => {}
-                Ok(Next::EndOfData) => {
+                Ok(Item::Filemark) => {}
+                Ok(Item::EndOfData) => {
                     walk.end_part(false);
                     return Ok(walk);
                 }
                 Err(VolumeError::Damaged { .. }) => walk.damaged(position),
                 Err(VolumeError::Medium(MediumError::Damaged { position })) => {
                     walk.damaged(position);
-                    // Only tapes go on behind what they cannot read, where positions count blocks.
+                    // Only tapes go on after a block that they cannot read: their positions count
+                    // blocks.
                     self.medium.locate(position + 1)?;
                 }
                 Err(error) => return Err(error),
@@ -329,7 +337,7 @@ impl<M: Medium> VolumeReader<M> {
     }
 }
 
-/// A volume read from the front, as far as it has been read.
+/// State of reading a volume from the front.
 #[derive(Default)]
 struct Walk {
     listing: Listing,
@@ -354,6 +362,7 @@ impl Walk {
             self.tail.names.insert(header.object_sequence, name.clone());
             self.listing.names.insert(header.object_sequence, name);
         }
+        debug_assert_eq!(header.kind, BlockKind::Object, "parts are of objects");
         let part = self.open.get_or_insert(Part {
             object: header.object,
             object_sequence: header.object_sequence,

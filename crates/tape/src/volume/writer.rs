@@ -4,7 +4,7 @@
 //! open --> begin --> write* --> end --> begin ...   Full at any time
 //!            \_________\_________\____________________/
 //!                      v
-//!                    close   filemark, index, filemark; says what is durable and what goes on
+//!                    close   filemark, index, filemark; tells the durable parts, the open object
 //! ```
 
 use std::collections::BTreeMap;
@@ -17,18 +17,18 @@ use format::volume::{
 
 use model::Name;
 
+use super::error::VolumeError;
 use super::reader::{Tail, VolumeReader};
-use super::{MediumError, VolumeError};
-use crate::medium::{Medium, Written};
+use crate::medium::{Medium, MediumError, WriteOutcome};
 
-/// Of how much can be lost in a crash, and how many filemarks there are: each costs a drive the
+/// Bytes between two filemarks. They can be lost in a crash; each filemark costs a drive the
 /// time to empty its buffer.
 const GROUP_BYTES_DEFAULT: u64 = 4 << 30;
 
-/// How a volume is written.
+/// Options of writing a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriterOptions {
-    /// A filemark comes behind the object with which so many bytes have been written.
+    /// Bytes after which a filemark follows the next end of an object.
     pub group_bytes: u64,
 }
 
@@ -38,23 +38,23 @@ impl Default for WriterOptions {
     }
 }
 
-/// Whether more can be written.
+/// The room that is left on the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Progress {
     Going,
-    /// Close the volume. [`Closed::continues`] says from where the object goes on elsewhere, which
-    /// may be before what was handed over last.
+    /// Close the volume. [`SessionSummary::continues`] gives the offset from which the object
+    /// continues elsewhere; bytes after it that were passed on have to be written again.
     Full,
 }
 
-/// Where an object goes on, on another volume.
+/// The point at which an object continues on another volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Continuation {
     pub object: ObjectId,
     /// The first byte that is not on any volume yet.
     pub offset: u64,
-    /// Of the next block.
+    /// Sequence of the next block.
     pub sequence: u64,
 }
 
@@ -65,21 +65,22 @@ impl Continuation {
     }
 }
 
-/// What a closed volume holds.
+/// The result of a session of writing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
-pub struct Closed {
-    /// Those that no `sync` has returned before. Objects that are missing have to be written again.
+pub struct SessionSummary {
+    /// Parts that no `sync` has returned before. An object that is not among them has to be written
+    /// again.
     pub parts: Vec<Part>,
     pub continues: Option<Continuation>,
-    /// Whether the index was written. Without it the volume is listed by reading all of it.
+    /// True if the index was written. Without it the volume is listed by reading all of it.
     pub is_indexed: bool,
 }
 
 /// A volume that is being written.
 ///
-/// Invariant: the medium stands behind the last block written; `block` is empty, or holds room for
-/// the header and a part of the payload of the next block.
+/// Invariant: the medium is after the block that was written last; `block` is empty, or holds room
+/// for the header and a part of the payload of the next block.
 pub struct VolumeWriter<M: Medium> {
     medium: M,
     label: Label,
@@ -87,9 +88,9 @@ pub struct VolumeWriter<M: Medium> {
     session: u32,
     previous_index: Option<u64>,
     object_sequence: u32,
-    /// Parts in front of the last filemark that nobody was told of.
+    /// Parts before the last filemark that were not returned yet.
     durable: Vec<Part>,
-    /// Parts behind it.
+    /// Parts after the last filemark.
     pending: Vec<Part>,
     /// All durable parts of the session.
     indexed: Vec<Part>,
@@ -97,19 +98,19 @@ pub struct VolumeWriter<M: Medium> {
     names: BTreeMap<u32, Name>,
     open: Option<Part>,
     block: Vec<u8>,
-    /// Of the name in `block`.
+    /// Length of the name in `block`.
     name_bytes: u16,
     group_bytes: u64,
     is_full: bool,
-    /// The medium has ended in front of blocks that it had taken, or may have.
+    /// True if the medium ended before blocks that it had accepted, or may have.
     is_short: bool,
 }
 
 impl<M: Medium> VolumeWriter<M> {
     /// Goes to the end of the volume, which must be `expected`.
     ///
-    /// A volume whose last writer died is read from the front first; what it had not synced and is
-    /// whole goes into the next index.
+    /// A volume whose last writer died is read from the front first; whole objects that this writer
+    /// had not synced go into the next index.
     pub fn open(
         mut medium: M,
         expected: VolumeId,
@@ -147,7 +148,7 @@ impl<M: Medium> VolumeWriter<M> {
         &self.label
     }
 
-    /// Begins an object, or what is left of it.
+    /// Begins an object, or the rest of one.
     pub fn begin(&mut self, from: Continuation) -> Result<(), VolumeError> {
         assert!(self.open.is_none(), "one object at a time");
         assert!(!self.is_full, "a full volume is closed");
@@ -166,11 +167,12 @@ impl<M: Medium> VolumeWriter<M> {
         Ok(())
     }
 
-    /// Begins an object that has a name, by which it is found without a catalogue.
+    /// Begins an object with a name, by which it is found without a catalogue.
     pub fn begin_named(&mut self, from: Continuation, name: &Name) -> Result<(), VolumeError> {
         self.begin(from)?;
         self.name_bytes = u16::try_from(name.as_bytes().len()).expect("names are short");
         self.block.extend_from_slice(name.as_bytes());
+        debug_assert!(self.block.len() <= self.label.block_bytes as usize, "a name fits");
         self.names.insert(self.object_sequence, name.clone());
         Ok(())
     }
@@ -186,7 +188,8 @@ impl<M: Medium> VolumeWriter<M> {
         assert!(self.open.is_some(), "an object was begun");
         let block_bytes = self.label.block_bytes as usize;
         while !bytes.is_empty() && !self.is_full {
-            // A full block waits for more, because the last one of an object says so.
+            // A full block is kept until more bytes come, because the last block of an object is
+            // marked as such.
             if self.block.len() == block_bytes {
                 self.put(false)?;
                 continue;
@@ -216,17 +219,18 @@ impl<M: Medium> VolumeWriter<M> {
         Ok(Progress::Full)
     }
 
-    /// Ends the object. `Full` may also mean that it is whole and nothing more fits.
+    /// Ends the object. `Full` may also mean that the object is whole and nothing more fits.
     pub fn end(&mut self) -> Result<Progress, VolumeError> {
         if self.is_full || !self.put(true)? {
             return Ok(Progress::Full);
         }
         let mut part = self.open.take().expect("an object was begun");
+        debug_assert!(part.block_count > 0, "each object has a block");
         part.is_last = true;
         self.pending.push(part);
         if self.group_bytes >= self.options.group_bytes && !self.is_full {
             match self.mark() {
-                // What is not durable is not returned by `close` either.
+                // `close` does not return parts that are not durable either.
                 Ok(()) | Err(VolumeError::Medium(MediumError::EndOfMedium)) => {}
                 Err(error) => return Err(error),
             }
@@ -234,7 +238,7 @@ impl<M: Medium> VolumeWriter<M> {
         Ok(self.progress())
     }
 
-    /// Gives the object up: what of it is on the volume is not looked at again.
+    /// Gives the object up: its bytes on the volume are ignored.
     pub fn abandon(&mut self) {
         self.open = None;
         self.block.clear();
@@ -244,7 +248,7 @@ impl<M: Medium> VolumeWriter<M> {
         if self.is_full { Progress::Full } else { Progress::Going }
     }
 
-    /// Writes the block that is being filled; returns whether it is on the medium.
+    /// Writes the block that is being filled; returns true if it is on the medium.
     fn put(&mut self, is_last: bool) -> Result<bool, VolumeError> {
         let part = self.open.as_mut().expect("an object was begun");
         let header = BlockHeader {
@@ -258,11 +262,12 @@ impl<M: Medium> VolumeWriter<M> {
             object_sequence: part.object_sequence,
             name_bytes: self.name_bytes,
         };
+        assert!(self.block.len() <= self.label.block_bytes as usize, "a reader's buffer takes it");
         let content_bytes = self.block.len() - HEADER_BYTES - usize::from(self.name_bytes);
         header.seal(&mut self.block);
         match self.medium.write(&self.block) {
-            Ok(Written::Whole) => {}
-            Ok(Written::NearEnd) => self.is_full = true,
+            Ok(WriteOutcome::Whole) => {}
+            Ok(WriteOutcome::NearEnd) => self.is_full = true,
             Err(MediumError::EndOfMedium) => {
                 self.is_full = true;
                 let here = self.medium.position();
@@ -280,8 +285,8 @@ impl<M: Medium> VolumeWriter<M> {
 
     /// Makes all whole objects durable, and returns those that were not returned before.
     ///
-    /// `EndOfMedium` means that the medium has no room for that: those objects have to be written
-    /// again, elsewhere.
+    /// `EndOfMedium` means that the medium has no room for a filemark: these objects have to be
+    /// written again on another volume.
     pub fn sync(&mut self) -> Result<Vec<Part>, VolumeError> {
         assert!(self.open.is_none(), "no object is open");
         if !self.pending.is_empty() {
@@ -292,13 +297,14 @@ impl<M: Medium> VolumeWriter<M> {
 
     fn mark(&mut self) -> Result<(), VolumeError> {
         match self.medium.mark() {
-            Ok(Written::Whole) => {}
-            Ok(Written::NearEnd) => self.is_full = true,
+            Ok(WriteOutcome::Whole) => {}
+            Ok(WriteOutcome::NearEnd) => self.is_full = true,
             Err(error) => {
                 self.is_full = true;
                 return Err(error.into());
             }
         }
+        debug_assert!(self.pending.iter().all(|part| part.block_count > 0), "parts hold blocks");
         self.group_bytes = 0;
         self.indexed.extend(&self.pending);
         self.durable.append(&mut self.pending);
@@ -308,8 +314,8 @@ impl<M: Medium> VolumeWriter<M> {
     /// Ends the session: makes everything durable and writes the index.
     ///
     /// An object that is open is continued elsewhere. On a volume that ends without warning there
-    /// may be no room for a filemark or an index: then the volume is what it is without them.
-    pub fn close(mut self) -> Result<(Closed, M), VolumeError> {
+    /// may be no room for a filemark or an index: then the volume ends without them.
+    pub fn close(mut self) -> Result<(SessionSummary, M), VolumeError> {
         let open = self.open.take();
         self.pending.extend(open.filter(|part| part.block_count > 0));
         let is_marked = match self.finish_group() {
@@ -323,24 +329,27 @@ impl<M: Medium> VolumeWriter<M> {
             sequence: part.first_sequence + if is_marked { part.block_count } else { 0 },
         });
         let is_indexed = is_marked && self.write_index()?;
-        Ok((Closed { parts: self.durable, continues, is_indexed }, self.medium))
+        Ok((SessionSummary { parts: self.durable, continues, is_indexed }, self.medium))
     }
 
     fn finish_group(&mut self) -> Result<(), VolumeError> {
         if self.pending.is_empty() || self.is_short { Ok(()) } else { self.mark() }
     }
 
-    /// Objects that were given up, or of which no block found room, need no name.
+    /// Returns the names of indexed parts. An object that was given up, or found no room, needs
+    /// none.
     fn names_of_indexed(&mut self) -> BTreeMap<u32, Name> {
         let named = |part: &Part| self.names.remove_entry(&part.object_sequence);
         self.indexed.iter().filter_map(named).collect()
     }
 
-    /// Returns whether the index found room. A session that wrote nothing needs none.
+    /// Returns true if there was room for the index. A session that wrote nothing needs none.
     fn write_index(&mut self) -> Result<bool, VolumeError> {
         if self.indexed.is_empty() {
             return Ok(true);
         }
+        let by_position = |part: &Part| part.position;
+        debug_assert!(self.indexed.is_sorted_by_key(by_position), "parts lie in their order");
         let index = Index {
             session: self.session,
             previous: self.previous_index,
@@ -358,6 +367,7 @@ impl<M: Medium> VolumeWriter<M> {
         const POSITION_BYTES: usize = 8;
         let first = self.medium.position()?;
         let piece_bytes = self.label.block_bytes as usize - HEADER_BYTES - POSITION_BYTES;
+        assert!(piece_bytes > 0 && !bytes.is_empty(), "an index takes a block at least");
         let pieces = bytes.chunks(piece_bytes);
         let piece_count = pieces.len() as u64;
         for (sequence, piece) in (0..).zip(pieces) {

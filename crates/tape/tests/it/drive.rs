@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sim::{Cartridge, Constants, DriveModel, Layout, Library, Trouble};
-use tape::drive::{Drive, Locate, Tell};
-use tape::medium::{Found, Medium as _, MediumError, Written};
+use tape::drive::{Drive, LocateMethod, PositionMethod};
+use tape::medium::{Medium as _, MediumError, ReadOutcome, WriteOutcome};
 use tape::scsi::{Segment, TapeAlert, attribute_id, opcode};
 use tape::transport::{Completion, ScsiTransport, Transfer, TransportError};
 
@@ -29,9 +29,9 @@ fn loaded(model: DriveModel) -> (Library, Drive) {
 fn fill(drive: &mut Drive) {
     for number in 0..6_u8 {
         let block = vec![number; 1000 + usize::from(number)];
-        assert_eq!(drive.write(&block).expect("room"), Written::Whole);
+        assert_eq!(drive.write(&block).expect("room"), WriteOutcome::Whole);
         if number == 2 {
-            assert_eq!(drive.mark().expect("room"), Written::Whole);
+            assert_eq!(drive.mark().expect("room"), WriteOutcome::Whole);
         }
     }
     assert_eq!(drive.position().expect("known"), 7);
@@ -42,23 +42,23 @@ fn expect_block(drive: &mut Drive, position: u64, number: u8) {
     drive.locate(position).expect("it is there");
     let mut buffer = vec![0xff; 4096];
     let bytes = 1000 + usize::from(number);
-    assert_eq!(drive.read(&mut buffer).expect("readable"), Found::Block { bytes });
+    assert_eq!(drive.read(&mut buffer).expect("readable"), ReadOutcome::Block { bytes });
     assert!(buffer[..bytes].iter().all(|&byte| byte == number));
     assert_eq!(drive.position().expect("known"), position + 1);
 }
 
 #[track_caller]
-fn check_ways(refused: &[u8], expected: (Locate, Tell)) {
+fn check_ways(refused: &[u8], expected: (LocateMethod, PositionMethod)) {
     let (_library, mut drive) = loaded(DriveModel::new("DRV00001").without(refused));
     fill(&mut drive);
     for (position, number) in [(6, 5), (0, 0), (4, 3), (2, 2), (5, 4)] {
         expect_block(&mut drive, position, number);
     }
     drive.locate(3).expect("the filemark");
-    assert_eq!(drive.read(&mut [0; 100]).expect("readable"), Found::Filemark);
+    assert_eq!(drive.read(&mut [0; 100]).expect("readable"), ReadOutcome::Filemark);
     drive.locate_end().expect("data have an end");
     assert_eq!(drive.position().expect("known"), 7);
-    assert_eq!(drive.read(&mut [0; 100]).expect("readable"), Found::EndOfData);
+    assert_eq!(drive.read(&mut [0; 100]).expect("readable"), ReadOutcome::EndOfData);
     assert!(matches!(drive.locate(9), Err(MediumError::EndOfData { position: 9 })));
     expect_block(&mut drive, 1, 1);
     assert_eq!(drive.ways(), expected);
@@ -66,9 +66,15 @@ fn check_ways(refused: &[u8], expected: (Locate, Tell)) {
 
 #[test]
 fn a_drive_is_used_in_the_best_way_that_it_knows() {
-    check_ways(&[], (Locate::Sixteen, Tell::Long));
-    check_ways(&[opcode::LOCATE_16, opcode::MAINTENANCE_IN], (Locate::Ten, Tell::Long));
-    check_ways(&[opcode::LOCATE_16, opcode::LOCATE_10], (Locate::Space, Tell::Long));
+    check_ways(&[], (LocateMethod::Sixteen, PositionMethod::Long));
+    check_ways(
+        &[opcode::LOCATE_16, opcode::MAINTENANCE_IN],
+        (LocateMethod::Ten, PositionMethod::Long),
+    );
+    check_ways(
+        &[opcode::LOCATE_16, opcode::LOCATE_10],
+        (LocateMethod::Space, PositionMethod::Long),
+    );
     let all = [
         opcode::LOCATE_16,
         opcode::LOCATE_10,
@@ -77,7 +83,7 @@ fn a_drive_is_used_in_the_best_way_that_it_knows() {
         opcode::MAINTENANCE_IN,
         opcode::SPACE_16,
     ];
-    check_ways(&all, (Locate::Space, Tell::Count));
+    check_ways(&all, (LocateMethod::Space, PositionMethod::Count));
 }
 
 #[test]
@@ -85,7 +91,10 @@ fn a_block_longer_than_the_buffer_is_said() {
     let (_library, mut drive) = loaded(DriveModel::new("DRV00001"));
     fill(&mut drive);
     drive.rewind().expect("a tape is in it");
-    assert_eq!(drive.read(&mut [0; 512]).expect("readable"), Found::LongBlock { bytes: 1000 });
+    assert_eq!(
+        drive.read(&mut [0; 512]).expect("readable"),
+        ReadOutcome::LongBlock { bytes: 1000 }
+    );
     expect_block(&mut drive, 1, 1);
 }
 
@@ -96,8 +105,8 @@ fn the_early_warning_comes_before_the_end() {
     let mut warned_at = None;
     let end = loop {
         match drive.write(&block) {
-            Ok(Written::Whole) => assert_eq!(warned_at, None),
-            Ok(Written::NearEnd) => {
+            Ok(WriteOutcome::Whole) => assert_eq!(warned_at, None),
+            Ok(WriteOutcome::NearEnd) => {
                 warned_at = warned_at.or(Some(drive.position().expect("known")));
             }
             Err(MediumError::EndOfMedium) => break drive.position().expect("known"),
@@ -107,7 +116,7 @@ fn the_early_warning_comes_before_the_end() {
     assert_eq!((warned_at, end), (Some(61), 64));
     drive.locate(63).expect("the last block");
     let mut buffer = vec![0; 1 << 20];
-    assert_eq!(drive.read(&mut buffer).expect("readable"), Found::Block { bytes: 1 << 20 });
+    assert_eq!(drive.read(&mut buffer).expect("readable"), ReadOutcome::Block { bytes: 1 << 20 });
 }
 
 #[test]
@@ -142,7 +151,7 @@ fn another_tape_is_not_gone_on_with() {
     assert!(matches!(drive.rewind(), Err(MediumError::PositionLost)));
     assert!(matches!(drive.locate_end(), Err(MediumError::PositionLost)));
     drive.load().expect("the new tape");
-    assert_eq!(drive.write(b"first").expect("room"), Written::Whole);
+    assert_eq!(drive.write(b"first").expect("room"), WriteOutcome::Whole);
 }
 
 #[test]
@@ -152,7 +161,7 @@ fn a_locate_that_goes_wrong_unnoticed_is_left_to_the_block_to_say() {
     library.trouble(Trouble::LocateOff { drive: 0, by: 1 });
     drive.locate(1).expect("the drive believes it");
     let mut buffer = [0; 4096];
-    assert_eq!(drive.read(&mut buffer).expect("readable"), Found::Block { bytes: 1002 });
+    assert_eq!(drive.read(&mut buffer).expect("readable"), ReadOutcome::Block { bytes: 1002 });
 }
 
 #[test]
@@ -226,7 +235,7 @@ fn a_huge_tape_costs_time_and_no_memory() {
     let before = library.clock();
     drive.locate(19_999_999).expect("the last block");
     let mut buffer = vec![0; 512 << 10];
-    assert_eq!(drive.read(&mut buffer).expect("readable"), Found::Block { bytes: 512 << 10 });
+    assert_eq!(drive.read(&mut buffer).expect("readable"), ReadOutcome::Block { bytes: 512 << 10 });
     assert!((library.clock() - before).as_secs() > 60);
     assert!(drive.wrap_ends().expect("it answers").len() > 100);
 }

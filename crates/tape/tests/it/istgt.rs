@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use tape::drive::{Drive, Locate, Tell};
+use tape::drive::{Drive, LocateMethod, PositionMethod};
 use tape::medium::Medium;
 
 use crate::scenario::{self, Site};
@@ -114,5 +114,5 @@ fn volumes_on_tapes_of_istgt() {
     }
     let mut drives = Drives::start();
     scenario::run_all(&mut drives);
-    assert_eq!(drives.drives[0].ways(), (Locate::Ten, Tell::Long));
+    assert_eq!(drives.drives[0].ways(), (LocateMethod::Ten, PositionMethod::Long));
 }

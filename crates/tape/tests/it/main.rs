@@ -1,9 +1,11 @@
 //! Drives, volumes and libraries against the emulator, files, and third-party virtual libraries.
 
 mod answers;
+mod calibration;
 mod drive;
 mod istgt;
 mod library;
+mod manual;
 mod operator;
 mod scenario;
 mod server;

@@ -11,7 +11,9 @@ use tape::file_volume::FileVolumes;
 use tape::generation::MEDIUM_LTO8;
 use tape::geometry::Geometry;
 use tape::library::Library;
-use tape::operator::{Event, Known, LoanError, Operator, Outcome, ShownDrive, Stock, Wanted};
+use tape::operator::{
+    DriveStatus, Event, LoanError, Operator, Outcome, ReadRequest, Stock, VolumeRef,
+};
 use tape::schedule::{
     Absence, Config, Kind, ObjectId, OwnerId, ProgramId, Schedule, VolumeId, WaiterId,
 };
@@ -29,7 +31,7 @@ const SETTLE_MAX: Duration = Duration::from_secs(60);
 /// An operator with three labelled volumes; two drives.
 struct Yard {
     operator: Operator,
-    volumes: Vec<Known>,
+    volumes: Vec<VolumeRef>,
     events: Arc<Mutex<Vec<Event>>>,
     sim: Option<sim::Library>,
     _folder: Option<tempfile::TempDir>,
@@ -86,9 +88,9 @@ impl Yard {
     }
 
     /// Labels a tape; of a file reads the label.
-    fn labelled(&self, id: u64, name: &str) -> Known {
+    fn labelled(&self, id: u64, name: &str) -> VolumeRef {
         let name = VolumeName::new(name).expect("a name");
-        let blank = Known { id: VolumeId(id), name, label: None, block_bytes: 512 << 10 };
+        let blank = VolumeRef { id: VolumeId(id), name, label: None, block_bytes: 512 << 10 };
         let mut lent = self.operator.borrow(&blank).expect("a drive is free");
         let label = match volume::read_label(lent.medium()) {
             Ok(label) => label,
@@ -99,7 +101,7 @@ impl Yard {
                 label
             }
         };
-        Known { label: Some(label.volume), block_bytes: label.block_bytes, ..blank }
+        VolumeRef { label: Some(label.volume), block_bytes: label.block_bytes, ..blank }
     }
 
     /// Writes objects of these numbers to the volume.
@@ -119,7 +121,7 @@ impl Yard {
     fn ask(&self, number: u8, copies: &[(usize, Part)]) -> (WaiterId, Wait) {
         let bytes: Arc<Mutex<Vec<u8>>> = Arc::default();
         let sink = Arc::clone(&bytes);
-        let wanted = Wanted {
+        let wanted = ReadRequest {
             object: ObjectId(number.into()),
             copies: copies.iter().map(|(at, part)| (self.volumes[*at].clone(), *part)).collect(),
             deliver: Arc::new(move |_| {
@@ -162,7 +164,8 @@ impl Wait {
 
     #[track_caller]
     fn expect_failure(self, words: &str) {
-        let reason = self.answer.recv().expect("an answer").result.expect_err("it is gone");
+        let outcome = self.answer.recv().expect("an answer");
+        let reason = outcome.result.expect_err("it is gone").to_string();
         assert!(reason.contains(words), "{reason}");
     }
 }
@@ -234,7 +237,7 @@ fn a_copy_serves_where_the_first_is_damaged_or_away() {
     assert_eq!(Vec::from_iter(blamed), [yard.volumes[0].id; 2]);
     yard.operator.volume_absent(yard.volumes[1].id, Absence::Offsite);
     let refused = yard.operator.ask(
-        Wanted {
+        ReadRequest {
             object: ObjectId(77),
             copies: vec![(yard.volumes[1].clone(), second)],
             deliver: Arc::new(|_| Err(io::ErrorKind::Other.into())),
@@ -256,7 +259,7 @@ fn another_drive_takes_over_from_one_that_dies() {
     let first = yard.write(0, &[1, 2]);
     let second = yard.write(1, &[3, 1]);
     let holder = yard.operator.drives();
-    let holds = |drive: &ShownDrive| drive.volume.as_ref() == Some(&yard.volumes[0].name);
+    let holds = |drive: &DriveStatus| drive.volume.as_ref() == Some(&yard.volumes[0].name);
     let drive = holder.iter().position(holds).expect("it stays mounted");
     yard.trouble(Trouble::DriveDies { drive });
     let copied = yard.ask(1, &[(0, first[0]), (1, second[1])]).1;
@@ -288,8 +291,8 @@ fn a_volume_that_is_gone_or_another_is_said() {
     let yard = Yard::files();
     let part = yard.write(0, &[1])[0];
     let gone = VolumeName::new("GONE01").expect("a name");
-    let gone = Known { id: VolumeId(99), name: gone, ..yard.volumes[0].clone() };
-    let other = Known { label: Some(LabelId([9; 16])), ..yard.volumes[1].clone() };
+    let gone = VolumeRef { id: VolumeId(99), name: gone, ..yard.volumes[0].clone() };
+    let other = VolumeRef { label: Some(LabelId([9; 16])), ..yard.volumes[1].clone() };
     let refused = yard.operator.borrow(&other).err().map(|error| error.to_string());
     assert!(refused.expect("it is another").contains(BARCODES[1]));
     let refused = yard.operator.borrow(&gone).err().map(|error| error.to_string());

@@ -1,11 +1,11 @@
-//! What must hold of volumes on every medium: one suite, run against each of them.
+//! Promises about volumes on every medium: one suite, run against each of them.
 
 use format::volume::{Foreign, Label, ObjectId, Part, VolumeId, VolumeName};
 use model::{Name, ServerTime};
 use tape::medium::{Medium, MediumError};
 use tape::volume::{
-    self, Closed, Continuation, Identified, Overwrite, Progress, VolumeError, VolumeReader,
-    VolumeWriter, WriterOptions,
+    self, Continuation, Identification, Overwrite, Progress, SessionSummary, VolumeError,
+    VolumeReader, VolumeWriter, WriterOptions,
 };
 
 pub(crate) const BLOCK_BYTES: u32 = 64 << 10;
@@ -24,7 +24,7 @@ pub(crate) trait Site {
         false
     }
 
-    /// Whether tapes are small enough to be filled.
+    /// True if tapes are small enough to be filled.
     fn ends(&self) -> bool {
         true
     }
@@ -83,7 +83,7 @@ pub(crate) fn put<M: Medium>(writer: &mut VolumeWriter<M>, number: u8, bytes: us
     }
 }
 
-fn close<M: Medium>(writer: VolumeWriter<M>) -> Closed {
+fn close<M: Medium>(writer: VolumeWriter<M>) -> SessionSummary {
     writer.close().expect("it can be closed").0
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn expect_content<M: Medium>(
 /// Sizes around those of blocks, in the order of writing.
 const SIZES: [usize; 6] = [100_000, 0, 1, 65_440, 65_441, 300_000];
 
-fn write_sizes(tape: &mut dyn Medium, number: u8) -> Closed {
+fn write_sizes(tape: &mut dyn Medium, number: u8) -> SessionSummary {
     let mut writer = open_writer(tape, number);
     for (object, bytes) in (1..).zip(SIZES) {
         assert_eq!(put(&mut writer, object, bytes), Progress::Going);
@@ -117,7 +117,7 @@ fn blank_and_foreign_tapes_are_recognised(site: &mut dyn Site) {
     let _room = tape.write(&tar).expect("room");
     let _room = tape.mark().expect("room");
     let identified = volume::identify(tape).expect("readable");
-    assert_eq!(identified, Identified::Foreign(Foreign::Tar));
+    assert_eq!(identified, Identification::Foreign(Foreign::Tar));
     for overwrite in [Overwrite::Nothing, Overwrite::Ours] {
         let refused = volume::label(tape, &label(1), overwrite);
         assert!(matches!(refused, Err(VolumeError::Foreign(Foreign::Tar))));

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tape::transport::{Address, ScsiTransport};
+use tape::address::Address;
+use tape::transport::ScsiTransport;
 
-/// How long a server may take to listen.
+/// Time that a server has to begin listening.
 const START_MAX: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -22,7 +23,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether a test of a third-party server is left out; a line says why.
+/// True if a test of a third-party server is left out; a line gives the reason.
 #[expect(clippy::print_stdout, reason = "it is what a test says")]
 pub(crate) fn is_missing(programs: &[&str]) -> bool {
     let reason = if !sys::process::is_root() {

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use format::volume::VolumeName;
 use tape::device::CommandError;
-use tape::drive::{Drive, Locate, Tell};
-use tape::library::{DriveState, Labelling, Library, LibraryError, Mounted};
+use tape::drive::{Drive, LocateMethod, PositionMethod};
+use tape::library::{DriveState, Labelling, Library, LibraryError, MountedVolume};
 use tape::medium::{Medium, MediumError};
 use tape::scsi::ElementKind;
 use tape::volume::{Overwrite, Progress, VolumeError, VolumeReader, VolumeWriter, WriterOptions};
@@ -106,7 +106,7 @@ fn name(name: &str) -> VolumeName {
     VolumeName::new(name).expect("a name")
 }
 
-struct MountedPair(Vec<Mounted>);
+struct MountedPair(Vec<MountedVolume>);
 
 impl Site for MountedPair {
     fn tape(&mut self, index: usize) -> &mut dyn Medium {
@@ -126,7 +126,7 @@ fn volumes_on_tapes_of_tgt() {
     let mut pair = MountedPair(mounted.into());
     scenario::run_all(&mut pair);
     for mounted in pair.0 {
-        assert_eq!(mounted.drive.ways(), (Locate::Space, Tell::Count));
+        assert_eq!(mounted.drive.ways(), (LocateMethod::Space, PositionMethod::Count));
         library.dismount(mounted).expect("it goes home");
     }
 }

@@ -1,4 +1,4 @@
-//! What a check says.
+//! Findings: the results of the checks.
 
 use std::fmt;
 
@@ -7,33 +7,41 @@ use std::fmt;
 pub(crate) enum Rule {
     Ascii,
     Blanks,
+    Circles,
     Columns,
     DeadFile,
+    Edge,
     Features,
     FileLines,
     FileName,
     Header,
+    Headless,
     Layers,
     MachinePath,
     Ratchet,
+    Spelling,
     TypeName,
     Unfinished,
     Unsafe,
 }
 
 impl Rule {
-    /// Every rule that the ratchet can hold back.
-    const RATCHETED: [Self; 13] = [
+    /// All rules that the ratchet can hold back.
+    const RATCHETED: [Self; 17] = [
         Self::Ascii,
         Self::Blanks,
+        Self::Circles,
         Self::Columns,
         Self::DeadFile,
+        Self::Edge,
         Self::Features,
         Self::FileLines,
         Self::FileName,
         Self::Header,
+        Self::Headless,
         Self::Layers,
         Self::MachinePath,
+        Self::Spelling,
         Self::TypeName,
         Self::Unfinished,
         Self::Unsafe,
@@ -43,15 +51,19 @@ impl Rule {
         match self {
             Self::Ascii => "ascii",
             Self::Blanks => "blanks",
+            Self::Circles => "circles",
             Self::Columns => "columns",
             Self::DeadFile => "dead-file",
+            Self::Edge => "edge",
             Self::Features => "features",
             Self::FileLines => "file-lines",
             Self::FileName => "file-name",
             Self::Header => "header",
+            Self::Headless => "headless",
             Self::Layers => "layers",
             Self::MachinePath => "machine-path",
             Self::Ratchet => "ratchet",
+            Self::Spelling => "spelling",
             Self::TypeName => "type-name",
             Self::Unfinished => "unfinished",
             Self::Unsafe => "unsafe",
@@ -64,16 +76,16 @@ impl Rule {
     }
 }
 
-/// One thing to put right. Orders by place.
+/// One fault to correct. Findings are ordered by place.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Finding {
     pub(crate) path: String,
     /// Counted from 1.
     pub(crate) line: usize,
     pub(crate) rule: Rule,
-    /// What the ratchet counts: 1, or the lines of a file that has too many.
+    /// Weight in the ratchet: 1, or the lines of a long file, or the members of a circle.
     pub(crate) amount: u64,
-    /// What is wrong and what to do.
+    /// Fault, and what to do about it.
     pub(crate) message: String,
 }
 

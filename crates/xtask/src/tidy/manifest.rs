@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use super::finding::{Finding, Rule};
 use super::layers;
 
-/// Features of a crate at most, `default` not counted.
+/// Maximum number of features of a crate, without `default`.
 const FEATURES_MAX: usize = 4;
 
 /// Checks `text`, which is `crates/<folder>/Cargo.toml`.
@@ -75,7 +75,7 @@ fn features(path: &str, text: &str, manifest: &Table) -> Option<Finding> {
         .then(|| Finding::new(path, line_of(text, "[features]"), Rule::Features, message))
 }
 
-/// The line that speaks of `key`; the first if none does.
+/// The line that mentions `key`; the first if none does.
 fn line_of(text: &str, key: &str) -> usize {
     let speaks = |line: &str| {
         let rest = line.trim_start().strip_prefix(key);

@@ -5,9 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::code::Split;
 use super::finding::{Finding, Rule};
-use super::tree::SourceFile;
+use crate::source::{SourceFile, Split, is_root, places};
 
 /// Checks the files below `crates/*/src` and `crates/*/tests`.
 pub(crate) fn check(files: &[SourceFile]) -> Vec<Finding> {
@@ -50,18 +49,6 @@ fn part(path: &str) -> Option<&str> {
     path.split('/').nth(2)
 }
 
-fn is_root(path: &str) -> bool {
-    let within: Vec<&str> = path.split('/').skip(2).collect();
-    matches!(
-        within.as_slice(),
-        ["src", "main.rs" | "lib.rs"]
-            | ["src", "bin", _]
-            | ["src", "bin", _, "main.rs"]
-            | ["tests", _]
-            | ["tests", _, "main.rs"]
-    )
-}
-
 /// The names of the modules that `text` declares and leaves to a file of their own.
 fn declared(text: &str) -> Vec<String> {
     let code = Split::new(text).code;
@@ -71,14 +58,6 @@ fn declared(text: &str) -> Vec<String> {
         Some(name.trim_start_matches("r#").to_owned())
     });
     names.collect()
-}
-
-/// The two places where the module `name` that the file `path` declares may lie.
-fn places(path: &str, name: &str) -> [String; 2] {
-    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
-    let holds_its_folder = file == "mod.rs" || is_root(path);
-    let base = if holds_its_folder { folder } else { path.trim_end_matches(".rs") };
-    [format!("{base}/{name}.rs"), format!("{base}/{name}/mod.rs")]
 }
 
 #[cfg(test)]

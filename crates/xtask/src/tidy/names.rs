@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Rule};
 
-/// Names that say that code has no home yet.
+/// Names of files whose code has no proper place.
 const REFUSED_FILES: [&str; 10] = [
     "common", "helper", "helpers", "manager", "managers", "misc", "types", "util", "utils",
     "utility",
@@ -10,15 +10,18 @@ const REFUSED_FILES: [&str; 10] = [
 /// Last words of type names that say nothing.
 const REFUSED_SUFFIXES: [&str; 8] =
     ["Data", "Helper", "Impl", "Info", "Manager", "Service", "Util", "Utils"];
-/// Words that the glossary has better ones for, and those.
+/// Words that the glossary does not use, each with the glossary's word.
 const REFUSED_WORDS: [(&str, &str); 3] = [
     ("Blob", "Chunk, Quantum or Pack"),
     ("Job", "Process, Session or Schedule"),
     ("Snapshot", "Version or what it is a state of"),
 ];
+/// Whole names that are no nouns, or that hide a name of the standard library.
+const REFUSED_NAMES: [&str; 8] =
+    ["Copy", "Found", "Having", "Kept", "Known", "Told", "Wanted", "Who"];
 const DECLARING: [&str; 4] = ["struct", "enum", "trait", "type"];
 
-/// Checks the names of a source file and of the folders that it lies in; of `pool_helpers` the last
+/// Checks the names of a source file and of the folders that it lies in; in `pool_helpers` the last
 /// word counts.
 pub(crate) fn file_name(path: &str) -> Option<Finding> {
     let parts = path.strip_suffix(".rs")?.split('/');
@@ -50,6 +53,9 @@ fn declared_type(line: &str) -> Option<&str> {
 }
 
 fn complaint(name: &str) -> Option<String> {
+    if REFUSED_NAMES.contains(&name) {
+        return Some(format!("'{name}' is not the noun of a thing, find it"));
+    }
     let words = camel_case_words(name);
     let last = words.last()?;
     if REFUSED_SUFFIXES.contains(last) {
@@ -108,6 +114,15 @@ mod tests {
         check_type("enum BackupJob {", true);
         check_type("struct Snapshot;", true);
         check_type("struct Jobless;", false);
+    }
+
+    #[test]
+    fn types_are_nouns() {
+        check_type("pub struct Wanted {", true);
+        check_type("enum Known<T> {", true);
+        check_type("trait Told {", true);
+        check_type("struct KnownPacks;", false);
+        check_type("struct Candidate;", false);
     }
 
     #[test]

@@ -1,13 +1,19 @@
-//! The ratchet: what is allowed for now, file by file, in numbers that may only shrink.
+//! The ratchet: findings that are allowed for now, by file or by crate, in numbers that may only
+//! shrink.
 //!
 //! ```text
 //!   ["crates/pool/src/pack.rs"]
 //!   file-lines = 912
 //!   columns = 3
+//!
+//!   ["crates/tape"]
+//!   headless = 40
 //! ```
 //!
-//! Up to its number a rule is silent for the file; above it all its findings are said. A number
-//! above the findings is itself a finding, so that what was mended stays mended.
+//! Up to its number a rule is silent for the file, or for all files of the crate that have no
+//! number of their own; above it all its findings are reported. A file's number above its findings
+//! is itself a finding, so that a mended fault stays mended. A crate's number is a ceiling: several
+//! people may mend the crate at once, and [`Ratchet::lowered`] brings it down after them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +21,7 @@ use toml::{Table, Value};
 
 use super::finding::{Finding, Rule};
 
-/// Where the ratchet lies in the tree.
+/// The ratchet's place in the tree.
 pub(crate) const PATH: &str = "crates/xtask/ratchet.toml";
 
 /// The allowed amounts by file and rule.
@@ -27,7 +33,7 @@ pub(crate) struct Ratchet {
 #[derive(PartialEq, Eq, Debug)]
 struct Allowed {
     amount: u64,
-    /// Where the ratchet says so.
+    /// Line of the ratchet, from 1.
     line: usize,
 }
 
@@ -55,25 +61,73 @@ impl Ratchet {
         Ok(Self { allowed })
     }
 
-    /// Takes out of `found` what is allowed, and adds what is allowed without need.
+    /// Removes the allowed findings from `found`, and adds a finding for each number that is too
+    /// high.
     pub(crate) fn apply(&self, found: Vec<Finding>) -> Vec<Finding> {
-        let mut amounts: BTreeMap<(String, Rule), u64> = BTreeMap::new();
-        for finding in &found {
-            *amounts.entry((finding.path.clone(), finding.rule)).or_default() += finding.amount;
-        }
+        let amounts = self.amounts(&found);
         let exceeds = |finding: &Finding| {
-            let key = (finding.path.clone(), finding.rule);
+            let key = self.key(finding);
             self.allowed.get(&key).is_none_or(|allowed| amounts[&key] > allowed.amount)
         };
         let mut left: Vec<Finding> = found.into_iter().filter(exceeds).collect();
-        for ((path, rule), allowed) in &self.allowed {
-            let amount = amounts.get(&(path.clone(), *rule)).copied().unwrap_or(0);
-            if amount < allowed.amount {
+        for (key, allowed) in &self.allowed {
+            let amount = amounts.get(key).copied().unwrap_or(0);
+            let (path, rule) = key;
+            if amount < allowed.amount && !is_crate(path) {
                 left.push(slack(path, *rule, allowed, amount));
             }
         }
         left
     }
+
+    /// Adds up the findings by the entries that they count for.
+    fn amounts(&self, found: &[Finding]) -> BTreeMap<(String, Rule), u64> {
+        let mut amounts = BTreeMap::new();
+        for finding in found {
+            *amounts.entry(self.key(finding)).or_default() += finding.amount;
+        }
+        amounts
+    }
+
+    /// The entry that `finding` counts for: that of its file or, without one, that of its crate.
+    fn key(&self, finding: &Finding) -> (String, Rule) {
+        let own = (finding.path.clone(), finding.rule);
+        let folder = finding.path.split('/').take(2).collect::<Vec<_>>().join("/");
+        let of_crate = (folder, finding.rule);
+        if !self.allowed.contains_key(&own) && self.allowed.contains_key(&of_crate) {
+            of_crate
+        } else {
+            own
+        }
+    }
+
+    /// The ratchet `text` with each number lowered to what `found` needs.
+    pub(crate) fn lowered(&self, text: &str, found: &[Finding]) -> String {
+        let amounts = self.amounts(found);
+        let mut lines: Vec<String> = text
+            .lines()
+            .take_while(|line| line.starts_with('#'))
+            .map(str::to_owned)
+            .collect();
+        let mut path_before = "";
+        for (key, allowed) in &self.allowed {
+            let (path, rule) = key;
+            let amount = amounts.get(key).copied().unwrap_or(0).min(allowed.amount);
+            if amount > 0 {
+                if path != path_before {
+                    lines.extend([String::new(), format!("[\"{path}\"]")]);
+                    path_before = path;
+                }
+                lines.push(format!("{} = {amount}", rule.name()));
+            }
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+/// True for the folder of a crate, `crates/NAME`.
+fn is_crate(path: &str) -> bool {
+    path.starts_with("crates/") && path.matches('/').count() == 1
 }
 
 fn slack(path: &str, rule: Rule, allowed: &Allowed, amount: u64) -> Finding {
@@ -104,7 +158,7 @@ mod tests {
         Finding::new("a.rs", line, rule, "wrong")
     }
 
-    /// `expected` are the lines with the rules of what is left.
+    /// `expected` has the line and the rule of each finding that is left.
     #[track_caller]
     fn check(ratchet: &str, found: Vec<Finding>, expected: &[(usize, Rule)]) {
         let left = Ratchet::parse(ratchet).expect("parses").apply(found);
@@ -144,6 +198,31 @@ mod tests {
             "crates/xtask/ratchet.toml:2: a.rs has no finding of header, remove the line [ratchet]",
         ];
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn a_crates_number_is_a_ceiling_for_its_files() {
+        let at = |path: &str| Finding::new(path, 1, Rule::Headless, "wrong");
+        let found = vec![at("crates/a/src/b.rs"), at("crates/a/src/c.rs"), at("crates/ab/d.rs")];
+        let left = |ratchet: &str| {
+            let left = Ratchet::parse(ratchet).expect("parses").apply(found.clone());
+            left.into_iter().map(|finding| finding.path).collect::<Vec<_>>()
+        };
+        assert_eq!(left("[\"crates/a\"]\nheadless = 9\n"), ["crates/ab/d.rs"]);
+        assert_eq!(left("[\"crates/a\"]\nheadless = 1\n").len(), 3);
+        let own = "[\"crates/a\"]\nheadless = 1\n[\"crates/a/src/b.rs\"]\nheadless = 1\n";
+        assert_eq!(left(own), ["crates/ab/d.rs"]);
+    }
+
+    #[test]
+    fn numbers_are_lowered_to_what_is_found_and_never_raised() {
+        let text = "# Head.\n[\"a.rs\"]\ncolumns = 3\nheader = 1\n[\"crates/b\"]\nedge = 2\n\
+                    [\"c.rs\"]\ncolumns = 1\n";
+        let columns = |path: &str| Finding::new(path, 1, Rule::Columns, "wrong");
+        let found = [columns("a.rs"), columns("c.rs"), columns("c.rs")];
+        let lowered = Ratchet::parse(text).expect("parses").lowered(text, &found);
+        let expected = "# Head.\n\n[\"a.rs\"]\ncolumns = 1\n\n[\"c.rs\"]\ncolumns = 1\n";
+        assert_eq!(lowered, expected);
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use super::finding::{Finding, Rule};
 
-/// Lines in a source file at most, its test module not counted.
+/// Maximum number of lines in a source file, without its test module.
 const FILE_LINES_MAX: usize = 800;
-/// Columns in a line at most.
+/// Maximum number of columns in a line.
 const COLUMNS_MAX: usize = 100;
 /// Folders at the root of one machine, whose paths say nothing on another.
 const MACHINE_ROOTS: [&str; 2] = ["work", "root"];
-/// The folder of homes, and whom an example may call its user.
+/// The folder of homes, and the names that an example may give its user.
 const HOMES: &str = "/home/";
 const EXAMPLE_USERS: [&str; 8] = ["alice", "ann", "bob", "me", "user", "x", "y", "z"];
 
@@ -29,7 +29,7 @@ pub(crate) fn file_lines(path: &str, text: &str) -> Option<Finding> {
     })
 }
 
-/// The lines up to a test module that the file ends with.
+/// The lines before a test module at the end of the file.
 fn lines_without_tests(text: &str) -> usize {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let opens_tests = |pair: &[&str]| pair == ["#[cfg(test)]", "mod tests {"];
@@ -90,7 +90,8 @@ fn machine_path(line: &str) -> Option<String> {
         .map(|name| format!("{HOMES}{name}"))
 }
 
-/// What follows `folder` wherever a path starts with it, rather than goes on with it.
+/// Finds the texts after `folder` at places where it begins a path, and is not in the middle of
+/// one.
 fn absolute<'t>(line: &'t str, folder: &'t str) -> impl Iterator<Item = &'t str> {
     line.match_indices(folder).filter_map(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -99,7 +100,7 @@ fn absolute<'t>(line: &'t str, folder: &'t str) -> impl Iterator<Item = &'t str>
     })
 }
 
-/// Asks `check` about each line, with its number from 1.
+/// Calls `check` with each line and its number from 1.
 fn each_line(text: &str, check: impl Fn(usize, &str) -> Option<Finding>) -> Vec<Finding> {
     let lines = text.split('\n').enumerate();
     lines.filter_map(|(index, line)| check(index + 1, line)).collect()

@@ -1,7 +1,7 @@
-//! Checks of single words: `unsafe` in its place, and nothing left unfinished.
+//! Checks of single words: `unsafe` in its place, and no unfinished code.
 
-use super::code::Split;
 use super::finding::{Finding, Rule};
+use crate::source::Split;
 
 /// The only crate that may hold `unsafe` code.
 const UNSAFE_HOME: &str = "crates/sys/";

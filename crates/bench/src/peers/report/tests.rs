@@ -1,4 +1,4 @@
-//! The report of a contest that never was.
+//! The report of a contest with invented figures.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

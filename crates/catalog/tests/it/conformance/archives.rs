@@ -1,6 +1,6 @@
-//! Archives, and versions that were deleted and can be had back.
+//! Archives, and deletions that can be undone.
 
-use catalog::{ArchiveChange, Catalog, EventRow, Write};
+use catalog::{ArchiveChange, Catalog, EventRow, Node, Write};
 use model::{DomainId, ServerTime, archive_filespace};
 
 use super::Engine;
@@ -14,7 +14,7 @@ fn set(catalog: &dyn Catalog, number: u64, change: ArchiveChange) {
         .expect("the batch is performed");
 }
 
-pub(crate) fn archives_are_newest_first_and_change_as_is_said(engine: &dyn Engine) {
+pub(crate) fn archives_are_newest_first_and_can_be_changed(engine: &dyn Engine) {
     let catalog = engine.open();
     let (node, other) = (add_node(&*catalog, "a"), add_node(&*catalog, "b"));
     let first = catalog.add_archive(node.id, "first", NOW).expect("is made");
@@ -45,6 +45,35 @@ pub(crate) fn archives_are_newest_first_and_change_as_is_said(engine: &dyn Engin
     assert_eq!(catalog.archives(other.id).expect("none"), []);
     let unknown = Write::SetArchive { number: 99, change: ArchiveChange::default() };
     assert_eq!(refusal(catalog.commit(vec![unknown])), "not found");
+}
+
+pub(crate) fn archives_and_deletions_are_listed_from_a_number(engine: &dyn Engine) {
+    let catalog = engine.open();
+    let (node, other) = (add_node(&*catalog, "a"), add_node(&*catalog, "b"));
+    let add = |node: &Node| {
+        let archive = catalog.add_archive(node.id, "", NOW).expect("is made").number;
+        let deletion = catalog.add_deletion(node.id, "", NOW).expect("is made");
+        assert_eq!(archive, deletion, "both are counted from 1");
+        archive
+    };
+    let numbers = [add(&node), add(&other), add(&node), add(&node)];
+    let from = |from, limit| -> Vec<u64> {
+        let archives = catalog.archives_from(node.id, from, limit).expect("are listed");
+        let deletions = catalog.deletions_from(node.id, from, limit).expect("are listed");
+        let archives: Vec<u64> = archives.iter().map(|row| row.number).collect();
+        assert_eq!(deletions.iter().map(|row| row.number).collect::<Vec<_>>(), archives);
+        archives
+    };
+    assert_eq!(from(None, 2), [numbers[3], numbers[2]]);
+    assert_eq!(from(Some(numbers[2]), 1), [numbers[2]]);
+    // The archive of another node is none of these, and neither is one that is gone.
+    assert_eq!(from(Some(numbers[1]), 9), [numbers[0]]);
+    catalog.remove_archive(node.id, numbers[2]).expect("is removed");
+    catalog
+        .commit(vec![Write::EmptyTrash { deletion: numbers[2] }])
+        .expect("the batch is performed");
+    assert_eq!(from(Some(numbers[2]), 9), [numbers[0]]);
+    assert_eq!(from(Some(u64::MAX), 1), [numbers[3]]);
 }
 
 pub(crate) fn an_archive_goes_with_its_filespaces(engine: &dyn Engine) {
@@ -80,7 +109,7 @@ pub(crate) fn an_archive_goes_with_its_filespaces(engine: &dyn Engine) {
     assert_eq!((count(filespaces[1]), count(filespaces[2])), (0, 3));
 }
 
-pub(crate) fn what_was_deleted_is_aside_until_it_is_emptied(engine: &dyn Engine) {
+pub(crate) fn deleted_versions_are_in_the_trash_until_it_is_emptied(engine: &dyn Engine) {
     let catalog = engine.open();
     let (node, filespace) = add_filespace(&*catalog, "a");
     let (other, _) = add_filespace(&*catalog, "b");
@@ -113,8 +142,8 @@ pub(crate) fn what_was_deleted_is_aside_until_it_is_emptied(engine: &dyn Engine)
     assert_eq!(numbers(Some(node.id)), [(first, 3)]);
     let mut found = Vec::new();
     while let [one] = &catalog.trash(first, found.len(), 1).expect("is read")[..] {
-        assert_eq!(one.0, filespace);
-        found.push(one.1.clone());
+        assert_eq!(one.filespace, filespace);
+        found.push(one.version.clone());
     }
     found.sort_by_key(|row| (row.directory.clone(), row.inserted));
     assert_eq!(found, versions);

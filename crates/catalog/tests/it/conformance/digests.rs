@@ -1,4 +1,4 @@
-//! The narrow rows of pages.
+//! The digest rows of pages.
 
 use catalog::{Catalog, PageDigest, PageRow, PageSpan};
 use format::path_hash;
@@ -25,7 +25,7 @@ pub(crate) fn the_scan_of_any_directory_equals_its_pages(engine: &dyn Engine) {
     plant(&*catalog, filespace);
     plant(&*catalog, neighbour);
     for path in directories().into_iter().chain([dir("/none/"), dir("/a/none/")]) {
-        // The root's scan is that of the whole filespace.
+        // At the root the engine scans the whole filespace.
         let is_root = path == DirPath::root();
         let top = if is_root { DirPath::above_root() } else { path.clone() };
         let span = PageSpan::Subtree(top);

@@ -1,17 +1,25 @@
-//! What expiration goes by, and what it takes away.
+//! The endings that expiration reads, and the versions that it drops.
 
-use catalog::{Catalog, Day, EventRow, ExpiryState, NodeChange, VersionKey, VersionRow, Write};
+use std::ops::RangeInclusive;
+
+use catalog::{
+    Catalog, Day, Ending, EventRow, ExpiryState, NodeChange, VersionKey, VersionRow, Write,
+};
 use model::{DirPath, DomainId, FilespaceId, ServerTime};
 
 use super::Engine;
 use crate::samples::{NOW, add_filespace, add_version, at, dir, directories, version};
 
 const DAY_SECS: i64 = 86_400;
-const ALL: (Day, Day) = (Day(i64::MIN), Day(i64::MAX));
+const ALL: RangeInclusive<Day> = Day(i64::MIN)..=Day(i64::MAX);
 
 /// The day `days` after that of [`NOW`].
 fn day(days: i64) -> Day {
     Day(Day::of(NOW).0 + days)
+}
+
+fn ending((days, directory): (i64, &DirPath)) -> Ending {
+    Ending { day: day(days), directory: directory.clone() }
 }
 
 fn ended(directory: &DirPath, name: &[u8], days: i64) -> VersionRow {
@@ -26,7 +34,7 @@ fn add(catalog: &dyn Catalog, filespace: FilespaceId, version: VersionRow) {
     commit(catalog, vec![add_version(filespace, version)]);
 }
 
-fn endings(catalog: &dyn Catalog, filespace: FilespaceId) -> Vec<(Day, DirPath)> {
+fn endings(catalog: &dyn Catalog, filespace: FilespaceId) -> Vec<Ending> {
     catalog.endings(filespace, ALL, None, usize::MAX).expect("are read")
 }
 
@@ -42,10 +50,10 @@ pub(crate) fn endings_are_by_day_and_directory(engine: &dyn Engine) {
     }
     add(&*catalog, other, ended(&a, b"x", 2));
     let catalog = engine.reopen(catalog);
-    let expected = [(day(-4), b.clone()), (day(1), a.clone()), (day(3), a.clone()), (day(3), b)];
+    let expected = [(-4, &b), (1, &a), (3, &a), (3, &b)].map(ending);
     assert_eq!(endings(&*catalog, filespace), expected);
     let of_days =
-        |from, to| catalog.endings(filespace, (day(from), day(to)), None, 9).expect("are read");
+        |from, to| catalog.endings(filespace, day(from)..=day(to), None, 9).expect("are read");
     assert_eq!(of_days(1, 1), expected[1..2]);
     assert_eq!(of_days(-4, 1), expected[..2]);
     assert_eq!(of_days(4, 9), []);
@@ -66,7 +74,7 @@ pub(crate) fn every_limit_gives_the_same_endings(engine: &dyn Engine) {
     let all = endings(&*catalog, filespace);
     assert!(all.is_sorted_by(|a, b| a < b));
     for limit in [1, 2, 7, 1000] {
-        let mut found: Vec<(Day, DirPath)> = Vec::new();
+        let mut found: Vec<Ending> = Vec::new();
         loop {
             let more = catalog.endings(filespace, ALL, found.last(), limit).expect("are read");
             assert!(more.len() <= limit);
@@ -85,7 +93,8 @@ pub(crate) fn a_directory_is_marked_only_where_it_has_versions(engine: &dyn Engi
     add(&*catalog, filespace, ended(&dir("/a/"), b"x", 1));
     let mark = |path: &str| Write::MarkDirectory { filespace, directory: dir(path), day: day(5) };
     commit(&*catalog, vec![mark("/a/"), mark("/"), mark("/a/b/"), mark("/a/")]);
-    let expected = [(day(1), dir("/a/")), (day(5), dir("/a/"))];
+    let path = dir("/a/");
+    let expected = [(1, &path), (5, &path)].map(ending);
     assert_eq!(endings(&*catalog, filespace), expected);
 }
 

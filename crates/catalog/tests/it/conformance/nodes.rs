@@ -30,8 +30,23 @@ pub(crate) fn nodes_are_listed_in_byte_order_of_their_names(engine: &dyn Engine)
 }
 
 fn listed(catalog: &dyn Catalog) -> Vec<String> {
-    let nodes = catalog.nodes().expect("are listed");
+    names(&catalog.nodes().expect("are listed"))
+}
+
+fn names(nodes: &[Node]) -> Vec<String> {
     nodes.iter().map(|node| node.name.to_string()).collect()
+}
+
+pub(crate) fn nodes_are_listed_from_a_name(engine: &dyn Engine) {
+    let catalog = engine.open();
+    for name in ["b", "a", "B", "c"] {
+        add_node(&*catalog, name);
+    }
+    let from = |from, limit| names(&catalog.nodes_from(from, limit).expect("are listed"));
+    assert_eq!(from("", 2), ["B", "a"]);
+    assert_eq!(from("a", 2), ["a", "b"]);
+    assert_eq!(from("aa", 9), ["b", "c"]);
+    assert_eq!(from("d", 9), <[&str; 0]>::default());
 }
 
 pub(crate) fn a_name_is_given_once(engine: &dyn Engine) {
@@ -136,8 +151,8 @@ pub(crate) fn removal_takes_all_of_the_node_and_nothing_else(engine: &dyn Engine
     }
 }
 
-/// A backup may still run while an administrator removes its node. What it wrote then would belong
-/// to nobody, and nothing would ever remove it.
+/// A backup may still run while an administrator removes its node. Rows that it wrote then would
+/// belong to nobody, and nothing would ever remove them.
 pub(crate) fn a_removed_node_gets_nothing_more(engine: &dyn Engine) {
     let catalog = engine.open();
     let node = fill(&*catalog, "a", 1);

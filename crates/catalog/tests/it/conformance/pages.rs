@@ -1,4 +1,4 @@
-//! Directory pages: their rows, their order and the parts of it that can be asked for.
+//! Directory pages: their rows, their order and the spans that a caller can read.
 
 use catalog::{Catalog, PageKey, PageRow, PageSpan, Write};
 use model::{DirPath, FilespaceId};
@@ -32,7 +32,7 @@ pub(crate) fn a_page_is_replaced_as_a_whole(engine: &dyn Engine) {
     }
 }
 
-/// New ones and others in one batch, more of them than any engine takes at once, some with digest.
+/// New and known pages in one batch, more than any engine writes at once, some with a digest.
 pub(crate) fn thousands_of_pages_go_in_one_batch(engine: &dyn Engine) {
     let mut catalog = engine.open();
     let (_, filespace) = add_filespace(&*catalog, "a");
@@ -55,7 +55,7 @@ pub(crate) fn thousands_of_pages_go_in_one_batch(engine: &dyn Engine) {
             true
         })
         .expect("are told");
-    // Some by name: in no order, those that are not there left out, and one twice.
+    // Look-up by key: in no order, without absent pages, and with one key twice.
     let named = more.iter().step_by(40).map(|row| row.key.clone());
     let mut named: Vec<PageKey> = named.chain([key(&dir("/none/"), b"")]).collect();
     named.push(named[0].clone());
@@ -75,7 +75,7 @@ pub(crate) fn a_removed_page_is_gone_and_others_stay(engine: &dyn Engine) {
     let keys = [key(&a, b""), key(&a, b"m"), key(&a, b"m\0"), key(&dir("/b/"), b"m")];
     let mut rows = keys.each_ref().map(|key| page(key, 1)).to_vec();
     commit(&*catalog, rows.iter().map(|row| put(filespace, row.clone())).collect());
-    // The last page made, the first and one between: each may be where an engine counts from.
+    // The last page, the first and one between: an engine may count from any of them.
     for gone in [3, 0, 1] {
         let remove = Write::RemovePage { filespace, key: keys[gone].clone() };
         commit(&*catalog, vec![remove.clone()]);

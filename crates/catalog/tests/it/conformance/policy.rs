@@ -1,7 +1,7 @@
 //! Domains with their policy sets, option sets, and events.
 
 use ::policy::{Limit, ManagementClass, PolicySet};
-use catalog::{Catalog, EventRow, Node, NodeChange, OptionSet, TaskEnd, TaskRun};
+use catalog::{Catalog, EventRow, LoggedEvent, Node, NodeChange, OptionSet, TaskEnd, TaskRun};
 use model::{ClassId, DomainId};
 
 use super::Engine;
@@ -98,7 +98,10 @@ pub(crate) fn an_activated_draft_is_the_active_set(engine: &dyn Engine) {
     let catalog = engine.reopen(catalog);
     let domain = catalog.domains().expect("are listed").pop().expect("one");
     assert_eq!((domain.active, domain.draft), (set, None));
-    assert_eq!(catalog.events(None, 9).expect("are listed"), [(1, event(1))]);
+    assert_eq!(
+        catalog.events(None, 9).expect("are listed"),
+        [LoggedEvent { number: 1, event: event(1) }]
+    );
 }
 
 pub(crate) fn option_sets_are_stored_by_name(engine: &dyn Engine) {
@@ -158,9 +161,15 @@ pub(crate) fn events_are_newest_first(engine: &dyn Engine) {
     catalog.commit(vec![add(3)]).expect("the batch is performed");
     let catalog = engine.reopen(catalog);
     let events = catalog.events(None, 2).expect("are listed");
-    assert_eq!(events.iter().map(|(_, event)| event.time).collect::<Vec<_>>(), [at(3), at(2)]);
-    let before = events.last().map(|(number, _)| *number);
-    assert_eq!(catalog.events(before, 9).expect("are listed"), [(1, event(1))]);
+    assert_eq!(events.iter().map(|logged| logged.event.time).collect::<Vec<_>>(), [at(3), at(2)]);
+    let last = events.last().map(|logged| logged.number);
+    let rest = catalog.events(last, 9).expect("are listed");
+    let first = LoggedEvent { number: 1, event: event(1) };
+    assert_eq!(rest, [events[1].clone(), first.clone()]);
+    assert_eq!(catalog.events(last, 1).expect("are listed"), [events[1].clone()]);
+    assert_eq!(catalog.events(Some(1), 9).expect("are listed"), [first]);
+    assert_eq!(catalog.events(Some(u64::MAX), 1).expect("are listed"), [events[0].clone()]);
+    assert_eq!(catalog.events(Some(0), 9).expect("none"), []);
 }
 
 pub(crate) fn a_task_runs_once_at_a_time(engine: &dyn Engine) {
@@ -178,6 +187,11 @@ pub(crate) fn a_task_runs_once_at_a_time(engine: &dyn Engine) {
         task: task.to_owned(),
         end: end.clone(),
     };
+    let runs = |catalog: &dyn Catalog| {
+        let runs = catalog.task_runs(None, 9).expect("are listed");
+        assert!(runs.is_sorted_by(|a, b| a.number > b.number));
+        runs.into_iter().map(|logged| logged.run).collect::<Vec<_>>()
+    };
     let run = |task: &str, day: i64, ended: Option<TaskEnd>| {
         let (task, due, started) = (task.to_owned(), at(day * 86_400), at(day * 86_400 + 5));
         TaskRun { task, due, started, ended }
@@ -188,18 +202,20 @@ pub(crate) fn a_task_runs_once_at_a_time(engine: &dyn Engine) {
     let catalog = engine.reopen(catalog);
     let first = run("one", 1, Some(warned));
     let other = run("other", 1, None);
-    assert_eq!(catalog.task_runs(9).expect("are listed"), [other, first.clone()]);
-    assert_eq!(catalog.task_runs(1).expect("are listed").len(), 1);
-    // A run that says nothing any more is over when the next one begins.
+    assert_eq!(runs(&*catalog), [other, first.clone()]);
+    let last = &catalog.task_runs(None, 1).expect("are listed")[0];
+    let older = &catalog.task_runs(Some(last.number - 1), 9).expect("are listed")[..];
+    assert!(matches!(older, [logged] if logged.run == first), "{older:?}");
+    // An open run fails when the next one begins.
     let done = ended(2, 0, "");
     catalog
         .commit(vec![begin("other", 2), end("other", &done)])
         .expect("the batch is performed");
-    let runs = catalog.task_runs(9).expect("are listed");
-    let lost = runs[1].ended.as_ref().expect("it is over");
+    let listed = runs(&*catalog);
+    let lost = listed[1].ended.as_ref().expect("it is over");
     assert_eq!((lost.at, lost.code), (at(2 * 86_400 + 5), TaskEnd::FAILED));
-    assert_eq!((&runs[0], &runs[2]), (&run("other", 2, Some(done)), &first));
-    // What was long ago is forgotten.
+    assert_eq!((&listed[0], &listed[2]), (&run("other", 2, Some(done)), &first));
+    // Old runs are removed.
     catalog.commit(vec![begin("one", 200)]).expect("the batch is performed");
-    assert_eq!(catalog.task_runs(9).expect("are listed"), [run("one", 200, None)]);
+    assert_eq!(runs(&*catalog), [run("one", 200, None)]);
 }

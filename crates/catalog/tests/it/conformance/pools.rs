@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::samples::{add_node, pool};
-use catalog::{Catalog as _, CatalogError, Collocation, PoolRow, sqlite::Sqlite};
+use catalog::{CatalogError, Collocation, Nodes as _, PoolRow, sqlite::Sqlite};
 
 pub(crate) fn a_pool_is_as_it_was_put(engine: &dyn Engine) {
     let catalog = engine.open();

@@ -1,4 +1,4 @@
-//! Any sequence of batches, performed on the engine and on maps, reads the same.
+//! Random sequences of batches give the same contents in an engine and in maps.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::samples::{NOW, add_node, directories, name, unstorable};
 
 const CASES: u32 = 48;
 
-/// A write, told without what only an open catalogue can say.
+/// A write without the numbers that only an open catalogue gives.
 #[derive(Clone, Debug)]
 enum Step {
     Put {
@@ -95,7 +95,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Names sort forward, times backward.
 type VersionKey = (DirPath, Name, Reverse<ServerTime>, Reverse<ServerTime>);
 
-/// What the catalogue is to hold of one filespace.
+/// The expected rows of one filespace.
 #[derive(Clone, Default)]
 struct Space {
     pages: BTreeMap<PageKey, PageRow>,
@@ -121,12 +121,12 @@ impl Space {
     }
 }
 
-/// What the catalogue is to hold.
+/// The expected contents of the catalogue.
 #[derive(Clone)]
 struct Reference {
     node: Node,
     filespaces: [FilespaceId; 2],
-    /// Packs are numbered from here, behind those of other cases.
+    /// The first number of this case's packs, after those of other cases.
     pack_base: u64,
     spaces: [Space; 2],
     packs: BTreeMap<PackNumber, PackRow>,

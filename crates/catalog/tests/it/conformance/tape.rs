@@ -1,9 +1,10 @@
-//! Libraries, volumes, and where packs lie on them.
+//! Libraries, volumes, and the parts of packs on them.
 
 use std::collections::BTreeMap;
 
 use catalog::{
-    Catalog, LibraryRow, PartRow, PoolRow, StoredPack, VolumeAccess, VolumeRow, VolumeState, Write,
+    Catalog, LibraryRow, PartRow, PoolRow, StoredPack, VolumeAccess, VolumePart, VolumeRow,
+    VolumeState, Write,
 };
 use model::{PackNumber, PoolId};
 
@@ -91,7 +92,7 @@ pub(crate) fn a_volume_is_as_it_was_put(engine: &dyn Engine) {
         changed: at(1),
         ..volume("L", "V1")
     };
-    // A new one has no number of its own to give.
+    // The number of a new volume is not used.
     let given = VolumeRow { id: NO_VOLUME, ..first.clone() };
     let first = VolumeRow { id: catalog.add_volume(&given).expect("is made"), ..first };
     let second = volume("L", "V2");
@@ -148,7 +149,7 @@ pub(crate) fn volumes_are_listed_by_library_and_name(engine: &dyn Engine) {
     for name in ["b", "A", "C"] {
         catalog.put_library(&library(name)).expect("is made");
     }
-    // They are of the library as it is spelled.
+    // The volumes have the library's own spelling.
     for (library, name) in [("c", "1"), ("B", "2"), ("b", "10"), ("a", "9"), ("B", "1")] {
         catalog.add_volume(&volume(library, name)).expect("is made");
     }
@@ -233,10 +234,10 @@ pub(crate) fn parts_are_listed_by_volume(engine: &dyn Engine) {
     for (pool, pack, position) in [(0, 1, 500), (1, 1, 2), (0, 3, 10), (0, 2, 1)] {
         let part = part(volumes[0], position);
         commit(&*catalog, put_parts(pools[pool], pack, &[part]));
-        expected.push((pools[pool], PackNumber(pack), part));
+        expected.push(VolumePart { pool: pools[pool], pack: PackNumber(pack), part });
     }
     commit(&*catalog, put_parts(pools[0], 4, &[part(volumes[1], 7)]));
-    expected.sort_by_key(|(_, _, part)| part.position);
+    expected.sort_by_key(|on| on.part.position);
     let catalog = engine.reopen(catalog);
     assert_eq!(catalog.volume_parts(volumes[0]).expect("are listed"), expected);
     assert_eq!(catalog.volume_parts(volumes[2]).expect("none"), []);
@@ -286,7 +287,7 @@ pub(crate) fn a_removed_pool_leaves_no_parts(engine: &dyn Engine) {
     check_pack(&*catalog, pools[1], 1, &kept);
     let none: [StoredPack; 0] = [];
     assert_eq!(catalog.stored_packs(pools[0]).expect("none"), none);
-    let left = [(pools[1], PackNumber(1), kept[0])];
+    let left = [VolumePart { pool: pools[1], pack: PackNumber(1), part: kept[0] }];
     assert_eq!(catalog.volume_parts(volumes[0]).expect("are listed"), left);
     assert_eq!(catalog.volumes().expect("are listed"), [row]);
 }

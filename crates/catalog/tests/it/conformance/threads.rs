@@ -1,6 +1,8 @@
 //! Several threads on one catalogue.
 
-use catalog::{Catalog, CatalogError, PageRow, PageSpan};
+use std::fmt::Debug;
+
+use catalog::{Catalog, PageRow, PageSpan, TokenError};
 use model::{DirPath, FilespaceId};
 
 use super::Engine;
@@ -111,9 +113,9 @@ pub(crate) fn readers_see_whole_batches_only(engine: &dyn Engine) {
     });
 }
 
-/// The one answer that is good; the others are all refused as `others`.
+/// The only good answer. All others have the error `others`.
 #[track_caller]
-fn only<T: std::fmt::Debug>(answers: Vec<Result<T, CatalogError>>, others: &str) -> T {
+fn only<T: Debug, E: Into<TokenError> + Debug>(answers: Vec<Result<T, E>>, others: &str) -> T {
     let (mut good, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     assert!(refused.into_iter().all(|answer| refusal(answer) == others));
     assert_eq!(good.len(), 1);

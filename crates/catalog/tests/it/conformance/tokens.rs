@@ -1,4 +1,4 @@
-//! Tokens and the certificates that they buy.
+//! Tokens and the certificates that they become.
 
 use catalog::{Certificate, TokenRow};
 

@@ -1,10 +1,10 @@
-//! A server that stands by: it has all that another one has told of, and may take its place.
+//! A standby server: it has everything that another server has confirmed, and may take over.
 
 use super::{Cluster, Door, READY_SECS, clock, command, programs};
 
 impl Cluster {
-    /// Starts a server and the one that stands by; `None`, with a line that says so, where there is
-    /// no PostgreSQL.
+    /// Starts a server and its standby; `None`, with a line that says so, if there is no
+    /// PostgreSQL.
     pub fn with_standby() -> Option<(Self, Self)> {
         let primary = Self::make("off", Door::Plain)?;
         let standby = Self::new("off", Door::Plain);
@@ -17,7 +17,8 @@ impl Cluster {
             .status();
         assert!(copied.expect("pg_basebackup runs").success());
         standby.begin();
-        // Behind the copy: the one that was promoted waits for nobody.
+        // Set after the copy, so that the standby does not wait for another server when it is
+        // promoted.
         primary.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = '*'");
         primary.sql("postgres", "SELECT pg_reload_conf()");
         let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
@@ -29,12 +30,12 @@ impl Cluster {
         Some((primary, standby))
     }
 
-    /// Has the one that stands by take writes.
+    /// Makes the standby take writes.
     pub fn promote(&self) {
         assert_eq!(self.sql("postgres", "SELECT pg_promote()"), "t", "it took no writes in time");
     }
 
-    /// The URL of a database that is at this server or at the other one.
+    /// The URL of a database, with the addresses of both servers.
     pub fn url_with(&self, other: &Self, database: &str) -> String {
         let (one, other) = (self.port, other.port);
         format!(

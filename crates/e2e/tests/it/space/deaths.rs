@@ -41,7 +41,7 @@ fn a_keeper_that_is_killed_is_replaced_and_readers_get_content_or_an_error() {
     pause(Duration::from_millis(20));
     kill(space.keeper_pid(), Signal::KILL);
     for reader in readers {
-        // Whoever asked in the very moment may be refused.
+        // A reader that asked in that very moment may be refused.
         if let Ok(got) = reader.join().unwrap() {
             assert!(got == content);
         }
@@ -135,7 +135,7 @@ fn who_has_the_number_of_a_keeper_that_died_is_let_alone() {
     let Some(one) = Space::new(KINDS[0], &[]) else { return };
     let Some(mut other) = Space::new(KINDS[0], &[]) else { return };
     other.kill_all();
-    // As if the kernel had given the number of the one that died to the other one's.
+    // The kernel seems to have given the number of the dead process to the other one.
     let lock = other.node().home().join("hsm.lock");
     let signed = fs::read_to_string(&lock).unwrap();
     let (_, since) = signed.split_once(' ').expect("a number, and since when");

@@ -1,8 +1,8 @@
-//! Who mounts a managed file system without standing before its stubs finds no files there.
+//! A managed file system that is mounted without a process before its stubs shows no files.
 
 use super::*;
 
-/// What the root directory shows of hidden files, but for what the file system itself has there.
+/// Names in the root directory of hidden files, besides those of the file system itself.
 const SHOWN: [&str; 2] = [".holdfast-hidden", "FILES-ARE-HIDDEN"];
 
 impl Space {
@@ -20,7 +20,7 @@ impl Space {
         self.remount();
     }
 
-    /// Who was killed may take a moment to let go of its files.
+    /// A killed process may take a moment to let go of its files.
     fn remount(&self) {
         self.wait_for("the last one's end", || self.image.unmount());
         assert!(self.image.mount_again());
@@ -46,7 +46,7 @@ fn mounted_by_others_there_are_no_stubs() {
         // A backup does not take it for all that there is.
         let refused = space.node().backup(&space.fs(), &[]).expect(&[4]);
         assert!(refused.failures()[0].1.contains("hidden"), "{refused:?}");
-        // What somebody makes meanwhile is there afterwards, unless it is there already.
+        // Files made meanwhile are there afterwards, unless their names are taken.
         fs::create_dir(space.fs().join("2024")).unwrap();
         fs::write(space.fs().join("2024/late"), "late").unwrap();
         fs::write(space.fs().join("new"), "new").unwrap();
@@ -116,7 +116,7 @@ fn what_is_given_up_is_as_it_was() {
             .node()
             .run(&["hsm", "remove", fs_name])
             .expect(&[12])
-            .says("recall them first");
+            .says("would read as zeros");
         space.hsm(&["recall", "--resident"], &fs_path).expect(&[0]);
         space.node().run(&["hsm", "remove", fs_name]).expect(&[0]);
         e2e::manifest::assert_same(&before, &crate::scene::manifest(&fs_path));

@@ -42,7 +42,7 @@ impl Round {
         }
     }
 
-    /// What is said to be here takes its space.
+    /// Checks that content that is said to be resident takes its space.
     #[track_caller]
     fn assert_states(&self, space: &Space, about: &str) {
         let rows = space.hsm(&["ls"], &self.folder).expect(&[0]).json_lines();

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 
 use super::*;
 
-/// What does not wait for the holder, which the kernel gives 45 seconds, takes less.
+/// Time limit for an access that does not wait for the holder, to whom the kernel gives 45 seconds.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// Takes leases on the files behind its kind; for each line reads the first of them into the file
@@ -57,7 +57,7 @@ impl Lease {
         line.trim().to_owned()
     }
 
-    /// What its holder reads; `None` where that is an error.
+    /// The content that its holder reads; `None` for an error.
     fn reads(&mut self, copy: &Path) -> Option<Vec<u8>> {
         writeln!(self.orders, "{}", copy.display()).unwrap();
         let said = self.next_line();
@@ -96,7 +96,7 @@ impl Space {
 #[test]
 fn leases_are_respected_and_hold_nobody_else_up() {
     for kind in KINDS {
-        // What opening does not recall is still a stub when the lease is taken.
+        // A file that opening does not recall is still a stub when the lease is taken.
         let Some(space) = Space::new(kind, &["--whole", "0"]) else { continue };
         for (round, lease) in (0..).zip(["read", "write"]) {
             let about = format!("{} {lease} lease", kind[0]);
@@ -117,7 +117,7 @@ fn leases_are_respected_and_hold_nobody_else_up() {
             let of_free = begin_to_read(&free).recv_timeout(ANSWER_MAX).expect("nobody waits");
             assert!(of_free.unwrap() == other, "{about}: another file");
             drop(held);
-            // Whoever asked while it was held may be refused.
+            // A reader that asked while it was held may be refused.
             if let Ok(got) = of_stub.recv_timeout(ANSWER_MAX).expect("content or an error") {
                 assert!(got == content, "{about}");
             }

@@ -1,4 +1,4 @@
-//! What is lost with its file system.
+//! Copies of stubs that are lost with their file system.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn what_is_lost_comes_back_as_stubs() {
         assert!(fs::metadata(&large).unwrap().blocks() * 512 < 64 << 10);
         // Again, nothing is done.
         space.node().run(&restore).expect(&[0]);
-        // What the stubs stand for is theirs: it survives the backup of the whole.
+        // The content of the stubs belongs to the node: it survives the backup of the whole.
         space.node().backup(&tree, &[]).expect(&[0]);
         // Content, attributes and times, directories' too.
         space.hsm(&["recall", "--resident"], &tree).expect(&[0]);
@@ -42,6 +42,6 @@ fn stubs_are_made_only_where_somebody_keeps_them() {
     let tree = scene.tree.to_str().unwrap();
     let refused = space.node().run(&["restore", tree, "--stubs-from", "1K"]);
     assert_ne!(refused.code(), 0);
-    drop(refused.says("in no file system that is managed"));
+    drop(refused.says("in no managed file system"));
     assert_eq!(fs::read_dir(&scene.tree).unwrap().count(), 0);
 }

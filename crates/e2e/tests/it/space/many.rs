@@ -45,7 +45,7 @@ except OSError as error:
 
 #[test]
 fn who_holds_a_lease_gets_the_content_or_an_error() {
-    // What opening does not recall is still a stub when the lease is taken.
+    // A file that opening does not recall is still a stub when the lease is taken.
     let Some(space) = Space::new(KINDS[0], &["--whole", "0"]) else { return };
     if !succeeds(Command::new("python3").arg("--version").stdout(Stdio::null())) {
         e2e::skip::say("python3 is not installed");
@@ -102,7 +102,8 @@ fn a_recall_needs_little_memory() {
     };
     let content = noise(1, 256 * MIB);
     let stub = space.stub("large", &content);
-    // What fills the file has less memory than the file has bytes, and so has what maps it.
+    // The process that fills the file has less memory than the file has bytes, and so has the one
+    // that maps it.
     group.take(space.keeper_now().unwrap());
     group.take(space.worker_pid().unwrap());
     let (copy, procs) = (space.scene.scratch.join("copy"), group.0.join("cgroup.procs"));

@@ -48,7 +48,7 @@ fn has_python() -> bool {
     has
 }
 
-/// What the way printed; `None` where this kernel or file system has it not.
+/// Output of the way; `None` if this kernel or file system does not have it.
 fn python(way: &str, file: &Path, other: &Path, about: &str) -> Option<String> {
     let mut command = Command::new("python3");
     let output = command.args(["-c", PROGRAM, way]).arg(file).arg(other).output().unwrap();
@@ -65,7 +65,7 @@ fn python(way: &str, file: &Path, other: &Path, about: &str) -> Option<String> {
 }
 
 impl Space {
-    /// As many stubs, which are migrated together.
+    /// Makes `count` stubs, which are migrated together.
     fn stubs(&self, content: &[u8], count: usize) -> Vec<PathBuf> {
         let paths: Vec<PathBuf> = (0..count)
             .map(|number| self.write(&format!("many/{number}"), content))
@@ -124,8 +124,8 @@ fn a_stub_is_deduplicated_by_its_content() {
     });
 }
 
-/// What is done to the file, with another one's help, and to what it should hold; whether this file
-/// system does it.
+/// A change of the file, with another one's help, and of its expected content; returns true if this
+/// file system does it.
 type Change = fn(&Path, &Path, &mut Vec<u8>, &str) -> bool;
 
 fn allocates(path: &Path, mode: FallocateFlags, offset: u64, bytes: u64) -> bool {
@@ -328,7 +328,7 @@ impl Drop for Mounted {
     }
 }
 
-/// What is read is the content, or nothing.
+/// Checks that the result is the content, or an error.
 #[track_caller]
 fn assert_right(got: std::io::Result<Vec<u8>>, content: &[u8], about: &str) {
     match got {
@@ -421,7 +421,7 @@ fn a_subvolume_is_refused() {
         let path = space.write("volume/file", &content);
         let rows = space.hsm(&["migrate"], &path).expect(&[4]).json_lines();
         assert!(rows[0]["error"].as_str().unwrap().contains("not managed"), "{rows:?}");
-        // With the whole of its file system it is left alone as well.
+        // A migration of the whole file system leaves it alone as well.
         drop(space.hsm(&["migrate"], &space.fs()));
         assert!(!is_empty(&path), "--whole {whole}");
         assert!(fs::read(&path).unwrap() == content, "--whole {whole}");

@@ -24,8 +24,8 @@ while True:
     while True:
         text, descriptors, _, _ = socket.recv_fds(notices, 4096, 1)
         if text.startswith(b'FDSTORE=1\\nFDNAME='):
-            held, name = descriptors[0], text.decode().split('=')[2]
-        if text == b'READY=1':
+            held, name = descriptors[0], text.decode().strip().split('=')[2]
+        if text.strip() == b'READY=1':
             break
     print(pid, flush=True)
     if not sys.stdin.readline():

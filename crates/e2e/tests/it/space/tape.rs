@@ -53,7 +53,7 @@ fn who_opens_a_file_gets_it_from_its_volume() {
     let Some((_space, files)) = Space::on_volumes() else { return };
     let (path, content) = &files[5];
     assert_eq!(fs::read(path).unwrap(), *content);
-    // Of the next one a part, of the one behind it the end.
+    // Reads a part of the next file, and the end of the one after it.
     let mut part = vec![0; 5000];
     File::open(&files[6].0).unwrap().read_exact_at(&mut part, 123_456).unwrap();
     assert_eq!(part, files[6].1[123_456..][..5000]);
@@ -72,7 +72,7 @@ fn a_list_comes_volume_by_volume_as_the_preview_says() {
     assert_eq!(of_all, FILES as u64, "{plan}");
     let order = plan["order"].as_array().unwrap();
     assert_eq!(order.len(), FILES);
-    // What was migrated together lies together: a round is over before another begins.
+    // Files that were migrated together lie together: a round is over before another begins.
     let rounds: Vec<&str> = order.iter().map(round_of).collect();
     let changes = rounds.windows(2).filter(|two| two[0] != two[1]).count();
     assert_eq!(changes, 2, "{rounds:?}");
@@ -85,7 +85,7 @@ fn a_list_comes_volume_by_volume_as_the_preview_says() {
     for (path, content) in &files {
         assert_eq!(fs::read(path).unwrap(), *content);
     }
-    // What is here needs no volume any more.
+    // Resident content needs no volume any more.
     let (plan, _) = space.preview(&list);
     assert_eq!((plan["mounts"].as_u64(), plan["order"].as_array().unwrap().len()), (Some(0), 0));
 }
@@ -132,7 +132,7 @@ fn who_waits_for_a_volume_is_listed_and_sent_away() {
     let Some((mut space, files)) = Space::on_volumes() else { return };
     space.scene.configure("stage_bytes", 0);
     space.scene.server.admin(&["library", "set", "vault", "--mounts", "1"]);
-    // Who opens a volume waits for its lease.
+    // A process that opens a volume waits for its lease.
     let volumes: Vec<PathBuf> = crate::scene::names(&space.scene.scratch.join("tapes"))
         .into_iter()
         .map(|name| space.scene.scratch.join("tapes").join(String::from_utf8(name).unwrap()))

@@ -1,4 +1,4 @@
-//! What goes over the wire, and what does not.
+//! Data that goes over the wire, and data that does not.
 
 use e2e::harness::Proxy;
 
@@ -15,7 +15,7 @@ impl Space {
         space.kill_all();
         let again = space.scene.server.admin(&["node", "add", "anna", "--again"]);
         let address = format!("127.0.0.1:{}", proxy.port());
-        space.node().enroll_at(&address, again["token"].as_str().unwrap());
+        space.node().enrol_at(&address, again["token"].as_str().unwrap());
         space.start(&[]);
         Some((space, proxy))
     }
@@ -38,7 +38,7 @@ fn what_is_backed_up_migrates_without_its_data() {
         assert!(of_old < 100_000, "{}: {of_old} bytes are sent", kind[0]);
         assert!(of_new > 8 << 20, "{}: {of_new} bytes are sent", kind[0]);
         assert!(fs::read(&old).unwrap() == noise(300, 8 * MIB), "{}", kind[0]);
-        // What was recalled is compared, and not sent again.
+        // A recalled file is compared, and not sent again.
         let of_old = sent(&old);
         assert!(of_old < 100_000, "{}: {of_old} bytes are sent again", kind[0]);
     }

@@ -1,4 +1,4 @@
-//! What is done to a file system as a whole.
+//! Operations on a file system as a whole.
 
 use super::*;
 

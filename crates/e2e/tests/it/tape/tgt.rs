@@ -24,7 +24,7 @@ pub(crate) struct Tgt {
     port: u16,
 }
 
-/// Why there is none, as far as that can be told before it is started.
+/// Reason why there is none, as far as that can be told before it is started.
 fn missing() -> Option<String> {
     if !is_root() {
         return Some("root is needed".to_owned());

@@ -1,36 +1,37 @@
-//! `holdfast admin audit`: whether the pool holds what was stored.
+//! `holdfast admin audit`: checks that the pools hold what was stored.
 
-use client::admin::{Admin, AuditReply, AuditRequest};
+use client::admin::{Admin, Audit, AuditRequest, ChunkRange};
 use model::escaped;
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::{CommandError, FAILED, WARNED};
+use crate::context::Context;
+use crate::error::{CommandError, DONE, FAILED, WARNED};
 use crate::output;
 use crate::path::JsonPath;
 use crate::quantity;
+use crate::values::{self, ValueError};
 
-/// Read all pools and compare them with their checksums; repair, and name what is lost
+/// Read all pools and compare them with their checksums; repair, and name the lost versions
 ///
-/// What one pool has damaged is made whole from another that has it.
-/// With --data every chunk is decompressed and compared with its digest: all that a restore does.
+/// A pack that is damaged in one pool is made whole from another pool that has it.
+/// With --data every chunk is decompressed and compared with its digest, as in a restore.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast audit
   holdfast admin --server /srv/holdfast audit --data --rate 100M")]
 pub(crate) struct Args {
-    /// Compare every chunk with its digest too
+    /// Also compare every chunk with its digest
     #[arg(long)]
     data: bool,
-    /// Read so many bytes a second at most
+    /// Maximum number of bytes to read in a second
     #[arg(long, value_name = "SIZE", value_parser = rate)]
     rate: Option<u64>,
 }
 
-fn rate(text: &str) -> Result<u64, String> {
-    match quantity::parse_bytes(text, 1)? {
-        0 => Err("it is more than 0".to_owned()),
+fn rate(text: &str) -> Result<u64, ValueError> {
+    match values::size(text)? {
+        0 => Err(ValueError::Rule("the rate is more than 0")),
         bytes => Ok(bytes),
     }
 }
@@ -40,17 +41,16 @@ pub(super) fn run(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    let request = AuditRequest { data: args.data, rate: args.rate.unwrap_or(0) };
-    let global = &context.global;
-    let shows = !global.quiet && (global.progress || output::stderr_is_terminal());
-    let outcome = admin.audit(request, &mut |reply| {
+    let request = AuditRequest { data: args.data, bytes_per_sec_max: args.rate };
+    let shows = context.shows_steps();
+    let outcome = admin.audit(request, &mut |state| {
         if shows {
             output::say(&format!(
-                "{} of {} packs, {} read, {} quanta damaged",
-                quantity::count(reply.packs_done),
-                quantity::count(reply.packs),
-                quantity::bytes_with_unit(reply.bytes),
-                quantity::count(reply.damaged),
+                "{} of {}, {} read, {} damaged",
+                quantity::count(state.packs_done),
+                quantity::counted(state.packs, "pack"),
+                quantity::bytes_with_unit(state.bytes),
+                quantity::counted(state.damaged, "quantum"),
             ));
         }
     })?;
@@ -60,63 +60,66 @@ pub(super) fn run(
         context.output.text(&text(&outcome, context.failures_max()));
     }
     Ok(if outcome.damages.is_empty() {
-        if outcome.away.is_empty() { DONE } else { WARNED }
-    } else if outcome.damages.iter().all(|damage| damage.repaired) {
+        if outcome.pools_away.is_empty() { DONE } else { WARNED }
+    } else if outcome.damages.iter().all(|damage| damage.is_repaired) {
         WARNED
     } else {
         FAILED
     })
 }
 
-fn text(outcome: &AuditReply, named_max: usize) -> String {
+fn text(outcome: &Audit, named_max: usize) -> String {
+    let damaged = outcome.damages.len() as u64;
     let mut text = format!(
-        "{} quanta of {} packs were read, {}; {} are damaged.\n",
-        quantity::count(outcome.quanta),
-        quantity::count(outcome.packs),
+        "{} of {} {} read, {}; {} {} damaged.\n",
+        quantity::counted(outcome.quanta, "quantum"),
+        quantity::counted(outcome.packs, "pack"),
+        if outcome.quanta == 1 { "was" } else { "were" },
         quantity::bytes_with_unit(outcome.bytes),
-        quantity::count(outcome.damages.len() as u64),
+        quantity::count(damaged),
+        quantity::are(damaged),
     );
-    for pool in &outcome.away {
-        text.push_str(
-            &["Pool ", pool, " is not there: what it holds was not looked at.\n"].concat(),
-        );
+    for pool in &outcome.pools_away {
+        text.push_str(&["Pool ", pool, " is not available: its packs were not read.\n"].concat());
     }
-    for pool in &outcome.on_volumes {
-        let how = " lies on volumes, which 'holdfast admin volume audit' reads.\n";
-        text.push_str(&["Pool ", pool, how].concat());
+    for pool in &outcome.pools_on_volumes {
+        let advice = " is on volumes, which 'holdfast admin volume audit' reads.\n";
+        text.push_str(&["Pool ", pool, advice].concat());
     }
     for damage in outcome.damages.iter().take(named_max) {
-        let chunks = match (damage.first_chunk, damage.end_chunk) {
-            (0, 0) => "all of it".to_owned(),
-            (from, u32::MAX) => format!("chunks from {from} on, if any"),
-            (from, to) => format!("chunks {from} to {}", to.saturating_sub(1)),
+        let chunks = match damage.chunks {
+            ChunkRange::All => "all of it".to_owned(),
+            ChunkRange::From { first } => format!("chunks from {first} on, if any"),
+            ChunkRange::Between { first, end } => {
+                format!("chunks {first} to {}", end.saturating_sub(1))
+            }
         };
         text.push_str(
             &[
                 format!("  pack {} in pool {}, {chunks}: ", damage.pack, damage.pool).as_str(),
                 &damage.reason,
-                if damage.repaired { "; repaired\n" } else { "\n" },
+                if damage.is_repaired { "; repaired\n" } else { "\n" },
             ]
             .concat(),
         );
     }
-    if outcome.damages.iter().any(|damage| !damage.repaired) {
+    if outcome.damages.iter().any(|damage| !damage.is_repaired) {
         text.push_str(
-            "Nothing new leans on the packs that are not repaired. 'holdfast backup --full' on the \
-             nodes\nbelow stores again what they still have.\n",
+            "New backups do not use the damaged packs. Run 'holdfast backup --full' on the nodes\n\
+             below: it stores again the files that they still have.\n",
         );
     }
-    if outcome.victim_count > 0 {
-        let count = quantity::count(outcome.victim_count);
-        text.push_str(&["Versions that need them: ", &count, "\n"].concat());
-        for victim in outcome.victims.iter().take(named_max) {
-            let state = if victim.active { "active" } else { "inactive" };
-            let path = escaped(&victim.path);
-            text.push_str(&["  ", &victim.node, ":", &path, " (", state, ")\n"].concat());
+    if outcome.lost_versions_count > 0 {
+        let count = quantity::count(outcome.lost_versions_count);
+        text.push_str(&["Versions that cannot be restored as a whole: ", &count, "\n"].concat());
+        for version in outcome.lost_versions.iter().take(named_max) {
+            let state = if version.is_active { "active" } else { "inactive" };
+            let path = escaped(&version.path);
+            text.push_str(&["  ", &version.node, ":", &path, " (", state, ")\n"].concat());
         }
     }
-    if outcome.damages.len().max(outcome.victims.len()) > named_max {
-        text.push_str("There are more: --verbose names up to a thousand versions.\n");
+    if outcome.damages.len().max(outcome.lost_versions.len()) > named_max {
+        text.push_str("There are more; --verbose names up to a thousand versions.\n");
     }
     text
 }
@@ -132,7 +135,7 @@ struct AuditDocument<'a> {
     pools_on_volumes: &'a [String],
     damages: Vec<DamageDocument<'a>>,
     versions_lost: u64,
-    versions: Vec<VictimDocument<'a>>,
+    versions: Vec<VersionDocument<'a>>,
 }
 
 #[derive(Serialize)]
@@ -146,36 +149,39 @@ struct DamageDocument<'a> {
 }
 
 #[derive(Serialize)]
-struct VictimDocument<'a> {
+struct VersionDocument<'a> {
     node: &'a str,
     path: JsonPath<'a>,
     active: bool,
 }
 
 impl<'a> AuditDocument<'a> {
-    fn new(outcome: &'a AuditReply, data: bool) -> Self {
-        let damages = outcome.damages.iter().map(|damage| DamageDocument {
-            pack: damage.pack,
-            pool: &damage.pool,
-            repaired: damage.repaired,
-            first_chunk: damage.first_chunk,
-            end_chunk: damage.end_chunk,
-            reason: &damage.reason,
+    fn new(outcome: &'a Audit, data: bool) -> Self {
+        let damages = outcome.damages.iter().map(|damage| {
+            let (first_chunk, end_chunk) = damage.chunks.bounds();
+            DamageDocument {
+                pack: damage.pack,
+                pool: &damage.pool,
+                repaired: damage.is_repaired,
+                first_chunk,
+                end_chunk,
+                reason: &damage.reason,
+            }
         });
-        let versions = outcome.victims.iter().map(|victim| VictimDocument {
-            node: &victim.node,
-            path: JsonPath(&victim.path),
-            active: victim.active,
+        let versions = outcome.lost_versions.iter().map(|version| VersionDocument {
+            node: &version.node,
+            path: JsonPath(&version.path),
+            active: version.is_active,
         });
         Self {
             packs: outcome.packs,
             quanta: outcome.quanta,
             bytes: outcome.bytes,
             data,
-            pools_away: &outcome.away,
-            pools_on_volumes: &outcome.on_volumes,
+            pools_away: &outcome.pools_away,
+            pools_on_volumes: &outcome.pools_on_volumes,
             damages: damages.collect(),
-            versions_lost: outcome.victim_count,
+            versions_lost: outcome.lost_versions_count,
             versions: versions.collect(),
         }
     }

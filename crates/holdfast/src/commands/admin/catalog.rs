@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use client::admin::{Admin, CatalogCopy, CopyCatalogReply};
-use model::ServerTime;
+use client::admin::{Admin, CatalogCopy, CatalogCopying};
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::moment;
 use crate::output;
 use crate::quantity;
@@ -15,8 +14,8 @@ use crate::table::{self, Align};
 
 /// Back up the catalogue to the pools, and list its copies
 ///
-/// With a copy, and the file that 'holdfast server recovery' writes, 'holdfast server recover'
-/// makes the server again on an empty machine.
+/// 'holdfast server recover' makes the server again on an empty machine, from a copy and the file
+/// that 'holdfast server recovery' writes.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -32,25 +31,25 @@ enum CatalogCommand {
     /// List the copies that the pools have
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast catalog list")]
     List,
-    /// Store what has changed since the last copy; the server does it by itself each day
+    /// Store the changes since the last copy; the server does this by itself each day
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast catalog backup")]
     Backup,
-    /// Take the catalogue to a database, or back to the server's folder
+    /// Move the catalogue to a database, or back to the server's folder
     ///
-    /// The server must not run. All rows are compared when they are there; until then the server
-    /// has the catalogue that it had. What was cut off is begun again.
+    /// The server must not run. It uses the old catalogue until all rows have been copied and
+    /// compared. A move that was interrupted begins again.
     #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast catalog move postgres://holdfast@db.example.org/holdfast
   holdfast admin --server /srv/holdfast catalog move sqlite:")]
     Move {
-        /// Where to: postgres://USER@HOST/DATABASE, whose database is empty, or sqlite:
+        /// The new place: postgres://USER@HOST/DATABASE with an empty database, or sqlite:
         #[arg(value_name = "URL")]
         url: String,
     },
 }
 
-/// Does what is done without a running server; `None` where the command is about a running one.
+/// Runs a command that needs no running server. Returns `None` for the other commands.
 pub(super) fn without_server(
     args: &Args,
     folder: &Path,
@@ -68,12 +67,12 @@ struct MoveDocument<'a> {
 }
 
 fn move_to(folder: &Path, url: &str, context: &mut Context) -> Result<u8, CommandError> {
-    let shows = !context.global.quiet && (context.global.progress || output::stderr_is_terminal());
+    let shows = context.shows_steps();
     let mut last = None;
-    let moved = server::move_catalog(folder, url, &mut |table, rows| {
+    let moved = store::folder::move_catalog(folder, url, &mut |table, rows| {
         let is_new = last != Some(table);
         if shows && (is_new || rows.is_multiple_of(100_000)) {
-            output::say(&format!("{table}: {} rows so far", quantity::count(rows)));
+            output::say(&format!("{table}: {} so far", quantity::counted(rows, "row")));
         }
         last = Some(table);
     });
@@ -81,10 +80,10 @@ fn move_to(folder: &Path, url: &str, context: &mut Context) -> Result<u8, Comman
     if context.output.is_json() {
         context.output.json(&MoveDocument { catalog: url, rows });
     } else {
-        let rows = quantity::count(rows);
+        let rows = quantity::counted(rows, "row");
         context
             .output
-            .note(&format!("The catalogue is at {url} now: {rows} rows, compared."));
+            .note(&format!("The catalogue is at {url} now: {rows}, compared."));
     }
     Ok(DONE)
 }
@@ -98,7 +97,7 @@ pub(super) fn run(
         CatalogCommand::List => list(&admin.catalog_copies()?, context),
         CatalogCommand::Backup => back_up(admin, context)?,
         CatalogCommand::Move { .. } => {
-            return Err(CommandError::new("the server must not run".to_owned()));
+            return Err(CommandError::new("stop the server before you move its catalogue"));
         }
     }
     Ok(DONE)
@@ -113,24 +112,23 @@ struct BackupDocument {
 }
 
 fn back_up(admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
-    let global = &context.global;
-    let shows = !global.quiet && (global.progress || output::stderr_is_terminal());
-    let done = admin.copy_catalog(&mut |reply| {
+    let shows = context.shows_steps();
+    let done = admin.copy_catalog(&mut |state| {
         if shows {
             output::say(&format!(
-                "{} of {} looked at, {} new",
-                quantity::bytes_with_unit(reply.bytes_done),
-                quantity::bytes_with_unit(reply.bytes),
-                quantity::bytes_with_unit(reply.bytes_new),
+                "{} of {} compared, {} new",
+                quantity::bytes_with_unit(state.bytes_done),
+                quantity::bytes_with_unit(state.bytes),
+                quantity::bytes_with_unit(state.bytes_new),
             ));
         }
     })?;
-    let CopyCatalogReply { number, bytes, bytes_new, .. } = done;
+    let CatalogCopying { number, bytes, bytes_new, .. } = done;
     if context.output.is_json() {
         context.output.json(&BackupDocument { copy: number, bytes, bytes_new });
     } else {
         context.output.text(&format!(
-            "Copy {number} of the catalogue is stored: {}, of which {} are new.\n",
+            "Copy {number} of the catalogue is stored: {}, {} of it new.\n",
             quantity::bytes_with_unit(bytes),
             quantity::bytes_with_unit(bytes_new)
         ));
@@ -138,7 +136,7 @@ fn back_up(admin: &mut Admin, context: &mut Context) -> Result<(), CommandError>
     Ok(())
 }
 
-/// `catalog list --json`, one a line.
+/// `catalog list --json`, one document a line.
 #[derive(Serialize)]
 struct CopyDocument<'a> {
     copy: u64,
@@ -152,7 +150,7 @@ fn list(copies: &[CatalogCopy], context: &mut Context) {
         for copy in copies {
             context.output.json(&CopyDocument {
                 copy: copy.number,
-                taken: moment::rfc3339(ServerTime(copy.taken)),
+                taken: moment::rfc3339(copy.taken),
                 bytes: copy.bytes,
                 pools: &copy.pools,
             });
@@ -172,7 +170,7 @@ fn list(copies: &[CatalogCopy], context: &mut Context) {
     let row = |copy: &CatalogCopy| {
         [
             copy.number.to_string(),
-            moment::shown(ServerTime(copy.taken)),
+            moment::shown(copy.taken),
             quantity::bytes_with_unit(copy.bytes),
             copy.pools.join(" "),
         ]

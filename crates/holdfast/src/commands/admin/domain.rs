@@ -3,13 +3,13 @@
 use client::admin::{Admin, Domain};
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
 
 /// List, add and remove policy domains
 ///
-/// A domain has its own management classes; each node belongs to one.
+/// A domain has its own management classes. Each node belongs to one domain.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -28,7 +28,7 @@ enum DomainCommand {
     /// Make a domain with the standard class
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast domain add LONG")]
     Add(NameArgs),
-    /// Remove a domain that no node is in
+    /// Remove a domain without nodes
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast domain remove LONG")]
     Remove(NameArgs),
 }
@@ -59,11 +59,11 @@ pub(super) fn run(
     Ok(DONE)
 }
 
-/// `domain list --json`, one a line.
+/// `domain list --json`, one document a line.
 #[derive(Serialize)]
 struct DomainDocument<'a> {
     domain: &'a str,
-    nodes: u32,
+    nodes: u64,
     classes: Vec<&'a str>,
     default_class: &'a str,
     has_draft: bool,
@@ -71,13 +71,11 @@ struct DomainDocument<'a> {
 
 impl<'a> DomainDocument<'a> {
     fn new(domain: &'a Domain) -> Self {
-        let active = domain.active.as_ref();
-        let classes = active.map_or(&[][..], |set| &set.classes);
         Self {
             domain: &domain.name,
             nodes: domain.nodes,
-            classes: classes.iter().map(|class| class.name.as_str()).collect(),
-            default_class: active.map_or("", |set| &set.default_class),
+            classes: domain.active.classes.iter().map(|class| class.name.as_str()).collect(),
+            default_class: &domain.active.default_class,
             has_draft: domain.draft.is_some(),
         }
     }

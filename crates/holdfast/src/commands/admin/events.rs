@@ -1,29 +1,28 @@
-//! `holdfast admin events`: who has deleted or changed what.
+//! `holdfast admin events`: deletions and changes, and who made them.
 
 use client::admin::{Admin, Event};
-use model::ServerTime;
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::moment;
 use crate::table::{self, Align};
 
-/// List what administrators, nodes and the server itself have deleted or changed, newest first
+/// List deletions and changes by administrators, nodes and the server itself, newest first
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast events --limit 20")]
 pub(crate) struct Args {
-    /// So many at most
+    /// Maximum number of events
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
 }
 
-/// `events --json`, one a line.
+/// `events --json`, one document a line.
 #[derive(Serialize)]
 struct EventDocument<'a> {
-    number: i64,
+    number: u64,
     time: String,
     actor: &'a str,
     what: &'a str,
@@ -38,11 +37,15 @@ pub(super) fn run(
     let events = admin.events(args.limit)?;
     if context.output.is_json() {
         for event in &events {
-            let Event { number, time, actor, what, details } = event;
-            let time = moment::rfc3339(ServerTime(*time));
-            context
-                .output
-                .json(&EventDocument { number: *number, time, actor, what, details });
+            let Event { number, time, actor, action, details } = event;
+            let time = moment::rfc3339(*time);
+            context.output.json(&EventDocument {
+                number: *number,
+                time,
+                actor,
+                what: action,
+                details,
+            });
         }
     } else if events.is_empty() {
         context.output.note("Nothing has happened yet.");
@@ -60,8 +63,8 @@ fn text(events: &[Event]) -> String {
         ("Details", Align::Left),
     ];
     let row = |event: &Event| {
-        let time = moment::shown(ServerTime(event.time));
-        [time, event.actor.clone(), event.what.clone(), event.details.clone()]
+        let time = moment::shown(event.time);
+        [time, event.actor.clone(), event.action.clone(), event.details.clone()]
     };
     table::render(columns, &events.iter().map(row).collect::<Vec<_>>())
 }

@@ -1,34 +1,34 @@
 //! `holdfast admin expire`: drops the versions that policy no longer keeps.
 
 use client::ClientError;
-use client::admin::{Admin, ExpireReply, ExpireRequest};
+use client::admin::{Admin, Expiration, ExpirationRequest};
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::output;
 use crate::quantity;
 
 /// Drop the inactive versions that policy no longer keeps
 ///
-/// The server does it by itself once a day. Stopped with Ctrl-C it goes on the next time where it
-/// was.
+/// The server does this by itself once a day. A run that is stopped with Ctrl-C goes on where it
+/// was the next time.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast expire --dry-run
   holdfast admin --server /srv/holdfast expire --node web-01 --rate 20000")]
 pub(crate) struct Args {
-    /// Only versions of this node
+    /// Drop versions of this node only
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
     /// Count what would be dropped, and drop nothing
     #[arg(long)]
     dry_run: bool,
-    /// Look at so many versions a second at most
+    /// Maximum number of versions to examine in a second
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
-    /// Look at every version, not only where something may be due
+    /// Examine every version, not only where one may be due
     #[arg(long)]
     all: bool,
 }
@@ -38,13 +38,13 @@ pub(super) fn run(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    let request = ExpireRequest {
-        node: args.node.clone().unwrap_or_default(),
+    let request = ExpirationRequest {
+        node: args.node.clone(),
         dry_run: args.dry_run,
-        rate: args.rate.unwrap_or(0),
+        rate: args.rate,
         all: args.all,
     };
-    let outcome = hear(context, |visit| admin.expire(request, visit))?;
+    let outcome = follow(context, |visit| admin.expire(request, visit))?;
     if context.output.is_json() {
         context.output.json(&OutcomeDocument::new(&outcome, args.dry_run));
     } else {
@@ -53,33 +53,32 @@ pub(super) fn run(
     Ok(DONE)
 }
 
-fn text(outcome: &ExpireReply, is_dry: bool) -> String {
+fn text(outcome: &Expiration, is_dry: bool) -> String {
     format!(
-        "{} versions{} expired, {}, of {} nodes; {} versions in {} directories were looked at.\n",
-        quantity::count(outcome.expired),
+        "{}{} expired, {}, of {}; {} in {} examined.\n",
+        quantity::counted(outcome.expired, "version"),
         if is_dry { " would have" } else { "" },
         quantity::bytes_with_unit(outcome.expired_bytes),
-        outcome.nodes,
-        quantity::count(outcome.examined),
-        quantity::count(outcome.directories),
+        quantity::counted(outcome.nodes, "node"),
+        quantity::counted(outcome.examined, "version"),
+        quantity::counted(outcome.directories, "directory"),
     )
 }
 
-/// Runs `work`, and shows on a terminal how it goes.
-pub(super) fn hear(
+/// Runs `work` and shows its progress on a terminal.
+pub(super) fn follow(
     context: &Context,
-    work: impl FnOnce(&mut dyn FnMut(&ExpireReply)) -> Result<ExpireReply, ClientError>,
-) -> Result<ExpireReply, CommandError> {
-    let global = &context.global;
-    let shows = !global.quiet && (global.progress || output::stderr_is_terminal());
-    let outcome = work(&mut |reply| {
+    work: impl FnOnce(&mut dyn FnMut(&Expiration)) -> Result<Expiration, ClientError>,
+) -> Result<Expiration, CommandError> {
+    let shows = context.shows_steps();
+    let outcome = work(&mut |state| {
         if shows {
             output::say(&format!(
-                "{} versions looked at, {} due; {} of {} filespaces done",
-                quantity::count(reply.examined),
-                quantity::count(reply.expired),
-                reply.filespaces_done,
-                reply.filespaces,
+                "{} examined, {} due; {} of {} done",
+                quantity::counted(state.examined, "version"),
+                quantity::count(state.expired),
+                quantity::count(state.filespaces_done),
+                quantity::counted(state.filespaces, "filespace"),
             ));
         }
     });
@@ -91,7 +90,7 @@ pub(super) fn hear(
 pub(super) struct OutcomeDocument {
     expired: u64,
     expired_bytes: u64,
-    nodes: u32,
+    nodes: u64,
     examined: u64,
     directories: u64,
     dry_run: bool,
@@ -100,7 +99,7 @@ pub(super) struct OutcomeDocument {
 }
 
 impl OutcomeDocument {
-    pub(super) fn new(outcome: &ExpireReply, dry_run: bool) -> Self {
+    pub(super) fn new(outcome: &Expiration, dry_run: bool) -> Self {
         Self {
             expired: outcome.expired,
             expired_bytes: outcome.expired_bytes,

@@ -4,18 +4,20 @@ mod listing;
 
 use std::path::Path;
 
-use ::tape::transport::Address;
-use client::admin::{Admin, Library, LibraryWork, PutLibraryRequest};
+use ::tape::address::Address;
+use client::admin::{Admin, Library, LibraryChange, LibraryPlace, LibraryWork, NewLibrary};
 use format::volume::VolumeName;
 
 use self::listing::LibraryDocument;
-use crate::commands::{Context, DONE, tape};
-use crate::error::CommandError;
+use crate::commands::tape;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
+use crate::values::{self, ValueError};
 
-/// Add, change and remove tape libraries, show what is in them, and serve them
+/// Add, change and remove tape libraries, show their contents, and serve them
 ///
-/// A library is a changer with its drives, or a folder of files that stand for tapes. While the
-/// server runs, the library is its own: 'holdfast tape' is for libraries that no server uses.
+/// A library is a changer with its drives, or a folder of files that stand for tapes. A running
+/// server has its libraries to itself: 'holdfast tape' is for libraries that no server uses.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -39,11 +41,11 @@ enum LibraryCommand {
 Example:\n  holdfast admin --server /srv/holdfast library show vault")]
     Show(NameArgs),
     Set(SetArgs),
-    /// Stop using a library of which no pool has volumes; nothing on any volume changes
+    /// Stop using a library without volumes of any pool; nothing on any volume changes
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast library remove vault")]
     Remove(NameArgs),
-    /// Take what is in the import/export elements into slots
+    /// Move the volumes in the import/export elements into slots
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast library checkin vault")]
     Checkin(NameArgs),
@@ -52,20 +54,20 @@ Example:\n  holdfast admin --server /srv/holdfast library checkin vault")]
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast library clean vault 500")]
     Clean(DriveArgs),
-    /// Use a drive again that had failed and has been looked after
+    /// Use a failed drive again after its repair
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast library restore-drive vault 500")]
     RestoreDrive(DriveArgs),
-    /// Have the robot look into every element; takes minutes
+    /// Make the robot inspect every element; takes minutes
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast library scan vault")]
     Scan(NameArgs),
 }
 
-/// Have the server use a library: a changer with its drives, or a folder
+/// Add a library: a changer with its drives, or a folder
 ///
-/// Nothing on any volume changes. Give the drives in the order of their elements: not every changer
-/// tells which is which.
+/// Nothing on any volume changes. Give the drives in the order of their elements, because not every
+/// changer reports which drive is which.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -77,21 +79,21 @@ struct AddArgs {
     #[arg(value_name = "NAME")]
     name: String,
     /// The changer: /dev/sgN or iscsi://HOST[:PORT]/TARGET/LUN
-    #[arg(long, value_name = "ADDR", value_parser = tape::address, requires = "drives")]
+    #[arg(long, value_name = "ADDR", value_parser = crate::values::address, requires = "drives")]
     #[arg(required_unless_present = "folder", conflicts_with = "folder")]
     changer: Option<Address>,
-    /// A drive of it; may be given several times
-    #[arg(long = "drive", value_name = "ADDR", value_parser = tape::address)]
+    /// A drive of the changer; may be given several times
+    #[arg(long = "drive", value_name = "ADDR", value_parser = crate::values::address)]
     #[arg(requires = "changer")]
     drives: Vec<Address>,
-    /// The folder, from the root on
+    /// The folder, as a path that starts with /
     #[arg(long, value_name = "DIR", value_parser = absolute)]
     folder: Option<String>,
-    /// What each volume in the folder takes, as in 100G [default: as much as there is room for]
+    /// Size of each volume in the folder, as in 100G [default: no limit except the disk]
     #[arg(long, value_name = "SIZE", value_parser = tape::capacity, requires = "folder")]
     capacity: Option<u64>,
     #[command(flatten)]
-    traits: Traits,
+    settings: SettingsArgs,
 }
 
 /// Change how the server uses a library
@@ -104,19 +106,19 @@ struct SetArgs {
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    traits: Traits,
-    /// Whether opening a migrated file is refused, so that only lists and restores bring packs
-    #[arg(long, value_name = "on|off", value_parser = on_or_off)]
+    settings: SettingsArgs,
+    /// Refuse to open migrated files, so that only lists and restores recall packs
+    #[arg(long, value_name = "on|off", value_parser = values::on_or_off)]
     optimised_only: Option<bool>,
 }
 
-/// What of a library may be chosen.
+/// Settings of a library.
 #[derive(clap::Args, Debug)]
-struct Traits {
-    /// So many volumes are mounted at the same time, at most [default of a new one: its drives]
+struct SettingsArgs {
+    /// Maximum number of volumes mounted at the same time [default of a new library: its drives]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     mounts: Option<u32>,
-    /// A volume stays mounted so long after its last use, in case it is needed again
+    /// Time that a volume stays mounted after its last use, in case it is needed again
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
     retain: Option<u32>,
 }
@@ -128,19 +130,19 @@ struct NameArgs {
     name: String,
 }
 
-/// Hand a volume over, for a person to take
+/// Move a volume to an import/export element, for a person to take
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast library checkout vault A00007L8
 
-'volume offsite' does the same, and keeps in mind where the volume is.")]
+'volume offsite' does the same, and records the volume's new place.")]
 struct CheckoutArgs {
     /// The library
     #[arg(value_name = "NAME")]
     name: String,
     /// The volume
-    #[arg(value_name = "VOLUME", value_parser = tape::volume_name)]
+    #[arg(value_name = "VOLUME", value_parser = crate::values::volume_name)]
     volume: VolumeName,
 }
 
@@ -149,24 +151,16 @@ struct DriveArgs {
     /// The library
     #[arg(value_name = "NAME")]
     name: String,
-    /// The drive, by its element as 'library show' shows it
+    /// The element of the drive, as 'library show' lists it
     #[arg(value_name = "DRIVE")]
     drive: u16,
 }
 
-fn absolute(text: &str) -> Result<String, String> {
+fn absolute(text: &str) -> Result<String, ValueError> {
     if Path::new(text).is_absolute() {
         return Ok(text.to_owned());
     }
-    Err("the server needs the whole path, as in /srv/tapes".to_owned())
-}
-
-fn on_or_off(text: &str) -> Result<bool, String> {
-    match text.to_ascii_lowercase().as_str() {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("it is on or off".to_owned()),
-    }
+    Err(ValueError::Rule("the path starts with /, as in /srv/tapes"))
 }
 
 pub(super) fn run(
@@ -176,7 +170,7 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     match args.command {
         LibraryCommand::Add(args) => {
-            let library = admin.put_library(args.request())?;
+            let library = admin.add_library(args.library())?;
             tell(&library, &format!("Library {} is added.", library.name), context);
         }
         LibraryCommand::List => listing::list(&admin.libraries(None, false)?, context),
@@ -191,65 +185,71 @@ pub(super) fn run(
             tell(&library, &format!("Library {} is removed.", library.name), context);
         }
         LibraryCommand::Checkin(args) => {
-            let text = "What was in the import/export elements is checked in.";
-            serve(&args.name, LibraryWork::CheckIn(true), text, admin, context)?;
+            let text = "The volumes in the import/export elements are checked in.";
+            serve(&args.name, LibraryWork::CheckIn, text, admin, context)?;
         }
         LibraryCommand::Checkout(args) => {
             let volume = args.volume.to_string();
-            let work = LibraryWork::CheckOut(volume.clone());
+            let work = LibraryWork::CheckOut { volume: volume.clone() };
             let library = admin.serve_library(&args.name, work)?;
             tell(&library, &listing::handed_over(&library, &volume), context);
         }
         LibraryCommand::Clean(args) => {
             let text = format!("Drive {} is cleaned.", args.drive);
-            serve(&args.name, LibraryWork::Clean(args.drive.into()), &text, admin, context)?;
+            let work = LibraryWork::Clean { drive: args.drive.into() };
+            serve(&args.name, work, &text, admin, context)?;
         }
         LibraryCommand::RestoreDrive(args) => {
             let text = format!("Drive {} is used again.", args.drive);
-            let work = LibraryWork::RestoreDrive(args.drive.into());
+            let work = LibraryWork::RestoreDrive { drive: args.drive.into() };
             serve(&args.name, work, &text, admin, context)?;
         }
         LibraryCommand::Scan(args) => {
             let text = format!("The robot of library {} has looked into every element.", args.name);
-            serve(&args.name, LibraryWork::LookAgain(true), &text, admin, context)?;
+            serve(&args.name, LibraryWork::Scan, &text, admin, context)?;
         }
     }
     Ok(DONE)
 }
 
 impl AddArgs {
-    fn request(self) -> PutLibraryRequest {
-        PutLibraryRequest {
+    fn library(self) -> NewLibrary {
+        let place = match self.changer {
+            Some(changer) => LibraryPlace::Changer { address: changer.to_string() },
+            None => LibraryPlace::Folder {
+                path: self.folder.expect("clap requires a folder where there is no changer"),
+                capacity_bytes: self.capacity,
+            },
+        };
+        NewLibrary {
             name: self.name,
-            is_new: true,
-            changer: self.changer.map(|changer| changer.to_string()).unwrap_or_default(),
+            place,
             drive_addresses: self.drives.iter().map(ToString::to_string).collect(),
-            folder: self.folder.unwrap_or_default(),
-            capacity_bytes: self.capacity,
-            drives_max: self.traits.mounts,
-            retain_secs: self.traits.retain,
-            optimised_only: None,
+            change: self.settings.change(),
         }
     }
 }
 
+impl SettingsArgs {
+    fn change(&self) -> LibraryChange {
+        let Self { mounts: mounts_max, retain: retain_secs } = *self;
+        LibraryChange { mounts_max, retain_secs, optimised_only: None }
+    }
+}
+
 fn set(args: SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
-    let request = PutLibraryRequest {
-        drives_max: args.traits.mounts,
-        retain_secs: args.traits.retain,
-        optimised_only: args.optimised_only,
-        ..PutLibraryRequest::default()
-    };
-    if request == PutLibraryRequest::default() {
-        let message = "say what to set: --mounts, --retain or --optimised-only";
+    let optimised_only = args.optimised_only;
+    let change = LibraryChange { optimised_only, ..args.settings.change() };
+    if change == LibraryChange::default() {
+        let message = "give a setting: --mounts, --retain or --optimised-only";
         return Err(CommandError::usage(message, "holdfast admin library set"));
     }
-    let library = admin.put_library(PutLibraryRequest { name: args.name, ..request })?;
+    let library = admin.set_library(args.name, change)?;
     tell(&library, &format!("Library {} is changed.", library.name), context);
     Ok(())
 }
 
-/// Has the robot or a drive do something, and says `text` when it is done.
+/// Has the library do some work, and writes `text` when it is done.
 fn serve(
     name: &str,
     work: LibraryWork,

@@ -1,15 +1,16 @@
-//! `holdfast admin node`: who may back up to the server.
+//! `holdfast admin node`: the nodes that may back up to the server.
 
-use client::admin::{AddNodeReply, Admin, NodeInfo, SetNodeRequest};
-use model::{ServerTime, escaped};
+use std::time::Duration;
+
+use client::admin::{Admin, IssuedToken, NameChange, Node, NodeChange, NodeRegistration};
+use model::escaped;
 use serde::Serialize;
 
-use crate::commands::backup::yes_or_no;
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::path::JsonPath;
 use crate::table::{self, Align};
-use crate::{moment, quantity};
+use crate::{moment, quantity, values};
 
 /// Register, show and remove nodes
 #[derive(clap::Args, Debug)]
@@ -42,22 +43,22 @@ enum NodeCommand {
     Remove(RemoveArgs),
 }
 
-/// Register a node and print the one-time token that enrolls it
+/// Register a node and print the one-time token that enrols it
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast node add web-01 --expires 2h")]
 struct AddArgs {
-    /// 1 to 64 letters, digits, '.', '-' or '_'
+    /// The node: 1 to 64 letters, digits, '.', '-' or '_'
     #[arg(value_name = "NAME")]
     name: String,
     /// The policy domain; STANDARD unless given
     #[arg(long, value_name = "DOMAIN")]
     domain: Option<String>,
-    /// How long the token is good, as in 30m, 24h, 7d; 24h unless given, at most 30d
+    /// Time until the token expires, as in 30m, 24h, 7d; 24h unless given, at most 30d
     #[arg(long, value_name = "LENGTH", value_parser = moment::parse_length)]
     expires: Option<i64>,
-    /// Give a node that is registered a new token
+    /// Issue a new token to a node that is registered already
     #[arg(long)]
     again: bool,
 }
@@ -78,7 +79,7 @@ struct RenameArgs {
     /// The node
     #[arg(value_name = "NAME")]
     name: String,
-    /// Its name from then on
+    /// The new name
     #[arg(value_name = "NEW")]
     new_name: String,
 }
@@ -92,24 +93,25 @@ struct SetArgs {
     /// The node
     #[arg(value_name = "NAME")]
     name: String,
-    /// The policy domain; its rules hold from the next backup and expiration
+    /// The policy domain; its rules hold from the next backup and expiration on
     #[arg(long, value_name = "DOMAIN")]
     domain: Option<String>,
-    /// The include and exclude statements that it gets beside its own; '' takes them away
+    /// The option set, whose statements are added to the node's own; '' for none
     #[arg(long, value_name = "NAME")]
     optionset: Option<String>,
-    /// Nodes of one group share the volumes of pools that collocate by group; '' takes it away
+    /// The collocation group, whose nodes share volumes in pools that collocate by group; '' for
+    /// none
     #[arg(long, value_name = "NAME")]
     collocation_group: Option<String>,
-    /// BACKDELETE: whether the node may delete its backups
-    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    /// BACKDELETE: allow the node to delete its backups
+    #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
     backdelete: Option<bool>,
-    /// ARCHDELETE: whether the node may delete its archives
-    #[arg(long, value_name = "YES|NO", value_parser = yes_or_no)]
+    /// ARCHDELETE: allow the node to delete its archives
+    #[arg(long, value_name = "YES|NO", value_parser = values::yes_or_no)]
     archdelete: Option<bool>,
 }
 
-/// Remove a node; it is refused from then on
+/// Remove a node; the server refuses it from then on
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -118,7 +120,7 @@ struct RemoveArgs {
     /// The node
     #[arg(value_name = "NAME")]
     name: String,
-    /// Remove its backups with it
+    /// Also remove the backups and archives of the node
     #[arg(long)]
     with_data: bool,
 }
@@ -129,7 +131,7 @@ pub(super) fn run(
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     match args.command {
-        NodeCommand::Add(args) => add(&args, admin, context)?,
+        NodeCommand::Add(args) => add(args, admin, context)?,
         NodeCommand::List => list(&admin.nodes(None)?, context),
         NodeCommand::Show(args) => {
             for node in admin.nodes(Some(&args.name))? {
@@ -137,19 +139,18 @@ pub(super) fn run(
             }
         }
         NodeCommand::Lock(args) => {
-            let node = lock(admin, args.name, true)?;
+            let node = lock(admin, &args.name, true)?;
             tell(&node, &format!("Node {} is locked.", node.name), context);
         }
         NodeCommand::Unlock(args) => {
-            let node = lock(admin, args.name, false)?;
+            let node = lock(admin, &args.name, false)?;
             tell(&node, &format!("Node {} is unlocked.", node.name), context);
         }
         NodeCommand::Rename(args) => {
-            let name = args.name.clone();
             let new_name = Some(args.new_name);
-            let request = SetNodeRequest { name, new_name, ..SetNodeRequest::default() };
-            let node = admin.set_node(request)?;
-            tell(&node, &format!("Node {} is called {}.", args.name, node.name), context);
+            let change = NodeChange { new_name, ..NodeChange::default() };
+            let node = admin.set_node(&args.name, change)?;
+            tell(&node, &format!("Node {} is now called {}.", args.name, node.name), context);
         }
         NodeCommand::Set(args) => set(args, admin, context)?,
         NodeCommand::Remove(args) => {
@@ -160,26 +161,26 @@ pub(super) fn run(
     Ok(DONE)
 }
 
-fn lock(admin: &mut Admin, name: String, locked: bool) -> Result<NodeInfo, CommandError> {
-    let request = SetNodeRequest { name, locked: Some(locked), ..SetNodeRequest::default() };
-    Ok(admin.set_node(request)?)
+fn lock(admin: &mut Admin, name: &str, is_locked: bool) -> Result<Node, CommandError> {
+    let change = NodeChange { is_locked: Some(is_locked), ..NodeChange::default() };
+    Ok(admin.set_node(name, change)?)
 }
 
 fn set(args: SetArgs, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
-    let request = SetNodeRequest {
+    let change = NodeChange {
         domain: args.domain,
-        option_set: args.optionset,
+        option_set: args.optionset.map(NameChange::from),
         deletes_backups: args.backdelete,
         deletes_archives: args.archdelete,
-        collocation_group: args.collocation_group,
-        ..SetNodeRequest::default()
+        collocation_group: args.collocation_group.map(NameChange::from),
+        ..NodeChange::default()
     };
-    if request == SetNodeRequest::default() {
-        let message = "say what to set: --domain, --optionset, --collocation-group, --backdelete \
+    if change == NodeChange::default() {
+        let message = "give a setting: --domain, --optionset, --collocation-group, --backdelete \
                        or --archdelete";
         return Err(CommandError::usage(message, "holdfast admin node set"));
     }
-    let node = admin.set_node(SetNodeRequest { name: args.name, ..request })?;
+    let node = admin.set_node(&args.name, change)?;
     tell(&node, &format!("Node {} is changed.", node.name), context);
     Ok(())
 }
@@ -192,12 +193,13 @@ struct TokenDocument<'a> {
     expires: String,
 }
 
-fn add(args: &AddArgs, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
-    let domain = args.domain.as_deref().unwrap_or_default();
-    let reply = admin.add_node(&args.name, domain, args.expires.unwrap_or(0), args.again)?;
-    let AddNodeReply { node, token, expires } = reply;
-    let name = node.map_or_else(|| args.name.clone(), |node| node.name);
-    let expires = ServerTime(expires);
+fn add(args: AddArgs, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
+    let IssuedToken { node: name, token, expires } = admin.add_node(NodeRegistration {
+        name: args.name,
+        domain: args.domain,
+        token_lifetime: args.expires.map(|secs| Duration::from_secs(secs.unsigned_abs())),
+        again: args.again,
+    })?;
     if context.output.is_json() {
         let expires = moment::rfc3339(expires);
         context.output.json(&TokenDocument { node: &name, token: &token, expires });
@@ -205,7 +207,7 @@ fn add(args: &AddArgs, admin: &mut Admin, context: &mut Context) -> Result<(), C
         context.output.text(&token);
     } else {
         let text = format!(
-            "Node {name} is registered. Until {} it can enroll once, with:\n\n  \
+            "Node {name} is registered. Until {} it can be enrolled once, with:\n\n  \
              holdfast enroll HOST:PORT --token {token}",
             moment::shown(expires)
         );
@@ -214,7 +216,7 @@ fn add(args: &AddArgs, admin: &mut Admin, context: &mut Context) -> Result<(), C
     Ok(())
 }
 
-/// `node list --json`, one a line; and what became of a node that was changed.
+/// `node list --json`, one document a line; and a node after a change.
 #[derive(Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct NodeDocument<'a> {
@@ -238,40 +240,30 @@ struct FilespaceDocument<'a> {
 }
 
 impl<'a> NodeDocument<'a> {
-    fn new(node: &'a NodeInfo) -> Self {
+    fn new(node: &'a Node) -> Self {
         let filespaces = node.filespaces.iter();
         Self {
             node: &node.name,
             domain: &node.domain,
-            locked: node.locked,
-            enrolled: node.enrolled,
-            registered: moment::rfc3339(ServerTime(node.registered)),
-            option_set: named(&node.option_set),
-            collocation_group: named(&node.collocation_group),
+            locked: node.is_locked,
+            enrolled: node.is_enrolled,
+            registered: moment::rfc3339(node.registered),
+            option_set: node.option_set.as_deref(),
+            collocation_group: node.collocation_group.as_deref(),
             backdelete: node.deletes_backups,
             archdelete: node.deletes_archives,
             filespaces: filespaces
                 .map(|filespace| FilespaceDocument {
                     filespace: JsonPath(&filespace.name),
                     active_objects: filespace.active_objects,
-                    last_backup: last_backup(filespace.last_backup).map(moment::rfc3339),
+                    last_backup: filespace.last_backup.map(moment::rfc3339),
                 })
                 .collect(),
         }
     }
 }
 
-/// On the wire a name that is empty is none.
-fn named(name: &str) -> Option<&str> {
-    Some(name).filter(|name| !name.is_empty())
-}
-
-/// On the wire 0 means never.
-fn last_backup(micros: i64) -> Option<ServerTime> {
-    (micros != 0).then_some(ServerTime(micros))
-}
-
-fn tell(node: &NodeInfo, text: &str, context: &mut Context) {
+fn tell(node: &Node, text: &str, context: &mut Context) {
     if context.output.is_json() {
         context.output.json(&NodeDocument::new(node));
     } else if !context.output.quiet {
@@ -279,15 +271,15 @@ fn tell(node: &NodeInfo, text: &str, context: &mut Context) {
     }
 }
 
-fn state(node: &NodeInfo) -> &'static str {
-    match (node.locked, node.enrolled) {
+fn state(node: &Node) -> &'static str {
+    match (node.is_locked, node.is_enrolled) {
         (true, _) => "locked",
         (false, true) => "enrolled",
         (false, false) => "not enrolled",
     }
 }
 
-fn list(nodes: &[NodeInfo], context: &mut Context) {
+fn list(nodes: &[Node], context: &mut Context) {
     if context.output.is_json() {
         for node in nodes {
             context.output.json(&NodeDocument::new(node));
@@ -299,7 +291,7 @@ fn list(nodes: &[NodeInfo], context: &mut Context) {
     }
 }
 
-fn nodes_table(nodes: &[NodeInfo]) -> String {
+fn nodes_table(nodes: &[Node]) -> String {
     let columns = [
         ("Node", Align::Left),
         ("Domain", Align::Left),
@@ -309,13 +301,13 @@ fn nodes_table(nodes: &[NodeInfo]) -> String {
         ("Active objects", Align::Right),
         ("Last backup", Align::Left),
     ];
-    let row = |node: &NodeInfo| {
+    let row = |node: &Node| {
         let filespaces = &node.filespaces;
-        let newest = filespaces.iter().filter_map(|one| last_backup(one.last_backup)).max();
+        let newest = filespaces.iter().filter_map(|filespace| filespace.last_backup).max();
         [
             node.name.clone(),
             node.domain.clone(),
-            named(&node.collocation_group).unwrap_or("-").to_owned(),
+            node.collocation_group.as_deref().unwrap_or("-").to_owned(),
             state(node).to_owned(),
             filespaces.len().to_string(),
             quantity::count(filespaces.iter().map(|one| one.active_objects).sum()),
@@ -326,7 +318,7 @@ fn nodes_table(nodes: &[NodeInfo]) -> String {
     table::render(columns, &rows)
 }
 
-fn show(node: &NodeInfo, context: &mut Context) {
+fn show(node: &Node, context: &mut Context) {
     if context.output.is_json() {
         context.output.json(&NodeDocument::new(node));
         return;
@@ -338,9 +330,9 @@ fn show(node: &NodeInfo, context: &mut Context) {
         node.name,
         node.domain,
         state(node),
-        moment::shown(ServerTime(node.registered)),
-        named(&node.option_set).unwrap_or("none"),
-        named(&node.collocation_group).unwrap_or("none"),
+        moment::shown(node.registered),
+        node.option_set.as_deref().unwrap_or("none"),
+        node.collocation_group.as_deref().unwrap_or("none"),
         match (node.deletes_backups, node.deletes_archives) {
             (true, true) => "backups and archives",
             (true, false) => "backups",
@@ -361,7 +353,7 @@ fn show(node: &NodeInfo, context: &mut Context) {
         [
             escaped(&filespace.name),
             quantity::count(filespace.active_objects),
-            moment::shown_or_never(last_backup(filespace.last_backup)),
+            moment::shown_or_never(filespace.last_backup),
         ]
     });
     let table = table::render(columns, &rows.collect::<Vec<_>>());
@@ -370,21 +362,22 @@ fn show(node: &NodeInfo, context: &mut Context) {
 
 #[cfg(test)]
 mod tests {
+    use model::ServerTime;
+
     use super::*;
 
-    fn node(name: &str, locked: bool, enrolled: bool) -> NodeInfo {
-        NodeInfo {
-            id: 1,
+    fn node(name: &str, is_locked: bool, is_enrolled: bool) -> Node {
+        Node {
             name: name.to_owned(),
             domain: "STANDARD".to_owned(),
-            locked,
-            enrolled,
-            registered: 1_700_000_000_000_000,
-            option_set: String::new(),
+            is_locked,
+            is_enrolled,
+            registered: ServerTime::from_secs(1_700_000_000),
+            option_set: None,
             deletes_backups: false,
             deletes_archives: true,
             filespaces: Vec::new(),
-            collocation_group: if locked { "accounts".to_owned() } else { String::new() },
+            collocation_group: is_locked.then(|| "accounts".to_owned()),
         }
     }
 

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use client::admin::{Admin, OptionSet};
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 
-/// Store include and exclude statements that nodes get beside their own
+/// Store include and exclude statements that nodes get in addition to their own
 ///
-/// They stand behind the node's own list, so they win.
+/// These statements come after the node's own, and so take precedence.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -31,7 +31,7 @@ enum OptionSetCommand {
 Example:\n  holdfast admin --server /srv/holdfast optionset show LINUX")]
     Show(NameArgs),
     Put(PutArgs),
-    /// Remove an option set, also from the nodes that have it
+    /// Remove an option set, also from the nodes that use it
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast optionset remove LINUX")]
     Remove(NameArgs),
@@ -72,7 +72,7 @@ pub(super) fn run(
         }
         OptionSetCommand::Put(args) => {
             let text = read(&args.file)?;
-            let set = OptionSet { name: args.name, text: text.into() };
+            let set = OptionSet { name: args.name, text };
             admin.put_option_set(set.clone())?;
             tell(&set, &format!("Option set {} is stored.", set.name), context);
         }
@@ -90,7 +90,7 @@ fn read(file: &Path) -> Result<Vec<u8>, CommandError> {
         .map_err(|error| CommandError::new(format!("cannot read {}: {error}", file.display())))
 }
 
-/// `optionset list --json`, one a line.
+/// `optionset list --json`, one document a line.
 #[derive(Serialize)]
 struct SetDocument<'a> {
     option_set: &'a str,

@@ -1,22 +1,23 @@
-//! `holdfast admin policy`: drafts of policy sets, what they would do, and their activation.
+//! `holdfast admin policy`: drafts of policy sets, their effect, and their activation.
 
 use client::admin::{
-    Admin, ArchiveCopyGroup, BackupCopyGroup, Domain, Edit, GraceDays, ManagementClass,
-    PolicyDifference, PolicyReview, PolicySet, RemoveGroup,
+    Admin, ArchiveGroupChange, BackupGroupChange, ClassChange, Domain, ManagementClass,
+    PolicyDifference, PolicyEdit, PolicyReview, PolicySet,
 };
 use model::ServerTime;
+use policy::{Limit, Mode, RetentionStart, Serialization};
 use serde::Serialize;
 
-use super::expire::{OutcomeDocument, hear};
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use super::expire::{OutcomeDocument, follow};
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::moment;
 use crate::quantity;
 use crate::table::{self, Align};
 
-/// Edit a draft of a domain's policy, see what it would do, and activate it
+/// Edit a draft of a domain's policy, see its effect, and activate it
 ///
-/// Whatever is edited is a draft until 'activate'; without --domain it is the domain STANDARD.
+/// All edits go to a draft until 'activate'. Without --domain the domain is STANDARD.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -37,11 +38,11 @@ enum PolicyCommand {
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast policy show --draft")]
     Show(ShowArgs),
     Class(Box<ClassArgs>),
-    /// Remove a class from the draft; what is bound to it falls to the default class
+    /// Remove a class from the draft; its objects go to the default class
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast policy remove-class OLD")]
     RemoveClass(NameArgs),
-    /// Choose the class of what no statement binds
+    /// Choose the class of the objects that no statement binds
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast policy default LONG")]
     Default(NameArgs),
     Grace(GraceArgs),
@@ -64,7 +65,7 @@ struct ShowArgs {
     draft: bool,
 }
 
-/// Make a class in the draft, or change what is given of one
+/// Make a class in the draft, or change some of its rules
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -77,41 +78,42 @@ struct ClassArgs {
     name: String,
     /// Versions kept while the file exists, the active one included
     #[arg(long, value_name = "N")]
-    verexists: Option<String>,
+    verexists: Option<Limit>,
     /// Versions kept after the file is gone
     #[arg(long, value_name = "N")]
-    verdeleted: Option<String>,
+    verdeleted: Option<Limit>,
     /// Days that a version is kept after it became inactive
     #[arg(long, value_name = "DAYS")]
-    retextra: Option<String>,
-    /// The same for the last version of a file that is gone
+    retextra: Option<Limit>,
+    /// Days that the last version of a file is kept after the file is gone
     #[arg(long, value_name = "DAYS")]
-    retonly: Option<String>,
-    /// modified sends what has changed, absolute sends everything each time
+    retonly: Option<Limit>,
+    /// Objects that a backup sends: modified, those that have changed; absolute, all of them each
+    /// time
     #[arg(long, value_name = "MODE")]
-    mode: Option<String>,
-    /// A changed file is sent only so many days after it was sent last
+    mode: Option<Mode>,
+    /// Days after which a changed file is sent again at the earliest
     #[arg(long, value_name = "DAYS")]
     frequency: Option<u32>,
-    /// What becomes of a file that changes while it is read: static, shrstatic, shrdynamic, dynamic
+    /// Treatment of a file that changes while it is read: static, shrstatic, shrdynamic, dynamic
     #[arg(long, value_name = "HOW")]
-    serialization: Option<String>,
+    serialization: Option<Serialization>,
     /// Days that an archive copy is kept
     #[arg(long, value_name = "DAYS")]
-    retver: Option<String>,
-    /// Whether those days begin with its creation or with an event
+    retver: Option<Limit>,
+    /// Begin of the days of --retver: the creation of the archive copy, or an event
     #[arg(long, value_name = "creation|event")]
-    retinit: Option<String>,
-    /// Days that an archive copy is kept at least, whenever the event is
+    retinit: Option<RetentionStart>,
+    /// Minimum number of days that an archive copy is kept, whenever its event is
     #[arg(long, value_name = "DAYS")]
     retmin: Option<u32>,
-    /// Once activated, nobody can shorten or remove the class before then
+    /// Time until which nobody can shorten or remove the class once it is active
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     lock_until: Option<ServerTime>,
-    /// Take the backup copy group away: its files are not backed up
+    /// Remove the backup copy group: files of the class are not backed up
     #[arg(long)]
     no_backup: bool,
-    /// Take the archive copy group away: its files are not archived
+    /// Remove the archive copy group: files of the class are not archived
     #[arg(long)]
     no_archive: bool,
 }
@@ -123,7 +125,7 @@ struct NameArgs {
     name: String,
 }
 
-/// Set how long is kept what no copy group is there for
+/// Set how long objects of classes without a copy group are kept
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -143,7 +145,7 @@ struct GraceArgs {
 Example:
   holdfast admin --server /srv/holdfast policy activate")]
 struct ActivateArgs {
-    /// Also when most of what is kept would expire
+    /// Activate the draft even if most versions would expire
     #[arg(long)]
     confirm: bool,
 }
@@ -158,15 +160,17 @@ pub(super) fn run(
         PolicyCommand::Show(args) => show(&domain, &args, admin, context)?,
         PolicyCommand::Class(args) => class(&domain, *args, admin, context)?,
         PolicyCommand::RemoveClass(args) => {
-            review(&admin.edit_policy(&domain, Edit::RemoveClass(args.name))?, context);
+            let edit = PolicyEdit::RemoveClass { class: args.name };
+            review(&admin.edit_policy(&domain, edit)?, context);
         }
         PolicyCommand::Default(args) => {
-            review(&admin.edit_policy(&domain, Edit::DefaultClass(args.name))?, context);
+            let edit = PolicyEdit::DefaultClass { class: args.name };
+            review(&admin.edit_policy(&domain, edit)?, context);
         }
         PolicyCommand::Grace(args) => {
-            let GraceArgs { backretention: backup, archretention: archive } = args;
-            let grace = GraceDays { backup, archive };
-            review(&admin.edit_policy(&domain, Edit::Grace(grace))?, context);
+            let GraceArgs { backretention: backup_days, archretention: archive_days } = args;
+            let edit = PolicyEdit::Grace { backup_days, archive_days };
+            review(&admin.edit_policy(&domain, edit)?, context);
         }
         PolicyCommand::Diff => review(&admin.review_policy(&domain)?, context),
         PolicyCommand::Simulate => simulate(&domain, admin, context)?,
@@ -176,8 +180,12 @@ pub(super) fn run(
             tell(&reviewed, &text, context);
         }
         PolicyCommand::Discard => {
-            let reviewed = admin.edit_policy(&domain, Edit::Discard(true))?;
-            tell(&reviewed, &format!("The draft of domain {} is gone.", reviewed.domain), context);
+            let reviewed = admin.edit_policy(&domain, PolicyEdit::Discard)?;
+            tell(
+                &reviewed,
+                &format!("The draft of domain {} is discarded.", reviewed.domain),
+                context,
+            );
         }
     }
     Ok(DONE)
@@ -189,7 +197,7 @@ fn class(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<(), CommandError> {
-    let backup = BackupCopyGroup {
+    let backup = BackupGroupChange {
         versions_existing: args.verexists,
         versions_deleted: args.verdeleted,
         extra_days: args.retextra,
@@ -198,33 +206,31 @@ fn class(
         frequency_days: args.frequency,
         serialization: args.serialization,
     };
-    let archive = ArchiveCopyGroup {
+    let archive = ArchiveGroupChange {
         keep_days: args.retver,
         starts: args.retinit,
         minimum_days: args.retmin,
     };
-    let (takes_backup, takes_archive) = (args.no_backup, args.no_archive);
-    let given = ManagementClass {
-        number: 0,
-        name: args.name.clone(),
-        backup: Some(backup).filter(|group| *group != BackupCopyGroup::default()),
-        archive: Some(archive).filter(|group| *group != ArchiveCopyGroup::default()),
-        locked_until: args.lock_until.map_or(0, |until| until.0),
-    };
-    if (takes_backup && given.backup.is_some()) || (takes_archive && given.archive.is_some()) {
-        let message = "a copy group is set or taken away, not both";
+    let (no_backup, no_archive) = (args.no_backup, args.no_archive);
+    if (no_backup && backup != BackupGroupChange::default())
+        || (no_archive && archive != ArchiveGroupChange::default())
+    {
+        let message = "a copy group can be changed or removed, not both";
         return Err(CommandError::usage(message, "holdfast admin policy class"));
     }
-    let mut reviewed = admin.edit_policy(domain, Edit::PutClass(given))?;
-    if takes_backup || takes_archive {
-        let remove = RemoveGroup { class: args.name, backup: takes_backup, archive: takes_archive };
-        reviewed = admin.edit_policy(domain, Edit::RemoveGroup(remove))?;
+    let name = args.name.clone();
+    let change = ClassChange { name, backup, archive, locked_until: args.lock_until };
+    let mut reviewed = admin.edit_policy(domain, PolicyEdit::PutClass(change))?;
+    if no_backup || no_archive {
+        let edit =
+            PolicyEdit::RemoveGroups { class: args.name, backup: no_backup, archive: no_archive };
+        reviewed = admin.edit_policy(domain, edit)?;
     }
     review(&reviewed, context);
     Ok(())
 }
 
-/// `policy diff --json`, and what an edit answers.
+/// `policy diff --json`, and the result of an edit.
 #[derive(Serialize)]
 struct ReviewDocument<'a> {
     domain: &'a str,
@@ -241,23 +247,19 @@ struct DifferenceDocument<'a> {
     keeps_less: bool,
 }
 
-fn given(text: &str) -> Option<&str> {
-    Some(text).filter(|text| !text.is_empty())
-}
-
 impl<'a> ReviewDocument<'a> {
     fn new(review: &'a PolicyReview) -> Self {
-        let difference = |found: &'a PolicyDifference| DifferenceDocument {
-            class: given(&found.class),
-            what: &found.what,
-            from: given(&found.from),
-            to: given(&found.to),
-            keeps_less: found.keeps_less,
+        let difference = |difference: &'a PolicyDifference| DifferenceDocument {
+            class: difference.class.as_deref(),
+            what: &difference.rule,
+            from: difference.from.as_deref(),
+            to: difference.to.as_deref(),
+            keeps_less: difference.keeps_less,
         };
         Self {
             domain: &review.domain,
             differences: review.differences.iter().map(difference).collect(),
-            problem: given(&review.problem),
+            problem: review.problem.as_deref(),
         }
     }
 }
@@ -270,23 +272,25 @@ fn tell(reviewed: &PolicyReview, text: &str, context: &mut Context) {
     }
 }
 
-/// Shows how the draft differs.
+/// Shows the differences of the draft.
 fn review(review: &PolicyReview, context: &mut Context) {
     if context.output.is_json() {
         context.output.json(&ReviewDocument::new(review));
         return;
     }
     if review.differences.is_empty() {
-        context.output.note("There is no draft, or it is the same as the active set.");
+        context
+            .output
+            .note("The draft does not differ from the active set, or there is none.");
         return;
     }
     context.output.text(&differences(&review.differences));
-    if !review.problem.is_empty() {
-        context.output.text(&format!("\nIt cannot be activated: {}\n", review.problem));
+    if let Some(problem) = &review.problem {
+        context.output.text(&format!("\nThe draft cannot be activated: {problem}\n"));
     }
 }
 
-fn differences(found: &[PolicyDifference]) -> String {
+fn differences(differences: &[PolicyDifference]) -> String {
     let columns = [
         ("Class", Align::Left),
         ("What", Align::Left),
@@ -294,33 +298,35 @@ fn differences(found: &[PolicyDifference]) -> String {
         ("Draft", Align::Right),
         ("", Align::Left),
     ];
-    let text = |text: &str| given(text).unwrap_or("-").to_owned();
-    let row = |found: &PolicyDifference| {
+    let cell = |text: &Option<String>| text.as_deref().unwrap_or("-").to_owned();
+    let row = |difference: &PolicyDifference| {
         [
-            text(&found.class),
-            found.what.clone(),
-            text(&found.from),
-            text(&found.to),
-            if found.keeps_less { "keeps less" } else { "" }.to_owned(),
+            cell(&difference.class),
+            difference.rule.clone(),
+            cell(&difference.from),
+            cell(&difference.to),
+            if difference.keeps_less { "keeps less" } else { "" }.to_owned(),
         ]
     };
-    table::render(columns, &found.iter().map(row).collect::<Vec<_>>())
+    table::render(columns, &differences.iter().map(row).collect::<Vec<_>>())
 }
 
 fn simulate(domain: &str, admin: &mut Admin, context: &mut Context) -> Result<(), CommandError> {
-    let outcome = hear(context, |visit| admin.simulate_policy(domain, visit))?;
+    let outcome = follow(context, |visit| admin.simulate_policy(domain, visit))?;
     if context.output.is_json() {
         context.output.json(&OutcomeDocument::new(&outcome, true));
         return Ok(());
     }
     let text = format!(
-        "Activating this will expire {} versions, {}, of {} nodes; {} of them are due anyway.\n\
-         {} inactive versions were looked at.\n",
-        quantity::count(outcome.expired),
+        "Activating the draft will expire {}, {}, of {}; {} of them {} due anyway.\n\
+         {} {} examined.\n",
+        quantity::counted(outcome.expired, "version"),
         quantity::bytes_with_unit(outcome.expired_bytes),
-        outcome.nodes,
+        quantity::counted(outcome.nodes, "node"),
         quantity::count(outcome.due_anyway),
-        quantity::count(outcome.examined),
+        quantity::are(outcome.due_anyway),
+        quantity::counted(outcome.examined, "inactive version"),
+        if outcome.examined == 1 { "was" } else { "were" },
     );
     context.output.text(&text);
     Ok(())
@@ -341,56 +347,53 @@ struct SetDocument<'a> {
 struct ClassDocument<'a> {
     class: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    backup: Option<BackupDocument<'a>>,
+    backup: Option<BackupDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    archive: Option<ArchiveDocument<'a>>,
+    archive: Option<ArchiveDocument>,
     locked_until: Option<String>,
 }
 
 #[derive(Serialize)]
-struct BackupDocument<'a> {
-    verexists: &'a str,
-    verdeleted: &'a str,
-    retextra: &'a str,
-    retonly: &'a str,
-    mode: &'a str,
-    frequency: u32,
-    serialization: &'a str,
+struct BackupDocument {
+    verexists: String,
+    verdeleted: String,
+    retextra: String,
+    retonly: String,
+    mode: String,
+    frequency: u16,
+    serialization: String,
 }
 
 #[derive(Serialize)]
-struct ArchiveDocument<'a> {
-    retver: &'a str,
-    retinit: &'a str,
-    retmin: u32,
-}
-
-fn word(word: Option<&String>) -> &str {
-    word.map_or("", String::as_str)
+struct ArchiveDocument {
+    retver: String,
+    retinit: String,
+    retmin: u16,
 }
 
 impl<'a> ClassDocument<'a> {
     fn new(class: &'a ManagementClass) -> Self {
         let backup = class.backup.as_ref().map(|group| BackupDocument {
-            verexists: word(group.versions_existing.as_ref()),
-            verdeleted: word(group.versions_deleted.as_ref()),
-            retextra: word(group.extra_days.as_ref()),
-            retonly: word(group.only_days.as_ref()),
-            mode: word(group.mode.as_ref()),
-            frequency: group.frequency_days.unwrap_or(0),
-            serialization: word(group.serialization.as_ref()),
+            verexists: group.versions_existing_max.to_string(),
+            verdeleted: group.versions_deleted_max.to_string(),
+            retextra: group.extra_days.to_string(),
+            retonly: group.only_days.to_string(),
+            mode: group.mode.to_string(),
+            frequency: group.frequency_days,
+            serialization: group.serialization.to_string(),
         });
         let archive = class.archive.as_ref().map(|group| ArchiveDocument {
-            retver: word(group.keep_days.as_ref()),
-            retinit: word(group.starts.as_ref()),
-            retmin: group.minimum_days.unwrap_or(0),
+            retver: group.keep_days.to_string(),
+            retinit: group.starts.to_string(),
+            retmin: group.minimum_days,
         });
-        Self { class: &class.name, backup, archive, locked_until: locked(class) }
+        Self {
+            class: &class.name,
+            backup,
+            archive,
+            locked_until: class.locked_until.map(moment::rfc3339),
+        }
     }
-}
-
-fn locked(class: &ManagementClass) -> Option<String> {
-    (class.locked_until != 0).then(|| moment::rfc3339(ServerTime(class.locked_until)))
 }
 
 fn show(
@@ -400,9 +403,12 @@ fn show(
     context: &mut Context,
 ) -> Result<(), CommandError> {
     for Domain { name, active, draft, .. } in admin.domains(Some(domain))? {
-        let set = if args.draft { draft } else { active };
-        let Some(set) = set else {
-            return Err(CommandError::new(format!("domain {name} has no draft")));
+        let set = match (args.draft, draft) {
+            (false, _) => active,
+            (true, Some(draft)) => draft,
+            (true, None) => {
+                return Err(CommandError::new(format!("domain {name} has no draft")));
+            }
         };
         if context.output.is_json() {
             context.output.json(&SetDocument {
@@ -443,26 +449,26 @@ fn set_text(domain: &str, set: &PolicySet) -> String {
         let retmin = archive.map(|group| group.retmin.to_string());
         [
             class.name.clone(),
-            cell(backup.map(|group| group.verexists)),
-            cell(backup.map(|group| group.verdeleted)),
-            cell(backup.map(|group| group.retextra)),
-            cell(backup.map(|group| group.retonly)),
-            cell(backup.map(|group| group.mode)),
+            cell(backup.map(|group| group.verexists.as_str())),
+            cell(backup.map(|group| group.verdeleted.as_str())),
+            cell(backup.map(|group| group.retextra.as_str())),
+            cell(backup.map(|group| group.retonly.as_str())),
+            cell(backup.map(|group| group.mode.as_str())),
             cell(frequency.as_deref()),
-            cell(backup.map(|group| group.serialization)),
-            cell(archive.map(|group| group.retver)),
-            cell(archive.map(|group| group.retinit)),
+            cell(backup.map(|group| group.serialization.as_str())),
+            cell(archive.map(|group| group.retver.as_str())),
+            cell(archive.map(|group| group.retinit.as_str())),
             cell(retmin.as_deref()),
             cell(document.locked_until.as_deref()),
         ]
     };
     let rows: Vec<_> = set.classes.iter().map(row).collect();
     format!(
-        "Domain {domain}, default class {}; without a copy group backups are kept {} days, \
-         archives {} days.\n\n{}",
+        "Domain {domain}, default class {}; without a copy group backups are kept {}, \
+         archives {}.\n\n{}",
         set.default_class,
-        set.backup_grace_days,
-        set.archive_grace_days,
+        quantity::counted(set.backup_grace_days.into(), "day"),
+        quantity::counted(set.archive_grace_days.into(), "day"),
         table::render(columns, &rows)
     )
 }

@@ -1,18 +1,22 @@
-//! `holdfast admin pool`: where the data lies, and where its copies do.
+//! `holdfast admin pool`: the pools of data and of its copies.
 
-use client::admin::{Admin, PoolInfo, PutPoolRequest, TendPoolRequest, Work};
+use client::admin::{
+    Admin, CapacityChange, Collocation, NameChange, NewPool, Pool, PoolChange, PoolSettings,
+    PoolTask,
+};
 use serde::Serialize;
 
-use super::tend::{self, Telling};
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use super::tend::{self, Wording};
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::quantity;
 use crate::table::{self, Align};
+use crate::values;
 
 /// List, add, change and remove storage pools; copy, drain, repair and lock them
 ///
-/// New data goes to the pool PRIMARY, and on to its next pool when it is full. A copy pool holds
-/// a second copy of everything, which serves and repairs what the first one has lost.
+/// New data goes to the pool PRIMARY, and on to its next pool when PRIMARY is full. A copy pool
+/// holds a second copy of everything. It serves and repairs data that the first copy has lost.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -27,7 +31,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum PoolCommand {
-    /// List all pools: how full they are, and what copy pools lack
+    /// List all pools: how full they are, and how much copy pools lack
     #[command(after_help = "Example:\n  holdfast admin --server /srv/holdfast pool list")]
     List,
     Add(AddArgs),
@@ -49,14 +53,14 @@ struct AddArgs {
     /// The pool: 1 to 64 letters, digits, '.', '-' or '_'
     #[arg(value_name = "NAME")]
     name: String,
-    /// Where it is: file:///FOLDER, s3://BUCKET/PREFIX?endpoint=URL or tape:LIBRARY
+    /// The place of the pool: file:///FOLDER, s3://BUCKET/PREFIX?endpoint=URL or tape:LIBRARY
     #[arg(value_name = "URL")]
     url: String,
-    /// It holds second copies of all that primary pools hold
+    /// Make a copy pool: it holds second copies of everything in primary pools
     #[arg(long)]
     copy: bool,
     #[command(flatten)]
-    traits: Traits,
+    settings: SettingsArgs,
 }
 
 /// Change a pool
@@ -68,47 +72,44 @@ struct SetArgs {
     /// The pool
     #[arg(value_name = "NAME")]
     name: String,
-    /// Its disk was lost and an empty one is in its place; an audit then restores it from copies
+    /// The disk of the pool was lost, and an empty one takes its place; an audit then restores the
+    /// packs from copies
     #[arg(long)]
     replaced: bool,
     #[command(flatten)]
-    traits: Traits,
+    settings: SettingsArgs,
 }
 
-/// What of a pool may be chosen.
+/// Settings of a pool.
 #[derive(clap::Args, Debug)]
-struct Traits {
-    /// The pool that takes what this one has no room for, and what is drained from it; '' for none
+struct SettingsArgs {
+    /// The pool that takes drained packs, and new data when this pool is full; '' for none
     #[arg(long, value_name = "POOL")]
     next: Option<String>,
-    /// What it may hold, as in 500G; 0 for as much as its disk has room for
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// Maximum size, as in 500G; 0 for no limit except its disk
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
     capacity: Option<u64>,
-    /// Packs go to the next pool when so much of it is used [default of a new one: 90]
+    /// Share in use from which packs go to the next pool [default of a new pool: 90]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     high: Option<u32>,
-    /// And until so much is used [default of a new one: 70]
+    /// Share in use down to which packs go to the next pool [default of a new pool: 70]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     low: Option<u32>,
-    /// Packs stay so many days, unless it would stay above its high mark
+    /// Days that packs stay, unless the pool would stay above its high mark
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=9999))]
     delay: Option<u32>,
-    /// Whose packs share volumes: everybody's, those of a node's group, or those of one node
-    #[arg(long, value_name = "no|group|node", value_parser = ["no", "group", "node"])]
-    collocate: Option<String>,
-    /// Volumes of which so much is dead are emptied, to be written again; 100 for never
+    /// Nodes whose packs share volumes: no, all of them; group, those of a group; node, one alone
+    #[arg(long, value_name = "no|group|node", value_enum)]
+    collocate: Option<Collocate>,
+    /// Share of a volume that must be dead before it is emptied and reused; 100 for never
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     reclaim: Option<u32>,
-    /// A volume is written again so many days after the last pack left it
+    /// Days that a volume without packs waits before it is written again
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(0..=9999))]
     reuse_delay: Option<u32>,
 }
 
-fn size(text: &str) -> Result<u64, String> {
-    quantity::parse_bytes(text, 1)
-}
-
-/// Remove a copy pool, or a primary one that holds nothing; its files stay where they are
+/// Remove a copy pool, or an empty primary pool; its files stay where they are
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -119,23 +120,23 @@ struct RemoveArgs {
     name: String,
 }
 
-/// Copy to copy pools what they lack, up to the last byte that was committed
+/// Copy to copy pools all data that they lack, up to the last commit
 ///
-/// The server does it by itself, for packs that are complete. The catalogue is copied too, unless
-/// server.toml has no copies of it made.
+/// The server does this by itself for sealed packs. It copies the catalogue too, unless
+/// server.toml turns that off.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast pool copy OFFSITE")]
 struct CopyArgs {
-    /// The copy pool; all of them unless given
+    /// The copy pool; all copy pools unless given
     #[arg(value_name = "NAME")]
     name: Option<String>,
 }
 
 /// Move packs to the next pool, from the high mark down to the low one
 ///
-/// The server does it by itself when the high mark is passed.
+/// The server does this by itself when the high mark is passed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -149,21 +150,20 @@ struct DrainArgs {
     all: bool,
 }
 
-/// Make damaged packs whole from what other pools have
+/// Make damaged packs whole from other pools
 ///
-/// An audit finds what is damaged and repairs it too; the server repairs by itself what a restore
-/// has come upon.
+/// An audit finds damaged packs and repairs them too. The server repairs by itself the packs that a
+/// restore has found damaged.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast pool repair")]
 struct RepairArgs {}
 
-/// Have object stores lock what locked classes of policy hold
+/// Have object stores lock the data of locked management classes
 ///
-/// For pools whose URLs have lock=governance or lock=compliance. Backups and archives lock what
-/// they store, and the server looks at everything once a day: this is for after a class was
-/// locked.
+/// For pools whose URLs have lock=governance or lock=compliance. Backups and archives lock the data
+/// that they store, and the server checks everything once a day. Use this after locking a class.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -178,25 +178,20 @@ pub(super) fn run(
     match args.command {
         PoolCommand::List => list(&admin.pools(None)?, context),
         PoolCommand::Add(args) => {
-            let request = PutPoolRequest {
-                name: args.name,
-                is_new: true,
-                url: args.url,
-                is_copy: args.copy,
-                ..args.traits.request()
-            };
-            let pool = admin.put_pool(request)?;
+            let settings = args.settings.into();
+            let pool = NewPool { name: args.name, url: args.url, is_copy: args.copy, settings };
+            let pool = admin.add_pool(pool)?;
             tell(&pool, &format!("Pool {} is made.", pool.name), context);
         }
         PoolCommand::Set(args) => {
-            let is_replaced = args.replaced;
-            let request = PutPoolRequest { is_replaced, ..args.traits.request() };
-            if request == PutPoolRequest::default() {
-                let message = "say what to set: --next, --capacity, --high, --low, --delay, \
+            let settings = args.settings.into();
+            let change = PoolChange { is_replaced: args.replaced, settings };
+            if change == PoolChange::default() {
+                let message = "give a setting: --next, --capacity, --high, --low, --delay, \
                                --collocate, --reclaim, --reuse-delay or --replaced";
                 return Err(CommandError::usage(message, "holdfast admin pool set"));
             }
-            let pool = admin.put_pool(PutPoolRequest { name: args.name, ..request })?;
+            let pool = admin.set_pool(args.name, change)?;
             tell(&pool, &format!("Pool {} is changed.", pool.name), context);
         }
         PoolCommand::Remove(args) => {
@@ -204,53 +199,65 @@ pub(super) fn run(
             tell(&pool, &format!("Pool {} is removed.", pool.name), context);
         }
         PoolCommand::Copy(args) => {
-            let pool = args.name.unwrap_or_default();
-            let request = TendPoolRequest { work: Work::Copy.into(), pool, all: false };
-            return tend(request, &tend::COPIED, admin, context);
+            let task = PoolTask::Copy { pool: args.name };
+            return tend(task, &tend::COPIED, admin, context);
         }
         PoolCommand::Drain(args) => {
             let DrainArgs { name: pool, all } = args;
-            let request = TendPoolRequest { work: Work::Drain.into(), pool, all };
-            return tend(request, &tend::MOVED, admin, context);
+            return tend(PoolTask::Drain { pool, all }, &tend::MOVED, admin, context);
         }
         PoolCommand::Repair(RepairArgs {}) => {
-            let request = TendPoolRequest { work: Work::Repair.into(), ..Default::default() };
-            return tend(request, &tend::REPAIRED, admin, context);
+            return tend(PoolTask::Repair, &tend::REPAIRED, admin, context);
         }
         PoolCommand::Lock(LockArgs {}) => {
-            let request = TendPoolRequest { work: Work::Lock.into(), ..Default::default() };
-            return tend(request, &tend::LOCKED, admin, context);
+            return tend(PoolTask::Lock, &tend::LOCKED, admin, context);
         }
     }
     Ok(DONE)
 }
 
-impl Traits {
-    fn request(self) -> PutPoolRequest {
-        PutPoolRequest {
-            next: self.next,
-            capacity_bytes: self.capacity,
-            high_percent: self.high,
-            low_percent: self.low,
-            delay_days: self.delay,
-            collocation: self.collocate,
-            reclaim_percent: self.reclaim,
-            reuse_delay_days: self.reuse_delay,
-            ..PutPoolRequest::default()
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Collocate {
+    No,
+    Group,
+    Node,
+}
+
+impl From<Collocate> for Collocation {
+    fn from(collocate: Collocate) -> Self {
+        match collocate {
+            Collocate::No => Self::No,
+            Collocate::Group => Self::Group,
+            Collocate::Node => Self::Node,
+        }
+    }
+}
+
+impl From<SettingsArgs> for PoolSettings {
+    fn from(args: SettingsArgs) -> Self {
+        Self {
+            next: args.next.map(NameChange::from),
+            capacity: args.capacity.map(CapacityChange::from),
+            high_percent: args.high,
+            low_percent: args.low,
+            delay_days: args.delay,
+            collocation: args.collocate.map(Collocation::from),
+            reclaim_percent: args.reclaim,
+            reuse_delay_days: args.reuse_delay,
         }
     }
 }
 
 fn tend(
-    request: TendPoolRequest,
-    telling: &Telling,
+    task: PoolTask,
+    wording: &Wording,
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    tend::run(telling, context, |visit| admin.tend_pool(request, visit))
+    tend::run(wording, context, |visit| admin.tend_pools(task, visit))
 }
 
-/// `pool list --json`, one a line.
+/// `pool list --json`, one document a line.
 #[derive(Serialize)]
 struct PoolDocument<'a> {
     pool: &'a str,
@@ -271,34 +278,34 @@ struct PoolDocument<'a> {
     tape: Option<TapeDocument<'a>>,
 }
 
-/// What a pool on volumes has beside.
+/// Additional keys of a pool on volumes.
 #[derive(Serialize)]
 struct TapeDocument<'a> {
     library: &'a str,
-    volumes: u32,
+    volumes: u64,
     collocate: &'a str,
     reclaim_percent: u32,
     reuse_delay_days: u32,
 }
 
 impl<'a> PoolDocument<'a> {
-    fn new(pool: &'a PoolInfo) -> Self {
-        let tape = is_on_volumes(pool).then(|| TapeDocument {
-            library: &pool.library,
-            volumes: pool.volumes,
-            collocate: &pool.collocation,
-            reclaim_percent: pool.reclaim_percent,
-            reuse_delay_days: pool.reuse_delay_days,
+    fn new(pool: &'a Pool) -> Self {
+        let tape = pool.volume_use.as_ref().map(|volumes| TapeDocument {
+            library: &volumes.library,
+            volumes: volumes.volumes,
+            collocate: volumes.collocation.word(),
+            reclaim_percent: volumes.reclaim_percent,
+            reuse_delay_days: volumes.reuse_delay_days,
         });
         Self {
             pool: &pool.name,
             url: &pool.url,
             copy: pool.is_copy,
-            available: pool.is_there,
+            available: pool.is_available,
             packs: pool.packs,
             bytes: pool.bytes,
-            bytes_max: pool.bytes_max,
-            next: Some(pool.next.as_str()).filter(|next| !next.is_empty()),
+            bytes_max: pool.bytes_max.unwrap_or(0),
+            next: pool.next.as_deref(),
             capacity: pool.capacity_bytes,
             high_percent: pool.high_percent,
             low_percent: pool.low_percent,
@@ -310,11 +317,7 @@ impl<'a> PoolDocument<'a> {
     }
 }
 
-fn is_on_volumes(pool: &PoolInfo) -> bool {
-    !pool.library.is_empty()
-}
-
-fn tell(pool: &PoolInfo, text: &str, context: &mut Context) {
+fn tell(pool: &Pool, text: &str, context: &mut Context) {
     if context.output.is_json() {
         context.output.json(&PoolDocument::new(pool));
     } else if !context.output.quiet {
@@ -322,7 +325,7 @@ fn tell(pool: &PoolInfo, text: &str, context: &mut Context) {
     }
 }
 
-fn list(pools: &[PoolInfo], context: &mut Context) {
+fn list(pools: &[Pool], context: &mut Context) {
     if context.output.is_json() {
         pools.iter().for_each(|pool| context.output.json(&PoolDocument::new(pool)));
         return;
@@ -330,7 +333,7 @@ fn list(pools: &[PoolInfo], context: &mut Context) {
     context.output.text(&pools_table(pools));
 }
 
-fn pools_table(pools: &[PoolInfo]) -> String {
+fn pools_table(pools: &[Pool]) -> String {
     let columns = [
         ("Pool", Align::Left),
         ("Kind", Align::Left),
@@ -346,65 +349,70 @@ fn pools_table(pools: &[PoolInfo]) -> String {
     table::render(columns, &pools.iter().map(row).collect::<Vec<_>>())
 }
 
-fn row(pool: &PoolInfo) -> [String; 10] {
-    let of = match pool.bytes_max {
-        // Nobody knows what the volumes that are not written yet, or an object store, will take.
-        0 => String::new(),
-        bytes => quantity::bytes_with_unit(bytes),
-    };
-    let (used, of) = if pool.is_there {
+fn row(pool: &Pool) -> [String; 10] {
+    // The room on volumes that are not written yet, and in an object store, is not known.
+    let of = pool.bytes_max.map(quantity::bytes_with_unit).unwrap_or_default();
+    let (used, of) = if pool.is_available {
         (quantity::bytes_with_unit(pool.bytes), of)
     } else {
         ("away".to_owned(), String::new())
     };
-    let tape = is_on_volumes(pool);
+    let marks = |_: &String| format!("{}/{} %", pool.high_percent, pool.low_percent);
+    let volumes = pool.volume_use.as_ref();
     [
         pool.name.clone(),
         if pool.is_copy { "copy" } else { "primary" }.to_owned(),
         quantity::count(pool.packs),
         used,
         of,
-        if tape { quantity::count(pool.volumes.into()) } else { String::new() },
-        if pool.next.is_empty() {
-            String::new()
-        } else {
-            format!("{}/{} %", pool.high_percent, pool.low_percent)
-        },
-        pool.next.clone(),
+        volumes.map(|volumes| quantity::count(volumes.volumes)).unwrap_or_default(),
+        pool.next.as_ref().map(marks).unwrap_or_default(),
+        pool.next.clone().unwrap_or_default(),
         if pool.is_copy { quantity::bytes_with_unit(pool.missing_bytes) } else { String::new() },
-        if tape { format!("tape:{}", pool.library) } else { pool.url.clone() },
+        volumes.map_or_else(|| pool.url.clone(), |volumes| format!("tape:{}", volumes.library)),
     ]
 }
 
 #[cfg(test)]
 mod tests {
+    use client::admin::VolumeUse;
+
     use super::*;
 
     #[test]
-    fn pools_on_volumes_say_how_many() {
-        let folder = PoolInfo {
+    fn a_pool_on_volumes_shows_their_number() {
+        let folder = Pool {
             name: "PRIMARY".to_owned(),
             url: "file:///srv/pool".to_owned(),
-            is_there: true,
-            packs: 1_234,
-            bytes: 3 << 30,
-            bytes_max: 1 << 40,
-            next: "TAPE".to_owned(),
+            is_copy: false,
+            is_available: true,
+            next: Some("TAPE".to_owned()),
+            capacity_bytes: None,
             high_percent: 90,
             low_percent: 70,
-            ..PoolInfo::default()
+            delay_days: 0,
+            packs: 1_234,
+            bytes: 3 << 30,
+            bytes_max: Some(1 << 40),
+            missing_packs: 0,
+            missing_bytes: 0,
+            volume_use: None,
         };
-        let tape = PoolInfo {
+        let tape = Pool {
             name: "TAPE".to_owned(),
             url: "tape:vault".to_owned(),
-            is_there: true,
+            next: None,
             packs: 20,
             bytes: 1 << 30,
-            library: "vault".to_owned(),
-            collocation: "group".to_owned(),
-            reclaim_percent: 60,
-            volumes: 7,
-            ..PoolInfo::default()
+            bytes_max: None,
+            volume_use: Some(VolumeUse {
+                library: "vault".to_owned(),
+                volumes: 7,
+                collocation: Collocation::Group,
+                reclaim_percent: 60,
+                reuse_delay_days: 0,
+            }),
+            ..folder
         };
         insta::assert_snapshot!(pools_table(&[folder.clone(), tape.clone()]), @r"
         Pool     Kind     Packs     Used       Of  Volumes  Marks    Next  Lacks  Place
@@ -412,7 +420,7 @@ mod tests {
         TAPE     primary     20  1.00 GB                 7                        tape:vault
         ");
         let document =
-            |pool: &PoolInfo| serde_json::to_value(PoolDocument::new(pool)).expect("a document");
+            |pool: &Pool| serde_json::to_value(PoolDocument::new(pool)).expect("a document");
         assert_eq!(document(&folder).get("library"), None);
         assert_eq!(document(&tape)["library"], "vault");
         assert_eq!(document(&tape)["volumes"], 7);

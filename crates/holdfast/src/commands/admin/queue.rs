@@ -1,17 +1,15 @@
-//! `holdfast admin queue`: who waits for packs on volumes.
+//! `holdfast admin queue`: the requests that wait for packs on volumes.
 
-use std::time::Duration;
-
-use client::admin::{Admin, TapeWait};
-use model::{ServerTime, escaped};
+use client::admin::{Admin, QueuedRequest};
+use model::escaped;
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::table::{self, Align};
 use crate::{moment, quantity};
 
-/// List who waits for packs on volumes, and how long that may take; send one away
+/// List the requests that wait for packs on volumes, with their estimates; cancel one
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -20,14 +18,14 @@ Example:
 
 The estimate is the time until the last pack comes, as hours, minutes and seconds.")]
 pub(crate) struct Args {
-    /// Send away who waits under this number; what is on its way still comes
+    /// Cancel the request with this number; packs that are on their way still come
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     cancel: Option<u64>,
 }
 
-/// `queue --json`, one a line.
+/// `queue --json`, one document a line.
 #[derive(Serialize)]
-struct WaitDocument<'a> {
+struct RequestDocument<'a> {
     number: u64,
     kind: &'a str,
     node: Option<&'a str>,
@@ -35,32 +33,27 @@ struct WaitDocument<'a> {
     program: Option<&'a str>,
     since: String,
     volume: Option<&'a str>,
-    packs: u32,
-    packs_done: u32,
-    ahead: u32,
+    packs: u64,
+    packs_done: u64,
+    ahead: u64,
     estimate_secs: Option<u64>,
 }
 
-fn given(text: &str) -> Option<&str> {
-    Some(text).filter(|text| !text.is_empty())
-}
-
-impl<'a> WaitDocument<'a> {
-    fn new(wait: &'a TapeWait) -> Self {
-        let node = given(&wait.node);
+impl<'a> RequestDocument<'a> {
+    fn new(request: &'a QueuedRequest) -> Self {
+        let requester = request.requester.as_ref();
         Self {
-            number: wait.number,
-            kind: &wait.kind,
-            node,
-            // The server waits for itself.
-            uid: node.map(|_| wait.user),
-            program: given(&wait.program),
-            since: moment::rfc3339(ServerTime(wait.since)),
-            volume: given(&wait.volume),
-            packs: wait.packs,
-            packs_done: wait.packs_done,
-            ahead: wait.ahead,
-            estimate_secs: wait.estimate_secs,
+            number: request.number,
+            kind: request.kind.word(),
+            node: requester.map(|requester| requester.node.as_str()),
+            uid: requester.map(|requester| requester.uid),
+            program: request.program.as_deref(),
+            since: moment::rfc3339(request.since),
+            volume: request.volume.as_deref(),
+            packs: request.packs,
+            packs_done: request.packs_done,
+            ahead: request.ahead,
+            estimate_secs: request.estimate.map(|estimate| estimate.as_secs()),
         }
     }
 }
@@ -70,22 +63,24 @@ pub(super) fn run(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    let waits = admin.tape_queue(args.cancel)?;
+    let queue = admin.tape_queue(args.cancel)?;
     if context.output.is_json() {
-        waits.iter().for_each(|wait| context.output.json(&WaitDocument::new(wait)));
+        queue
+            .iter()
+            .for_each(|request| context.output.json(&RequestDocument::new(request)));
     } else if let Some(number) = args.cancel {
         if !context.output.quiet {
-            context.output.text(&format!("Number {number} does not wait any more."));
+            context.output.text(&format!("Request {number} is cancelled."));
         }
-    } else if waits.is_empty() {
-        context.output.note("Nobody waits for a volume.");
+    } else if queue.is_empty() {
+        context.output.note("No request waits for a volume.");
     } else {
-        context.output.text(&waits_table(&waits));
+        context.output.text(&queue_table(&queue));
     }
     Ok(DONE)
 }
 
-fn waits_table(waits: &[TapeWait]) -> String {
+fn queue_table(queue: &[QueuedRequest]) -> String {
     let columns = [
         ("Number", Align::Right),
         ("Kind", Align::Left),
@@ -99,51 +94,59 @@ fn waits_table(waits: &[TapeWait]) -> String {
         ("Estimate", Align::Right),
     ];
     let cell = |text: Option<&str>| text.unwrap_or("-").to_owned();
-    let row = |wait: &TapeWait| {
-        let document = WaitDocument::new(wait);
-        let estimate = wait.estimate_secs.map(|secs| quantity::clock(Duration::from_secs(secs)));
-        let packs = [wait.packs_done, wait.packs].map(|packs| quantity::count(packs.into()));
+    let row = |request: &QueuedRequest| {
+        let document = RequestDocument::new(request);
+        let estimate = request.estimate.map(quantity::clock);
+        let packs = [request.packs_done, request.packs].map(quantity::count);
         [
-            wait.number.to_string(),
-            wait.kind.clone(),
+            request.number.to_string(),
+            request.kind.word().to_owned(),
             cell(document.node),
             cell(document.uid.map(|uid| uid.to_string()).as_deref()),
-            // A node says what it is called.
+            // The node chooses the name of the program, so it may hold anything.
             cell(document.program.map(|program| escaped(program.as_bytes())).as_deref()),
-            moment::shown(ServerTime(wait.since)),
+            moment::shown(request.since),
             cell(document.volume),
             packs.join(" of "),
-            quantity::count(wait.ahead.into()),
+            quantity::count(request.ahead),
             cell(estimate.as_deref()),
         ]
     };
-    table::render(columns, &waits.iter().map(row).collect::<Vec<_>>())
+    table::render(columns, &queue.iter().map(row).collect::<Vec<_>>())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use client::admin::{RequestKind, Requester};
+    use model::ServerTime;
+
     use super::*;
 
     #[test]
-    fn what_is_not_known_is_a_dash() {
-        let wait = TapeWait {
+    fn an_unknown_value_is_a_dash() {
+        let own = QueuedRequest {
             number: 17,
-            kind: "server".to_owned(),
+            kind: RequestKind::Server,
+            requester: None,
+            program: None,
+            since: ServerTime(0),
+            volume: None,
             packs: 1_200,
             packs_done: 30,
             ahead: 2,
-            ..TapeWait::default()
+            estimate: None,
         };
-        let open = TapeWait {
-            kind: "open".to_owned(),
-            node: "anna".to_owned(),
-            user: 1000,
-            program: "c\np".to_owned(),
-            volume: "A00001L8".to_owned(),
-            estimate_secs: Some(3_725),
-            ..wait
+        let open = QueuedRequest {
+            kind: RequestKind::Open,
+            requester: Some(Requester { node: "anna".to_owned(), uid: 1000 }),
+            program: Some("c\np".to_owned()),
+            volume: Some("A00001L8".to_owned()),
+            estimate: Some(Duration::from_secs(3_725)),
+            ..own
         };
-        let table = waits_table(&[wait, open]);
+        let table = queue_table(&[own, open]);
         let cells: Vec<Vec<_>> =
             table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(cells[1][..5], ["17", "server", "-", "-", "-"]);

@@ -1,30 +1,31 @@
-//! `holdfast admin reclaim`: frees the space of what nothing names any more.
+//! `holdfast admin reclaim`: frees the space of data that nothing names any more.
 
-use client::admin::{Admin, ReclaimReply, ReclaimRequest};
+use client::admin::{Admin, Reclamation, ReclamationRequest};
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::output;
 use crate::quantity;
 
 /// Free the space of data that no version, archive or deletion needs any more
 ///
-/// The server does it by itself after an expiration. Backups and restores go on meanwhile. Stopped
-/// with Ctrl-C, or killed, it loses nothing, and the next run goes on.
+/// The server does this by itself after an expiration. Backups and restores go on meanwhile. A run
+/// that is stopped with Ctrl-C, or killed, loses nothing, and the next run goes on.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast reclaim --dry-run
   holdfast admin --server /srv/holdfast reclaim --dead-percent 20")]
 pub(crate) struct Args {
-    /// Tell what there is to win, and change nothing
+    /// Show the size of the dead data, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write packs again of which so many per cent are dead; as server.toml says unless given
+    /// Share of a pack that must be dead before its live data is written again; server.toml decides
+    /// unless given
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     dead_percent: Option<u32>,
-    /// Of a server that was made again: all is as it should be, and what its catalogue does not
+    /// Release a recovered server: its data has been checked, and data that its catalogue does not
     /// name may go
     #[arg(long, conflicts_with = "dry_run")]
     release: bool,
@@ -35,17 +36,16 @@ pub(super) fn run(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    let dead_percent = args.dead_percent.unwrap_or(0);
-    let request = ReclaimRequest { dry_run: args.dry_run, dead_percent, release: args.release };
-    let global = &context.global;
-    let shows = !global.quiet && (global.progress || output::stderr_is_terminal());
-    let outcome = admin.reclaim(request, &mut |reply| {
+    let Args { dry_run, dead_percent, release } = *args;
+    let request = ReclamationRequest { dry_run, dead_percent, release };
+    let shows = context.shows_steps();
+    let outcome = admin.reclaim(request, &mut |state| {
         if shows {
             output::say(&format!(
-                "{} pages and versions read, {} written again, {} packs removed",
-                quantity::count(reply.examined),
-                quantity::bytes_with_unit(reply.bytes_rewritten),
-                quantity::count(reply.packs_removed),
+                "{} pages and versions read, {} written again, {} removed",
+                quantity::count(state.examined),
+                quantity::bytes_with_unit(state.bytes_rewritten),
+                quantity::counted(state.packs_removed, "pack"),
             ));
         }
     })?;
@@ -57,10 +57,10 @@ pub(super) fn run(
     Ok(DONE)
 }
 
-fn text(outcome: &ReclaimReply, is_dry: bool) -> String {
+fn text(outcome: &Reclamation, is_dry: bool) -> String {
     let all = format!(
-        "Of {} packs with {}, {} of data are dead, before compression.\n",
-        quantity::count(outcome.packs),
+        "{} with {}: {} of data is dead, before compression.\n",
+        quantity::counted(outcome.packs, "pack"),
         quantity::bytes_with_unit(outcome.pack_bytes),
         quantity::bytes_with_unit(outcome.dead_bytes),
     );
@@ -69,23 +69,30 @@ fn text(outcome: &ReclaimReply, is_dry: bool) -> String {
     }
     let waiting = match outcome.packs_waiting {
         0 => String::new(),
-        count => format!("{} packs go once nobody reads them.\n", quantity::count(count)),
+        count => format!(
+            "{} {} removed once nobody reads them.\n",
+            quantity::counted(count, "pack"),
+            quantity::are(count)
+        ),
     };
     let locked = match outcome.packs_locked {
         0 => String::new(),
         count => format!(
-            "{} packs with {} stay as they are: their object store has them locked.\n",
-            quantity::count(count),
-            quantity::bytes_with_unit(outcome.bytes_locked)
+            "{} with {} cannot be removed: the object store locks {}.\n",
+            quantity::counted(count, "pack"),
+            quantity::bytes_with_unit(outcome.bytes_locked),
+            if count == 1 { "it" } else { "them" }
         ),
     };
     format!(
-        "{all}{} packs with {} are removed; {} packs with {} alive are written again.\n\
+        "{all}{} with {} {} removed; {} with {} of live data {} written again.\n\
          {waiting}{locked}",
-        quantity::count(outcome.packs_removed),
+        quantity::counted(outcome.packs_removed, "pack"),
         quantity::bytes_with_unit(outcome.bytes_removed),
-        quantity::count(outcome.packs_rewritten),
+        quantity::are(outcome.packs_removed),
+        quantity::counted(outcome.packs_rewritten, "pack"),
         quantity::bytes_with_unit(outcome.bytes_rewritten),
+        quantity::are(outcome.packs_rewritten),
     )
 }
 
@@ -107,7 +114,7 @@ struct OutcomeDocument {
 }
 
 impl OutcomeDocument {
-    fn new(outcome: &ReclaimReply, dry_run: bool) -> Self {
+    fn new(outcome: &Reclamation, dry_run: bool) -> Self {
         Self {
             packs: outcome.packs,
             pack_bytes: outcome.pack_bytes,

@@ -1,28 +1,29 @@
 //! `holdfast admin servers`: the servers of one catalogue.
 
+use std::time::Duration;
+
 use client::admin::{Admin, Server};
-use model::ServerTime;
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::moment;
 use crate::table::{self, Align};
 
-/// Since a server was heard of last, shown from here on.
-const SILENT_SHOWN_MILLIS: u64 = 3000;
+/// Least silence of a server that the table mentions.
+const SILENCE_SHOWN: Duration = Duration::from_secs(3);
 
-/// List the servers that serve this catalogue, and which of them keeps house
+/// List the servers of this catalogue, and the one that keeps house
 ///
-/// Every server takes backups and restores. One keeps house: it expires, reclaims, copies and moves
-/// packs, and it is where commands about these are given. When it ends, another one does.
+/// Every server takes backups and restores. One of them keeps house: it expires, reclaims, copies
+/// and moves packs, and takes the commands for these. When it ends, another server keeps house.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast servers")]
 pub(crate) struct Args {}
 
-/// `servers --json`, one a line.
+/// `servers --json`, one document a line.
 #[derive(Serialize)]
 struct ServerDocument<'a> {
     address: &'a str,
@@ -41,9 +42,8 @@ pub(super) fn run(admin: &mut Admin, context: &mut Context) -> Result<u8, Comman
             context.output.json(&ServerDocument {
                 address: &server.address,
                 version: &server.version,
-                started: moment::rfc3339(ServerTime(server.started)),
-                silent_seconds: std::time::Duration::from_millis(server.silent_millis)
-                    .as_secs_f64(),
+                started: moment::rfc3339(server.started),
+                silent_seconds: server.silence.as_secs_f64(),
                 keeps_house: server.keeps_house,
                 is_this: server.is_this,
                 backups: server.backups,
@@ -71,10 +71,10 @@ fn text(servers: &[Server]) -> String {
         if server.is_this {
             notes.push("this one".to_owned());
         }
-        if server.silent_millis >= SILENT_SHOWN_MILLIS {
-            notes.push(format!("silent for {} s", server.silent_millis / 1000));
+        if server.silence >= SILENCE_SHOWN {
+            notes.push(format!("silent for {} s", server.silence.as_secs()));
         }
-        let started = moment::shown(ServerTime(server.started));
+        let started = moment::shown(server.started);
         let (address, version) = (server.address.clone(), server.version.clone());
         [address, version, started, server.backups.to_string(), notes.join(", ")]
     };

@@ -1,29 +1,28 @@
-//! `holdfast admin tasks`: what the server does by itself, and how that went.
+//! `holdfast admin tasks`: runs of the work that the server does by itself.
 
 use client::admin::{Admin, TaskRun};
-use model::ServerTime;
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::moment;
 use crate::table::{self, Align};
 
-/// From this code on a task has failed.
-const FAILED: u32 = 12;
+/// Least exit code of a task that failed.
+const FAILED_MIN: u32 = 12;
 
-/// List what the server has done by itself when it was due, newest first
+/// List the work that the server has done by itself, newest first
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast tasks --limit 20")]
 pub(crate) struct Args {
-    /// So many at most
+    /// Maximum number of runs
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
 }
 
-/// `tasks --json`, one a line.
+/// `tasks --json`, one document a line.
 #[derive(Serialize)]
 struct TaskDocument<'a> {
     task: &'a str,
@@ -31,7 +30,7 @@ struct TaskDocument<'a> {
     started: String,
     ended: Option<String>,
     status: &'static str,
-    /// 0: well; 4: not all was done; 12: it failed.
+    /// Exit code: 0 all done, 4 not everything, 12 failed.
     code: Option<u32>,
     reason: Option<&'a str>,
 }
@@ -44,20 +43,19 @@ pub(super) fn run(
     let runs = admin.task_runs(args.limit)?;
     if context.output.is_json() {
         for run in &runs {
-            let rfc3339 = |at: i64| moment::rfc3339(ServerTime(at));
             let ended = run.ended.as_ref();
             context.output.json(&TaskDocument {
                 task: &run.task,
-                due: rfc3339(run.due),
-                started: rfc3339(run.started),
-                ended: ended.map(|end| rfc3339(end.at)),
+                due: moment::rfc3339(run.due),
+                started: moment::rfc3339(run.started),
+                ended: ended.map(|end| moment::rfc3339(end.at)),
                 status: status(run),
                 code: ended.map(|end| end.code),
                 reason: ended.map(|end| end.reason.as_str()),
             });
         }
     } else if runs.is_empty() {
-        context.output.note("Nothing was due yet.");
+        context.output.note("No task has been due yet.");
     } else {
         context.output.text(&text(&runs));
     }
@@ -67,7 +65,7 @@ pub(super) fn run(
 fn status(run: &TaskRun) -> &'static str {
     match &run.ended {
         None => "started",
-        Some(end) if end.code < FAILED => "completed",
+        Some(end) if end.code < FAILED_MIN => "completed",
         Some(_) => "failed",
     }
 }
@@ -82,13 +80,12 @@ fn text(runs: &[TaskRun]) -> String {
         ("Reason", Align::Left),
     ];
     let row = |run: &TaskRun| {
-        let shown = |at: i64| moment::shown(ServerTime(at));
         let ended = run.ended.as_ref();
         [
             run.task.clone(),
-            shown(run.due),
-            shown(run.started),
-            ended.map_or_else(String::new, |end| shown(end.at)),
+            moment::shown(run.due),
+            moment::shown(run.started),
+            ended.map_or_else(String::new, |end| moment::shown(end.at)),
             status(run).to_owned(),
             ended.map_or_else(String::new, |end| end.reason.clone()),
         ]

@@ -1,76 +1,76 @@
-//! Work on packs as it goes, and what came of it: of pools, and of volumes.
+//! Progress and result of work on packs, of pools and of volumes.
 
 use client::ClientError;
-use client::admin::TendPoolReply;
+use client::admin::{FailureSubject, PackFailure, PackWork};
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::{CommandError, FAILED};
+use crate::context::Context;
+use crate::error::{CommandError, DONE, FAILED};
 use crate::output;
 use crate::quantity;
 
-/// How a work is told.
-pub(super) struct Telling {
-    /// What has become of packs.
+/// Words for a kind of work.
+pub(super) struct Wording {
+    /// Participle for a pack that is done.
     done: &'static str,
-    /// What is said of one with which it failed.
+    /// Predicate for a pack with which the work failed.
     failed: &'static str,
 }
 
-pub(super) const COPIED: Telling = Telling { done: "copied", failed: "stays" };
-pub(super) const MOVED: Telling = Telling { done: "moved", failed: "stays" };
-pub(super) const REPAIRED: Telling = Telling { done: "repaired", failed: "stays" };
-pub(super) const LOCKED: Telling = Telling { done: "locked", failed: "is not locked" };
-pub(super) const TAKEN_IN: Telling = Telling { done: "taken in", failed: "was not taken in" };
-pub(super) const READ: Telling = Telling { done: "read", failed: "could not be read" };
+pub(super) const COPIED: Wording = Wording { done: "copied", failed: "was not copied" };
+pub(super) const MOVED: Wording = Wording { done: "moved", failed: "was not moved" };
+pub(super) const REPAIRED: Wording = Wording { done: "repaired", failed: "was not repaired" };
+pub(super) const LOCKED: Wording = Wording { done: "locked", failed: "was not locked" };
+pub(super) const IMPORTED: Wording = Wording { done: "imported", failed: "was not imported" };
+pub(super) const READ: Wording = Wording { done: "read", failed: "could not be read" };
 
-/// Hears the server out: shows how `work` goes, and what came of it.
+/// Runs `work` and shows its progress and its result.
 pub(super) fn run(
-    telling: &Telling,
+    wording: &Wording,
     context: &mut Context,
-    work: impl FnOnce(&mut dyn FnMut(&TendPoolReply)) -> Result<TendPoolReply, ClientError>,
+    work: impl FnOnce(&mut dyn FnMut(&PackWork)) -> Result<PackWork, ClientError>,
 ) -> Result<u8, CommandError> {
-    let global = &context.global;
-    let shows = !global.quiet && (global.progress || output::stderr_is_terminal());
-    let outcome = work(&mut |reply| {
+    let shows = context.shows_steps();
+    let outcome = work(&mut |state| {
         if shows {
-            output::say(&so_far(reply, telling));
+            output::say(&progress(state, wording));
         }
     })?;
     if context.output.is_json() {
         context.output.json(&TendDocument::new(&outcome));
     } else {
-        context.output.text(&text(&outcome, telling));
+        context.output.text(&text(&outcome, wording));
     }
     Ok(if outcome.failures.is_empty() { DONE } else { FAILED })
 }
 
-fn so_far(reply: &TendPoolReply, telling: &Telling) -> String {
+fn progress(work: &PackWork, wording: &Wording) -> String {
     format!(
-        "{} of {} packs, {} of {} {}",
-        quantity::count(reply.packs_done),
-        quantity::count(reply.packs),
-        quantity::bytes_with_unit(reply.bytes_done),
-        quantity::bytes_with_unit(reply.bytes),
-        telling.done,
+        "{} of {}, {} of {} {}",
+        quantity::count(work.packs_done),
+        quantity::counted(work.packs, "pack"),
+        quantity::bytes_with_unit(work.bytes_done),
+        quantity::bytes_with_unit(work.bytes),
+        wording.done,
     )
 }
 
-fn text(outcome: &TendPoolReply, telling: &Telling) -> String {
+fn text(outcome: &PackWork, wording: &Wording) -> String {
     let mut text = format!(
-        "{} packs with {} are {}.\n",
-        quantity::count(outcome.packs_done),
+        "{} with {} {} {}.\n",
+        quantity::counted(outcome.packs_done, "pack"),
         quantity::bytes_with_unit(outcome.bytes_done),
-        telling.done
+        quantity::are(outcome.packs_done),
+        wording.done
     );
     for failure in &outcome.failures {
-        let what = match failure.pack {
-            0 => ["volume ", &failure.volume].concat(),
-            pack => ["pack ", &pack.to_string(), " ", telling.failed].concat(),
+        let what = match &failure.subject {
+            FailureSubject::Volume(volume) => format!("volume {volume}"),
+            FailureSubject::Pack { number, .. } => format!("pack {number} {}", wording.failed),
         };
         text.push_str(&["  ", &what, ": ", &failure.reason, "\n"].concat());
     }
-    if !outcome.failures.is_empty() && telling.done != LOCKED.done {
+    if !outcome.failures.is_empty() && wording.done != LOCKED.done {
         text.push_str("'holdfast admin audit' names the versions that need them.\n");
     }
     text
@@ -90,26 +90,30 @@ struct TendDocument<'a> {
 struct FailureDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pack: Option<u64>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    volume: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    volume: Option<&'a str>,
     reason: &'a str,
 }
 
 impl<'a> TendDocument<'a> {
-    fn new(outcome: &'a TendPoolReply) -> Self {
+    fn new(outcome: &'a PackWork) -> Self {
         let failures = outcome.failures.iter();
         Self {
             packs: outcome.packs,
             bytes: outcome.bytes,
             packs_done: outcome.packs_done,
             bytes_done: outcome.bytes_done,
-            failures: failures
-                .map(|failure| FailureDocument {
-                    pack: Some(failure.pack).filter(|pack| *pack != 0),
-                    volume: &failure.volume,
-                    reason: &failure.reason,
-                })
-                .collect(),
+            failures: failures.map(FailureDocument::new).collect(),
         }
+    }
+}
+
+impl<'a> FailureDocument<'a> {
+    fn new(failure: &'a PackFailure) -> Self {
+        let (pack, volume) = match &failure.subject {
+            FailureSubject::Volume(volume) => (None, Some(volume.as_str())),
+            FailureSubject::Pack { number, volume } => (Some(*number), volume.as_deref()),
+        };
+        Self { pack, volume, reason: &failure.reason }
     }
 }

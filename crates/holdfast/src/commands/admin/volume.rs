@@ -3,16 +3,13 @@
 mod label;
 mod listing;
 
-use clap::ValueEnum;
-use client::admin::{
-    Admin, SetVolumeRequest, TendVolumesRequest, VolumeChange, VolumeWork, VolumesRequest,
-};
+use client::admin::{Admin, VolumeAccess, VolumeChange, VolumeFilter, VolumeList, VolumeTask};
 use format::volume::VolumeName;
 
 use self::listing::VolumeDocument;
-use super::tend::{self, Telling};
-use crate::commands::{Context, DONE, tape};
-use crate::error::{CommandError, FAILED, NOT_DONE};
+use super::tend::{self, Wording};
+use crate::context::Context;
+use crate::error::{CommandError, DONE, FAILED, NOT_DONE};
 use crate::output;
 
 /// List, label and change volumes; reclaim, empty and check them
@@ -36,110 +33,111 @@ enum VolumeCommand {
     /// Take volumes into their library again
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast volume onsite A00001L8 A00002L8")]
-    Onsite(Selected),
-    /// Forget volumes that hold nothing; what is written on them stays
+    Onsite(VolumeArgs),
+    /// Forget volumes that hold nothing; nothing on them changes
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast volume remove A00001L8")]
-    Remove(Selected),
+    Remove(VolumeArgs),
     Reclaim(ReclaimArgs),
-    /// Move all that is needed off volumes, to others of their pools
+    /// Move the needed packs off volumes to other volumes of their pools
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast volume move A00001L8")]
-    Move(Selected),
-    /// Read volumes from end to end and check what is on them
+    Move(VolumeArgs),
+    /// Read volumes from end to end and check their packs
     #[command(after_help = "\
 Example:\n  holdfast admin --server /srv/holdfast volume audit A00001L8")]
-    Audit(Selected),
+    Audit(VolumeArgs),
     Import(ImportArgs),
 }
 
-/// List volumes: how full they are, and how much of that is needed
+/// List volumes: how full they are, and how much of their data is needed
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast volume list --library vault")]
 struct ListArgs {
-    /// Of this library alone
+    /// Volumes of this library only
     #[arg(long, value_name = "LIBRARY")]
     library: Option<String>,
-    /// Of this pool alone
+    /// Volumes of this pool only
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
-    /// This volume alone
-    #[arg(value_name = "VOLUME", value_parser = tape::volume_name)]
+    /// This volume only
+    #[arg(value_name = "VOLUME", value_parser = crate::values::volume_name)]
     volume: Option<VolumeName>,
 }
 
-/// Change what a volume may be used for
+/// Change the access to volumes
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast volume set A00001L8 --access read-only")]
 struct SetArgs {
-    /// What it may be used for
+    /// The new access
     #[arg(long, value_name = "ACCESS")]
     access: Access,
     #[command(flatten)]
-    selected: Selected,
+    volumes: VolumeArgs,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Access {
-    /// All
+    /// Volumes are read and written
     ReadWrite,
-    /// Nothing is written on it any more
+    /// Volumes are read, and not written any more
     ReadOnly,
-    /// It is not mounted, until it is looked after
+    /// Volumes are not mounted until their access is changed again
     Unavailable,
-    /// It is lost with all that is on it; what other pools have is served from there
+    /// Volumes are lost with their data; packs that other pools have are read from there
     Destroyed,
 }
 
-/// Take volumes out of their library and keep in mind where they are
+/// Take volumes out of their library and record their place
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast volume offsite A00001L8 --location 'bank safe'")]
 struct OffsiteArgs {
-    /// Where they are taken to
+    /// The place that they are taken to
     #[arg(long, value_name = "TEXT", default_value = "")]
     location: String,
     #[command(flatten)]
-    selected: Selected,
+    volumes: VolumeArgs,
 }
 
-/// Volumes, each of which is changed by itself.
+/// Volumes of one library.
 #[derive(clap::Args, Debug)]
-struct Selected {
+struct VolumeArgs {
     /// The volumes
-    #[arg(value_name = "VOLUME", required = true, value_parser = tape::volume_name)]
+    #[arg(value_name = "VOLUME", required = true, value_parser = crate::values::volume_name)]
     volumes: Vec<VolumeName>,
-    /// Their library, where several have volumes of that name
+    /// The library of the volumes; needed if several libraries have volumes of these names
     #[arg(long, value_name = "LIBRARY")]
     library: Option<String>,
 }
 
-/// Empty volumes of which much is dead, so that they can be written again
+/// Empty volumes with much dead data, so that they can be written again
 ///
-/// What is still needed moves to other volumes of the pool. The server does it by itself, as the
-/// pools say with --reclaim.
+/// The packs that are still needed move to other volumes of the pool. The server does this by
+/// itself, as the setting --reclaim of each pool says.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast admin --server /srv/holdfast volume reclaim --pool TAPE --dead 40")]
 struct ReclaimArgs {
-    /// Of this pool alone
+    /// Volumes of this pool only
     #[arg(long, value_name = "POOL")]
     pool: Option<String>,
-    /// So much of a volume must be dead [default: as its pool says]
+    /// Share of a volume that must be dead [default: the setting of its pool]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     dead: Option<u32>,
 }
 
-/// Have the catalogue know what volumes say of themselves
+/// Add to the catalogue the packs that volumes hold
 ///
-/// After a loss the catalogue comes from a copy, which knows nothing of what went to volumes since.
-/// Name all volumes written since then together: a pack may go on from one to the next.
+/// A catalogue that was recovered from a copy does not know the packs that were written to volumes
+/// after the copy. Name all volumes written since then together: a pack may continue on the next
+/// one.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -149,7 +147,7 @@ struct ImportArgs {
     #[arg(value_name = "LIBRARY")]
     library: String,
     /// The volumes
-    #[arg(value_name = "VOLUME", required = true, value_parser = tape::volume_name)]
+    #[arg(value_name = "VOLUME", required = true, value_parser = crate::values::volume_name)]
     volumes: Vec<VolumeName>,
 }
 
@@ -160,105 +158,96 @@ pub(super) fn run(
 ) -> Result<u8, CommandError> {
     match args.command {
         VolumeCommand::List(args) => {
-            let volumes = admin.volumes(args.request())?;
+            let volumes = admin.volumes(&args.filter())?;
             listing::list(&volumes, context);
             Ok(DONE)
         }
         VolumeCommand::Label(args) => label::run(args, admin, context),
         VolumeCommand::Set(args) => {
-            let access = args.access.name();
-            let change = VolumeChange::Access(access.clone());
-            change_all(&args.selected, &change, &format!("is {access}"), admin, context)
+            let access = VolumeAccess::from(args.access);
+            let result = format!("is {}", access.word());
+            let change = VolumeChange::Access(access);
+            change_all(&args.volumes, &change, &result, admin, context)
         }
         VolumeCommand::Offsite(args) => {
-            let change = VolumeChange::Offsite(args.location);
-            change_all(&args.selected, &change, "is offsite: take it out", admin, context)
+            let change = VolumeChange::Offsite { location: args.location };
+            change_all(&args.volumes, &change, "is offsite: take it out", admin, context)
         }
-        VolumeCommand::Onsite(selected) => {
-            change_all(&selected, &VolumeChange::Onsite(true), "is onsite", admin, context)
+        VolumeCommand::Onsite(volumes) => {
+            change_all(&volumes, &VolumeChange::Onsite, "is onsite", admin, context)
         }
-        VolumeCommand::Remove(selected) => {
-            change_all(&selected, &VolumeChange::Remove(true), "is forgotten", admin, context)
+        VolumeCommand::Remove(volumes) => {
+            change_all(&volumes, &VolumeChange::Remove, "is forgotten", admin, context)
         }
         VolumeCommand::Reclaim(args) => {
-            let request = TendVolumesRequest {
-                work: VolumeWork::Reclaim.into(),
-                pool: args.pool.unwrap_or_default(),
-                volumes: Vec::new(),
-                dead_percent: args.dead.unwrap_or(0),
-                library: String::new(),
-            };
-            tend(request, &tend::MOVED, admin, context)
+            let ReclaimArgs { pool, dead: dead_percent } = args;
+            tend(VolumeTask::Reclaim { pool, dead_percent }, &tend::MOVED, admin, context)
         }
         VolumeCommand::Move(args) => {
-            tend(args.request(VolumeWork::Move), &tend::MOVED, admin, context)
+            tend(VolumeTask::Move(args.list()), &tend::MOVED, admin, context)
         }
         VolumeCommand::Import(args) => {
-            let selected = Selected { volumes: args.volumes, library: Some(args.library) };
-            tend(selected.request(VolumeWork::Import), &tend::TAKEN_IN, admin, context)
+            let volumes = VolumeArgs { volumes: args.volumes, library: Some(args.library) };
+            tend(VolumeTask::Import(volumes.list()), &tend::IMPORTED, admin, context)
         }
         VolumeCommand::Audit(args) => {
-            tend(args.request(VolumeWork::Audit), &tend::READ, admin, context)
+            tend(VolumeTask::Audit(args.list()), &tend::READ, admin, context)
         }
     }
 }
 
 impl ListArgs {
-    fn request(self) -> VolumesRequest {
-        VolumesRequest {
-            library: self.library.unwrap_or_default(),
-            pool: self.pool.unwrap_or_default(),
-            volume: self.volume.map(|volume| volume.to_string()).unwrap_or_default(),
+    fn filter(self) -> VolumeFilter {
+        let volume = self.volume.map(|volume| volume.to_string());
+        VolumeFilter { library: self.library, pool: self.pool, volume }
+    }
+}
+
+impl From<Access> for VolumeAccess {
+    fn from(access: Access) -> Self {
+        match access {
+            Access::ReadWrite => Self::ReadWrite,
+            Access::ReadOnly => Self::ReadOnly,
+            Access::Unavailable => Self::Unavailable,
+            Access::Destroyed => Self::Destroyed,
         }
     }
 }
 
-impl Access {
-    fn name(self) -> String {
-        let value = self.to_possible_value().expect("none of them is hidden");
-        value.get_name().to_owned()
-    }
-}
-
-impl Selected {
-    fn request(&self, work: VolumeWork) -> TendVolumesRequest {
-        let volumes = self.volumes.iter().map(ToString::to_string).collect();
-        let library = self.library.clone().unwrap_or_default();
-        TendVolumesRequest { work: work.into(), volumes, library, ..TendVolumesRequest::default() }
+impl VolumeArgs {
+    fn list(self) -> VolumeList {
+        let names = self.volumes.iter().map(ToString::to_string).collect();
+        VolumeList { library: self.library, names }
     }
 }
 
 fn tend(
-    request: TendVolumesRequest,
-    telling: &Telling,
+    task: VolumeTask,
+    wording: &Wording,
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    tend::run(telling, context, |visit| admin.tend_volumes(request, visit))
+    tend::run(wording, context, |visit| admin.tend_volumes(task, visit))
 }
 
-/// Changes each of the selected volumes; `became` is what is said of one that was changed.
+/// Changes each of the volumes. `result` is the predicate of the message about a changed volume.
 fn change_all(
-    selected: &Selected,
+    volumes: &VolumeArgs,
     change: &VolumeChange,
-    became: &str,
+    result: &str,
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
     let mut failed = 0;
-    for name in &selected.volumes {
-        let request = SetVolumeRequest {
-            library: selected.library.clone().unwrap_or_default(),
-            volume: name.to_string(),
-            change: Some(change.clone()),
-        };
-        match admin.set_volume(request) {
+    for name in &volumes.volumes {
+        let library = volumes.library.as_deref();
+        match admin.set_volume(library, name.as_str(), change.clone()) {
             Ok(volume) if context.output.is_json() => {
                 context.output.json(&VolumeDocument::new(&volume));
             }
             Ok(_) if context.output.quiet => {}
-            Ok(_) => context.output.text(&format!("Volume {name} {became}.")),
-            Err(error) if selected.volumes.len() == 1 => return Err(error.into()),
+            Ok(_) => context.output.text(&format!("Volume {name} {result}.")),
+            Err(error) if volumes.volumes.len() == 1 => return Err(error.into()),
             Err(error) => {
                 failed += 1;
                 say_failure(name.as_str(), &error.message, context);
@@ -268,17 +257,17 @@ fn change_all(
             }
         }
     }
-    Ok(exit_code(selected.volumes.len() - failed, failed))
+    Ok(exit_code(volumes.volumes.len() - failed, failed))
 }
 
-/// Says what went wrong with a volume while others go on.
+/// Writes the problem of one volume while the work on others goes on.
 fn say_failure(volume: &str, problem: &str, context: &mut Context) {
-    // What is on standard output comes first.
+    // The results that were written before are shown first.
     context.output.flush();
     output::say(&format!("{volume}: {problem}"));
 }
 
-/// The exit code of a command that has done `done` volumes and failed with `failed`.
+/// Returns the exit code of a command that is done with `done` volumes and failed with `failed`.
 fn exit_code(done: usize, failed: usize) -> u8 {
     match (done, failed) {
         (_, 0) => DONE,
@@ -289,16 +278,20 @@ fn exit_code(done: usize, failed: usize) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
 
     #[test]
-    fn access_is_named_as_on_the_wire() {
-        let names: Vec<_> = Access::value_variants().iter().map(|access| access.name()).collect();
-        assert_eq!(names, ["read-write", "read-only", "unavailable", "destroyed"]);
+    fn access_is_given_by_the_word_that_lists_show() {
+        for access in Access::value_variants() {
+            let value = access.to_possible_value().expect("none of them is hidden");
+            assert_eq!(value.get_name(), VolumeAccess::from(*access).word());
+        }
     }
 
     #[test]
-    fn nothing_is_done_only_where_all_failed() {
+    fn a_command_is_not_done_only_where_all_volumes_failed() {
         assert_eq!([(2, 0), (1, 1), (0, 2)].map(|(d, f)| exit_code(d, f)), [0, 4, 12]);
         assert_eq!(exit_code(0, 0), DONE);
     }

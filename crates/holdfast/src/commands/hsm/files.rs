@@ -1,29 +1,30 @@
-//! `holdfast hsm migrate`, `premigrate`, `recall`, `relieve`, `reconcile` and `cancel`: what the
-//! worker is asked to do.
+//! `holdfast hsm migrate`, `premigrate`, `recall`, `relieve`, `reconcile`, `undelete` and `cancel`:
+//! requests to the worker.
 
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ::hsm::{FileOutcome, PathText, Reply, Request};
+use ::hsm::{AskError, FileOutcome, PathText, Reply, Request};
 use client::Phase;
 use model::escaped;
 use serde::Serialize;
 
-use super::{ask, plan};
-use crate::commands::{Context, DONE};
-use crate::error::{CommandError, FAILED};
+use super::ask::{ask, socket_folder};
+use super::plan;
+use crate::context::Context;
+use crate::error::{CommandError, DONE, FAILED};
 use crate::output;
 use crate::path::{self, JsonPath};
 use crate::quantity;
 
-/// Bytes of a list of files at most.
+/// Maximum size of a list of files.
 const LIST_BYTES_MAX: u64 = 1 << 30;
 
 /// Files and directories, on the command line or in a list
 #[derive(clap::Args, Debug)]
 struct PathArgs {
-    /// Files, and directories with all that is in them
+    /// Files, and directories with everything in them
     #[arg(value_name = "PATH", required_unless_present = "filelist")]
     paths: Vec<PathBuf>,
     /// Take the paths in this file, one a line; - reads standard input
@@ -54,7 +55,7 @@ impl PathArgs {
     }
 }
 
-/// A line as TSM's lists have it: in quotes where the path has blanks.
+/// The path of a line. TSM's lists put paths with blanks in quotes.
 fn unquoted(line: &[u8]) -> &[u8] {
     match line {
         [b'"', within @ .., b'"'] | [b'\'', within @ .., b'\''] => within,
@@ -80,8 +81,8 @@ fn read_list(list: &PathBuf) -> Result<Vec<u8>, CommandError> {
     Ok(bytes)
 }
 
-/// What files come to, and what has become of them as a whole.
-struct Teller<'a> {
+/// Shows the outcome of each file, and adds the outcomes up.
+struct OutcomeReport<'a> {
     context: &'a mut Context,
     detail: bool,
     by_state: [u64; 3],
@@ -99,7 +100,7 @@ struct FileDocument<'a> {
     error: Option<&'a str>,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> OutcomeReport<'a> {
     fn new(context: &'a mut Context, detail: bool) -> Self {
         Self { context, detail, by_state: [0; 3], failed: 0, bytes: 0, shown: 0 }
     }
@@ -158,10 +159,10 @@ fn run_files(
     detail: bool,
     verb: &str,
 ) -> Result<u8, CommandError> {
-    let folder = super::socket_folder(context)?;
+    let folder = socket_folder(context)?;
     let progress = context.progress()?;
     let meter = context.meter(&progress);
-    let mut teller = Teller::new(context, detail);
+    let mut report = OutcomeReport::new(context, detail);
     let mut visit = |reply| match reply {
         Reply::Expect { files, bytes } => {
             progress.objects_expected.store(files, Relaxed);
@@ -173,24 +174,21 @@ fn run_files(
             progress.objects.fetch_add(1, Relaxed);
             progress.bytes.fetch_add(outcome.bytes, Relaxed);
             progress.failed.fetch_add(u64::from(outcome.error.is_some()), Relaxed);
-            teller.take(&outcome)
+            report.take(&outcome)
         }
         _ => true,
     };
-    let asked = ::hsm::ask_while(&folder, request, (&mut visit, &|| !progress.is_stopped()));
+    let asked = ::hsm::ask_while(&folder, request, &mut visit, &|| !progress.is_stopped());
     drop(meter);
-    let asked = match asked {
-        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
-            teller.end(verb);
-            return Err(CommandError {
-                message: "interrupted; what is done stays".to_owned(),
-                hint: Some("the same command goes on with the rest".to_owned()),
-            });
+    match asked {
+        Ok(()) => Ok(report.end(verb)),
+        Err(error @ AskError::Interrupted) => {
+            report.end(verb);
+            let hint = Some("the same command goes on with the rest".to_owned());
+            Err(CommandError { message: error.to_string(), hint })
         }
-        asked => asked.map_err(|error| super::not_running(&error))?,
-    };
-    asked.map_err(CommandError::new)?;
-    Ok(teller.end(verb))
+        Err(error) => Err(CommandError::chain(&error)),
+    }
 }
 
 /// Copy files to the server and free the space that they take; or only copy them (premigrate)
@@ -221,8 +219,8 @@ pub(super) fn migrate(
 
 /// Bring the content of files back; they stay at the server too
 ///
-/// Anybody may recall his own files. Files come volume by volume, in the order in which they lie
-/// there. A recall that was interrupted goes on where it was when it is run again.
+/// Every user may recall files of their own. Files come volume by volume, in the order in which
+/// they lie there. A recall that was interrupted goes on where it was when it is run again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -232,10 +230,11 @@ Example:
 pub(super) struct RecallArgs {
     #[command(flatten)]
     paths: PathArgs,
-    /// Let go of what the server has of them: they are resident then
+    /// Release the server's copies: the files are resident afterwards
     #[arg(long)]
     resident: bool,
-    /// Tell which volumes are needed, in which order, and how long it will take; recall nothing
+    /// Show which volumes are needed, in which order, and how long the recall will take; recall
+    /// nothing
     #[arg(long, conflicts_with = "resident")]
     preview: bool,
     /// Name each file
@@ -258,7 +257,7 @@ pub(super) fn recall(args: &RecallArgs, context: &mut Context) -> Result<u8, Com
 Example:
   holdfast hsm relieve /data")]
 pub(super) struct RelieveArgs {
-    /// Its mount point
+    /// The mount point of the file system
     #[arg(value_name = "FS")]
     mount_point: PathBuf,
     /// Name each file
@@ -271,19 +270,19 @@ pub(super) fn relieve(args: &RelieveArgs, context: &mut Context) -> Result<u8, C
     run_files(context, &Request::Relieve { mount_point }, args.detail, "freed:")
 }
 
-/// Compare the stubs of a file system with what the server has of it
+/// Compare the stubs of a file system with the server's copies
 ///
-/// Copies that no file names any more are let go of: they are kept as their class keeps what is
-/// gone. Stubs whose copy is lost are named.
+/// Copies that no file names any more are released: the server keeps them as long as their class
+/// keeps deleted files. Stubs whose copy is lost are named.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast hsm reconcile /data --dry-run")]
 pub(super) struct ReconcileArgs {
-    /// Its mount point
+    /// The mount point of the file system
     #[arg(value_name = "FS")]
     mount_point: PathBuf,
-    /// Tell what would be let go of
+    /// Count the copies that would be released, and release none
     #[arg(long)]
     dry_run: bool,
 }
@@ -331,16 +330,16 @@ pub(super) fn reconcile(args: &ReconcileArgs, context: &mut Context) -> Result<u
     Ok(code)
 }
 
-/// Make stubs again that were deleted, while the server still has what they stand for
+/// Make deleted stubs again, while the server still has their copies
 ///
-/// They come back where their files were when they were migrated, unless something else is there
-/// by now; missing directories are made.
+/// The stubs appear where the files were when they were migrated, unless another object is there;
+/// missing directories are made.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast hsm undelete /data")]
 pub(super) struct UndeleteArgs {
-    /// Its mount point
+    /// The mount point of the file system
     #[arg(value_name = "FS")]
     mount_point: PathBuf,
     /// Name each file
@@ -353,7 +352,7 @@ pub(super) fn undelete(args: &UndeleteArgs, context: &mut Context) -> Result<u8,
     run_files(context, &Request::Undelete { mount_point }, args.detail, "freed:")
 }
 
-/// Has stubs made of the files below the paths that a restore has left out.
+/// Has the worker make stubs of the files below `paths` that a restore has left out.
 pub(crate) fn make_stubs(
     paths: &[Vec<u8>],
     bytes_min: u64,
@@ -363,14 +362,14 @@ pub(crate) fn make_stubs(
     run_files(context, &Request::MakeStubs { paths, bytes_min }, false, "left:")
 }
 
-/// Give up a recall; whoever waits for it gets an error
+/// Cancel a recall; programs that wait for it get an error
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast hsm status
   holdfast hsm cancel 17")]
 pub(super) struct CancelArgs {
-    /// As 'holdfast hsm status' shows it
+    /// Number that 'holdfast hsm status' shows
     #[arg(value_name = "NUMBER")]
     number: u64,
 }

@@ -6,13 +6,14 @@ use ::hsm::{FilesystemSettings, Settings};
 use model::escaped;
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::path::{self, JsonPath};
 use crate::quantity;
 use crate::table::{self, Align};
+use crate::values;
 
-/// The types of file systems whose stubs have been tried.
+/// Types of file systems on which stubs have been tried.
 const TYPES: [&str; 3] = ["ext4", "xfs", "btrfs"];
 
 /// Manage a file system, or change how it is managed
@@ -22,7 +23,7 @@ Example:
   holdfast hsm add /data
   holdfast hsm add /data --high 85 --low 75 --unused-days 90")]
 pub(super) struct AddArgs {
-    /// Its mount point
+    /// The mount point of the file system
     #[arg(value_name = "FS")]
     mount_point: PathBuf,
     #[command(flatten)]
@@ -31,27 +32,29 @@ pub(super) struct AddArgs {
 
 #[derive(clap::Args, Debug)]
 struct SettingsArgs {
-    /// Migrate when more than so much is in use; 100: never by itself [default: 90]
+    /// Migrate when more than this share of the file system is in use; 100 for never [default: 90]
     #[arg(long, value_name = "PERCENT")]
     high: Option<u8>,
-    /// Migrate until no more than so much is in use [default: 80]
+    /// Migrate until at most this share of the file system is in use [default: 80]
     #[arg(long, value_name = "PERCENT")]
     low: Option<u8>,
-    /// Keep so much of it premigrated, to be freed at once [default: 10]
+    /// Keep this share of the file system premigrated, so that it can be freed at once [default:
+    /// 10]
     #[arg(long, value_name = "PERCENT")]
     premigrated: Option<u8>,
     /// Leave smaller files alone [default: 64K]
-    #[arg(long, value_name = "BYTES", value_parser = size)]
+    #[arg(long, value_name = "BYTES", value_parser = values::size)]
     min_size: Option<u64>,
-    /// Leave files alone by itself that were used since so many days [default: 30]
+    /// Migrate without a request only files that were not used for this number of days [default:
+    /// 30]
     #[arg(long, value_name = "DAYS")]
     unused_days: Option<u32>,
-    /// Whether only files migrate whose current state is backed up [default: no]
-    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
+    /// Migrate only files whose current state is backed up [default: no]
+    #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
     backup_first: Option<bool>,
-    /// Recall larger files than this where they are read, and not as a whole when they are opened;
-    /// programs that look for holes may take them for empty [default: none]
-    #[arg(long, value_name = "BYTES", value_parser = size)]
+    /// Recall larger files part by part as they are read, and not as a whole when they are opened;
+    /// programs that look for holes may take such a file for an empty one [default: none]
+    #[arg(long, value_name = "BYTES", value_parser = values::size)]
     whole: Option<u64>,
     /// Recalls that may wait for one user at once [default: 10000]
     #[arg(long, value_name = "COUNT")]
@@ -59,25 +62,13 @@ struct SettingsArgs {
     /// Recalls that may wait for one program at once [default: 10000]
     #[arg(long, value_name = "COUNT")]
     program_recalls: Option<u32>,
-    /// Whether only 'holdfast hsm recall' recalls, and reading a stub fails [default: no]
-    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
+    /// Recall only by 'holdfast hsm recall'; reading a stub fails [default: no]
+    #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
     requests_only: Option<bool>,
-    /// Whether its files are seen only while 'holdfast hsm run' stands before them, so that no stub
-    /// reads as zeros where it does not [default: yes]
-    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
+    /// Show the files only while 'holdfast hsm run' runs, so that no stub reads as zeros without it
+    /// [default: yes]
+    #[arg(long, value_name = "yes|no", value_parser = values::yes_or_no)]
     hidden: Option<bool>,
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    quantity::parse_bytes(text, 1)
-}
-
-fn yes_or_no(text: &str) -> Result<bool, String> {
-    match text.to_ascii_lowercase().as_str() {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err("give yes or no".to_owned()),
-    }
 }
 
 impl SettingsArgs {
@@ -125,7 +116,7 @@ pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<u8, CommandErr
     Ok(DONE)
 }
 
-/// What can be managed at all: the mount point of a file system of a known type.
+/// The mount point, after a check that its file system can be managed.
 fn checked(path: &[u8]) -> Result<Vec<u8>, CommandError> {
     let failed = |error: std::io::Error| {
         CommandError::new(format!("cannot look at {}: {error}", escaped(path)))
@@ -150,20 +141,20 @@ fn checked(path: &[u8]) -> Result<Vec<u8>, CommandError> {
     }
     if mount_point == b"/" {
         return Err(CommandError::new(
-            "the root file system is not managed: what migrates it runs from it",
+            "the root file system cannot be managed: space management runs from it",
         ));
     }
     Ok(mount_point)
 }
 
-/// Manage a file system no more; nothing on it may be migrated
+/// Stop managing a file system, which must have no migrated files
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   holdfast hsm recall /data
   holdfast hsm remove /data")]
 pub(super) struct RemoveArgs {
-    /// Its mount point
+    /// The mount point of the file system
     #[arg(value_name = "FS")]
     mount_point: PathBuf,
 }
@@ -188,10 +179,14 @@ pub(super) fn remove(args: &RemoveArgs, context: &Context) -> Result<u8, Command
         return Err(CommandError::new(message));
     }
     if counts.migrated_files > 0 {
+        let one = counts.migrated_files == 1;
         let message = format!(
-            "{} files on {} are migrated and would read as zeros; recall them first",
+            "{} {} on {} {} migrated and would read as zeros; recall {} first",
             quantity::count(counts.migrated_files),
-            escaped(&mount_point)
+            if one { "file" } else { "files" },
+            escaped(&mount_point),
+            if one { "is" } else { "are" },
+            if one { "it" } else { "them" },
         );
         return Err(CommandError::new(message));
     }

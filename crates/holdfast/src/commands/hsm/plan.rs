@@ -1,4 +1,4 @@
-//! `holdfast hsm recall --preview`: what a recall takes, before anything moves.
+//! `holdfast hsm recall --preview`: the plan of a recall, before anything moves.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use ::hsm::{PathText, PlanState, PlannedVolume, Reply, Request};
 use model::escaped;
 use serde::Serialize;
 
-use super::ask;
-use crate::commands::{Context, DONE};
-use crate::error::{CommandError, FAILED};
+use super::ask::ask;
+use crate::context::Context;
+use crate::error::{CommandError, DONE, FAILED};
 use crate::output;
 use crate::path::JsonPath;
 use crate::quantity;
@@ -22,7 +22,7 @@ struct PlanDocument<'a> {
     disk_bytes: u64,
     mounts: u32,
     estimate_secs: f64,
-    /// The files as they will be recalled.
+    /// The files in the order of the recall.
     order: Vec<JsonPath<'a>>,
     unknown: Vec<JsonPath<'a>>,
 }

@@ -1,8 +1,8 @@
-//! `holdfast hsm policy`: what Spectrum Scale runs for an external pool (`RULE EXTERNAL POOL 'hsm'
-//! EXEC ...`).
+//! `holdfast hsm policy`: the program that Spectrum Scale runs for an external pool (`RULE EXTERNAL
+//! POOL 'hsm' EXEC ...`).
 //!
-//! A line of its list is `inode generation snapshot [SHOW text] -- path`; the text may hold
-//! anything, so the first ` -- ` divides. In a path `\n` stands for a newline and `\\` for a
+//! A line of its list is `inode generation snapshot [SHOW text] -- path`; the text may contain any
+//! bytes, so the first ` -- ` is the divider. In a path `\n` stands for a newline and `\\` for a
 //! backslash; with ESCAPE '%' in the rule, `%` and two digits stand for a byte.
 
 use std::path::PathBuf;
@@ -11,22 +11,22 @@ use ::hsm::{PathText, Reply, Request};
 use model::escaped;
 use serde::Serialize;
 
-use super::ask;
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use super::ask::{ask, socket_folder};
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::path::JsonPath;
 
 /// Serve the policies of Spectrum Scale as an external pool
 ///
-/// Each file gets a line of its own, with what became of it. The exit code is 0 when the list was
-/// worked through, also where single files failed: any other would take this node out of the run.
+/// Each file gets a line of its own with its outcome. The exit code is 0 when the list was worked
+/// through, even if single files failed: any other code would exclude this node from the run.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
   RULE EXTERNAL POOL 'hsm' EXEC '/usr/bin/holdfast-policy' OPTS '--escape-percent' ESCAPE '%'
   holdfast hsm policy MIGRATE /tmp/list --escape-percent")]
 pub(super) struct PolicyArgs {
-    /// What is to be done
+    /// Action on the files
     #[arg(value_enum, ignore_case = true)]
     command: PolicyCommand,
     /// The list of files; for TEST the file system
@@ -94,7 +94,7 @@ pub(super) fn policy(args: &PolicyArgs, context: &mut Context) -> Result<u8, Com
     Ok(DONE)
 }
 
-/// Whether this node can be used for the file system.
+/// Checks that this node can be used for the file system.
 fn test(args: &PolicyArgs, context: &Context) -> Result<u8, CommandError> {
     ask(context, &Request::Status, &mut |_| true)?;
     let path = crate::path::absolute(&args.list)?;
@@ -109,14 +109,14 @@ fn test(args: &PolicyArgs, context: &Context) -> Result<u8, CommandError> {
 }
 
 fn request(request: &Request, context: &mut Context) -> Result<(), CommandError> {
-    let folder = super::socket_folder(context)?;
+    let folder = socket_folder(context)?;
     let asked = ::hsm::ask(&folder, request, &mut |reply| {
         if let Reply::File(outcome) = reply {
             tell(context, &outcome.path.0, outcome.state.as_deref(), outcome.error.as_deref());
         }
         true
     });
-    asked.map_err(|error| super::not_running(&error))?.map_err(CommandError::new)
+    asked.map_err(|error| CommandError::chain(&error))
 }
 
 fn tell(context: &mut Context, path: &[u8], state: Option<&str>, error: Option<&str>) {
@@ -151,18 +151,18 @@ fn path_of(line: &[u8], percent: bool) -> Option<Vec<u8>> {
 fn unescaped(path: &[u8], percent: bool) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path;
-    while let Some((&first, behind)) = rest.split_first() {
-        let (byte, behind) = match (first, behind) {
-            (b'%', [high, low, behind @ ..]) if percent => {
+    while let Some((&first, tail)) = rest.split_first() {
+        let (byte, tail) = match (first, tail) {
+            (b'%', [high, low, tail @ ..]) if percent => {
                 let digits = [*high, *low];
-                (u8::from_str_radix(str::from_utf8(&digits).ok()?, 16).ok()?, behind)
+                (u8::from_str_radix(str::from_utf8(&digits).ok()?, 16).ok()?, tail)
             }
-            (b'\\', [b'n', behind @ ..]) if !percent => (b'\n', behind),
-            (b'\\', [b'\\', behind @ ..]) if !percent => (b'\\', behind),
-            _ => (first, behind),
+            (b'\\', [b'n', tail @ ..]) if !percent => (b'\n', tail),
+            (b'\\', [b'\\', tail @ ..]) if !percent => (b'\\', tail),
+            _ => (first, tail),
         };
         bytes.push(byte);
-        rest = behind;
+        rest = tail;
     }
     Some(bytes)
 }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_begins_behind_the_first_divider() {
+    fn a_path_begins_after_the_first_divider() {
         check(b"17 4711 0 -- /gpfs/a b", false, Some(b"/gpfs/a b"));
         check(b"17 4711 0 size 5 -- /gpfs/a -- b", false, Some(b"/gpfs/a -- b"));
         check(b"17 4711 0 -- ", false, None);

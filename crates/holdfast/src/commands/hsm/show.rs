@@ -1,15 +1,16 @@
-//! `holdfast hsm ls`, `du`, `df` and `status`: what is in which state, and who waits.
+//! `holdfast hsm ls`, `du`, `df` and `status`: the states of files, and the recalls that have
+//! waiters.
 
 use std::path::PathBuf;
 
-use ::hsm::{Listed, Reply, Request, RequestState, Settings};
+use ::hsm::{ListedFile, Reply, Request, RequestState, Settings};
 use model::{ServerTime, escaped};
 use serde::Serialize;
 use sys::Dir;
 
-use super::ask;
-use crate::commands::{Context, DONE};
-use crate::error::{CommandError, FAILED};
+use super::ask::ask;
+use crate::context::Context;
+use crate::error::{CommandError, DONE, FAILED};
 use crate::path::{self, JsonPath};
 use crate::table::{self, Align};
 use crate::{moment, output, quantity};
@@ -20,7 +21,7 @@ use crate::{moment, output, quantity};
 Example:
   holdfast hsm ls /data/2024")]
 pub(super) struct LsArgs {
-    /// Files, and directories with all that is in them
+    /// Files, and directories with everything in them
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 }
@@ -34,7 +35,7 @@ struct ListedDocument<'a> {
     resident_bytes: u64,
 }
 
-/// Where in which file system a path is.
+/// The mount point of a path, and the path within that file system.
 fn place(path: &[u8]) -> Result<(Vec<u8>, Vec<u8>), CommandError> {
     sys::mount::filespace_root(path)
         .map_err(|error| CommandError::new(format!("cannot look at {}: {error}", escaped(path))))
@@ -49,7 +50,7 @@ pub(super) fn ls(args: &LsArgs, context: &mut Context) -> Result<u8, CommandErro
     for path in &args.paths {
         let path = path::absolute(path)?;
         let (mount_point, within) = place(&path)?;
-        let mut visit = |listed: Listed| {
+        let mut visit = |listed: ListedFile| {
             show_listed(&listed, context);
             context.output.is_open()
         };
@@ -63,7 +64,7 @@ pub(super) fn ls(args: &LsArgs, context: &mut Context) -> Result<u8, CommandErro
     Ok(if failed > 0 { FAILED } else { DONE })
 }
 
-/// Only root sees the records.
+/// Fails for others than root, who do not see the records of files.
 fn root_only() -> Result<(), CommandError> {
     if sys::process::is_root() {
         return Ok(());
@@ -71,7 +72,7 @@ fn root_only() -> Result<(), CommandError> {
     Err(CommandError::new("only root can see what is migrated"))
 }
 
-fn show_listed(listed: &Listed, context: &mut Context) {
+fn show_listed(listed: &ListedFile, context: &mut Context) {
     let size = listed.found.stat.size;
     let state = listed.state.letter().to_owned();
     let resident = listed.found.allocated_bytes.min(size);
@@ -98,7 +99,7 @@ fn show_listed(listed: &Listed, context: &mut Context) {
 Example:
   holdfast hsm du /data/2024")]
 pub(super) struct DuArgs {
-    /// Files, and directories with all that is in them
+    /// Files, and directories with everything in them
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 }
@@ -242,7 +243,8 @@ pub(super) fn df(_: &DfArgs, context: &mut Context) -> Result<u8, CommandError> 
     Ok(if failed > 0 { FAILED } else { DONE })
 }
 
-/// Show the recalls that somebody waits for: who, which file, its place in the queue, how long
+/// Show the recalls that programs and users wait for: the user, the file, its place in the queue,
+/// the time
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -294,7 +296,7 @@ pub(super) fn status(_: &StatusArgs, context: &mut Context) -> Result<u8, Comman
         return Ok(DONE);
     }
     if requests.is_empty() {
-        context.output.note("Nobody waits for a recall.");
+        context.output.note("No recall is waiting.");
         return Ok(DONE);
     }
     let columns = [

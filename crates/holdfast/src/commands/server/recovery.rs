@@ -1,21 +1,23 @@
-//! `holdfast server recovery|recover|rebuild-catalog`: after a disaster.
+//! `holdfast server recovery|recover|rebuild-catalog|join|adopt`: servers from a recovery file or
+//! from a copy of a folder.
 
 use std::path::{Path, PathBuf};
 
 use model::escaped;
 use serde::Serialize;
-use server::Rebuilt;
+use store::lifecycle::recovery::{self, RecoveryReport};
 
 use crate::address;
-use crate::commands::{Context, DONE};
-use crate::error::{CommandError, FAILED, WARNED};
+use crate::context::Context;
+use crate::error::{CommandError, DONE, FAILED, WARNED};
 use crate::moment;
 use crate::path::{self, JsonPath};
 use crate::quantity;
+use crate::values::ValueError;
 
-/// Write the recovery file: all that a server needs beside its pools to be made again
+/// Write the recovery file: everything besides its pools that a server needs to be made again
 ///
-/// It holds the server's keys. Write it anew when a pool was added, and keep it away from the
+/// The file holds the server's keys. Write it again after adding a pool, and keep it away from the
 /// pools.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -25,7 +27,7 @@ pub(super) struct FileArgs {
     /// The folder of the server, which may be running
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Where to write it, readable by its owner only; to standard output unless given
+    /// The recovery file, readable by its owner only; standard output unless given
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -44,15 +46,15 @@ pub(super) struct RecoverArgs {
     /// The recovery file
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
-    /// A pool is there now, as in OFFSITE=file:///mnt/usb/pool; may be given for each
-    #[arg(long = "pool", value_name = "NAME=URL", value_parser = moved)]
+    /// New place of a pool, as in OFFSITE=file:///mnt/usb/pool; may be given for each pool
+    #[arg(long = "pool", value_name = "NAME=URL", value_parser = pool_place)]
     pools: Vec<(String, String)>,
 }
 
-/// Make the catalogue again from its copies and what the packs tell of themselves
+/// Make the catalogue again from its copies and the tables of the packs
 ///
-/// The server must not run. The catalogue that is there is kept beside it. What cannot be had back
-/// is said.
+/// The server must not run. The old catalogue is kept beside the new one. Everything that is lost
+/// is listed.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -61,26 +63,42 @@ pub(super) struct RebuildArgs {
     /// The folder of the server
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// A pool is there now, as in OFFSITE=file:///mnt/usb/pool; may be given for each
-    #[arg(long = "pool", value_name = "NAME=URL", value_parser = moved)]
+    /// New place of a pool, as in OFFSITE=file:///mnt/usb/pool; may be given for each pool
+    #[arg(long = "pool", value_name = "NAME=URL", value_parser = pool_place)]
     pools: Vec<(String, String)>,
 }
 
-fn moved(text: &str) -> Result<(String, String), String> {
+/// Make a copy of a server's folder the server, because the original is gone for good
+///
+/// A copy is refused until then: two servers of one catalogue would destroy each other's packs.
+/// Give the command too for a folder that was brought back from a backup or copied to a new disk.
+/// The original does not start again.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  holdfast server adopt /srv/holdfast")]
+pub(super) struct AdoptArgs {
+    /// The copy of the server's folder
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Parses the name and the URL of a pool.
+fn pool_place(text: &str) -> Result<(String, String), ValueError> {
     match text.split_once('=') {
         Some((name, url))
             if !name.is_empty() && ["file:///", "s3://"].iter().any(|s| url.starts_with(s)) =>
         {
             Ok((name.to_owned(), url.to_owned()))
         }
-        _ => Err("give NAME=file:///FOLDER or NAME=s3://BUCKET/PREFIX?...".to_owned()),
+        _ => Err(ValueError::Rule("give NAME=file:///FOLDER or NAME=s3://BUCKET/PREFIX?...")),
     }
 }
 
 /// Make another server for a catalogue in a database and a pool in an object store
 ///
-/// All of the servers serve at once; the others go on where one of them was when it ends, or its
-/// machine does. Nodes are told the addresses of all: 'holdfast enroll ONE,OTHER'.
+/// All servers serve at the same time. When one of them or its machine fails, the others continue
+/// its work. Give nodes the addresses of all: 'holdfast enroll ONE,OTHER'.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -91,10 +109,10 @@ pub(super) struct JoinArgs {
     /// The folder, which must be empty or absent
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The recovery file of a server that is there already
+    /// The recovery file of an existing server
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
-    /// Address to listen on; without a port it is 1500
+    /// Address to listen on; the default port is 1500
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:1500")]
     listen: String,
 }
@@ -104,15 +122,15 @@ pub(super) fn join(args: &JoinArgs, context: &mut Context) -> Result<u8, Command
         CommandError::new(format!("cannot read {}: {error}", args.from.display()))
     })?;
     let listen = address::with_port(&args.listen);
-    let config =
-        server::join(&args.folder, &text, &listen).map_err(|error| CommandError::chain(&error))?;
-    let next = "It serves together with the others, which 'holdfast admin servers' lists.";
-    super::made(&args.folder, &config, next, context);
+    let config = recovery::join(&args.folder, &text, &listen)
+        .map_err(|error| CommandError::chain(&error))?;
+    let next = "It serves together with the others; 'holdfast admin servers' lists them all.";
+    super::show_new(&args.folder, &config, next, context);
     Ok(DONE)
 }
 
 pub(super) fn write_file(args: &FileArgs, context: &mut Context) -> Result<u8, CommandError> {
-    let text = server::export(&args.folder).map_err(|error| CommandError::chain(&error))?;
+    let text = recovery::export(&args.folder).map_err(|error| CommandError::chain(&error))?;
     let Some(file) = &args.file else {
         context.output.text(&text);
         return Ok(DONE);
@@ -126,24 +144,51 @@ pub(super) fn write_file(args: &FileArgs, context: &mut Context) -> Result<u8, C
     Ok(DONE)
 }
 
+/// `server adopt --json`.
+#[derive(Serialize)]
+struct AdoptedDocument<'a> {
+    folder: JsonPath<'a>,
+    /// The pools that are there.
+    pools: Vec<JsonPath<'a>>,
+}
+
+pub(super) fn adopt(args: &AdoptArgs, context: &mut Context) -> Result<u8, CommandError> {
+    let pools = recovery::adopt(&args.folder).map_err(|error| CommandError::chain(&error))?;
+    if context.output.is_json() {
+        let folder = path::bytes(&args.folder);
+        let pools: Vec<_> = pools.iter().map(|pool| path::bytes(pool)).collect();
+        let pools = pools.iter().map(|pool| JsonPath(pool)).collect();
+        context.output.json(&AdoptedDocument { folder: JsonPath(&folder), pools });
+        return Ok(DONE);
+    }
+    let pools = pools
+        .iter()
+        .map(|pool| format!(", and the pool in {}", escaped(&path::bytes(pool))));
+    let (folder, pools) = (args.folder.display(), pools.collect::<String>());
+    context
+        .output
+        .note(&format!("The server in {folder} owns its folder now{pools}"));
+    Ok(DONE)
+}
+
 pub(super) fn recover(args: &RecoverArgs, context: &mut Context) -> Result<u8, CommandError> {
     let text = std::fs::read_to_string(&args.from).map_err(|error| {
         CommandError::new(format!("cannot read {}: {error}", args.from.display()))
     })?;
     sys::process::raise_open_files();
-    let rebuilt = server::recover(&args.folder, &text, &args.pools)
+    let rebuilt = recovery::recover(&args.folder, &text, &args.pools)
         .map_err(|error| CommandError::chain(&error))?;
     Ok(tell(&args.folder, &rebuilt, context))
 }
 
 pub(super) fn rebuild(args: &RebuildArgs, context: &mut Context) -> Result<u8, CommandError> {
     sys::process::raise_open_files();
-    let rebuilt =
-        server::rebuild(&args.folder, &args.pools).map_err(|error| CommandError::chain(&error))?;
+    let rebuilt = recovery::rebuild(&args.folder, &args.pools)
+        .map_err(|error| CommandError::chain(&error))?;
     Ok(tell(&args.folder, &rebuilt, context))
 }
 
-fn tell(folder: &Path, rebuilt: &Rebuilt, context: &mut Context) -> u8 {
+fn tell(folder: &Path, rebuilt: &RecoveryReport, context: &mut Context) -> u8 {
     if context.output.is_json() {
         context.output.json(&RebuiltDocument::new(rebuilt));
     } else {
@@ -158,30 +203,31 @@ fn tell(folder: &Path, rebuilt: &Rebuilt, context: &mut Context) -> u8 {
     }
 }
 
-fn text(folder: &Path, rebuilt: &Rebuilt) -> String {
+fn text(folder: &Path, rebuilt: &RecoveryReport) -> String {
     let mut lines = Vec::new();
     for (number, why) in &rebuilt.passed_over {
         lines.push(format!("Copy {number} of the catalogue cannot be used: {why}"));
     }
     match rebuilt.copy {
         Some((number, taken, bytes)) => lines.push(format!(
-            "The catalogue is copy {number} of {}, {}, with {} nodes. What came later is not in \
-             it: the\nnext backup of each node sees the difference.",
+            "The catalogue is copy {number} of {}, {}, with {}. It lacks later changes: the next\n\
+             backup of each node finds the difference.",
             moment::shown(taken),
             quantity::bytes_with_unit(bytes),
-            quantity::count(rebuilt.nodes)
+            quantity::counted(rebuilt.nodes, "node")
         )),
         None => lines.push(
-            "There is no copy of the catalogue that could be used: nodes, policies, versions and \
-             archives are\nlost. Nodes are registered anew; what the packs hold need not be sent \
-             again as long as\nnothing is reclaimed."
+            "No copy of the catalogue can be used: nodes, policies, versions and archives are\n\
+             lost. Register the nodes again. They need not send again the data that the packs\n\
+             hold, as long as nothing is reclaimed."
                 .to_owned(),
         ),
     }
     lines.push(format!(
-        "{} packs with {} chunks were found; the catalogue did not know {} of them.",
-        quantity::count(rebuilt.packs),
-        quantity::count(rebuilt.chunks),
+        "{} with {} {} found; the catalogue did not know {} of them.",
+        quantity::counted(rebuilt.packs, "pack"),
+        quantity::counted(rebuilt.chunks, "chunk"),
+        if rebuilt.packs == 1 { "was" } else { "were" },
         quantity::count(rebuilt.packs_new)
     ));
     for (pack, why) in &rebuilt.damaged {
@@ -189,12 +235,12 @@ fn text(folder: &Path, rebuilt: &Rebuilt) -> String {
     }
     if !rebuilt.missing.is_empty() {
         let missing: Vec<String> = rebuilt.missing.iter().map(ToString::to_string).collect();
-        lines.push(format!("No pool that is there has the packs {}.", missing.join(", ")));
+        lines.push(format!("No available pool has the packs {}.", missing.join(", ")));
     }
     if rebuilt.victims.count > 0 {
         lines.push(format!(
-            "{} versions cannot be restored as a whole:",
-            quantity::count(rebuilt.victims.count)
+            "{} cannot be restored as a whole:",
+            quantity::counted(rebuilt.victims.count, "version")
         ));
         for victim in &rebuilt.victims.named {
             let state = if victim.is_active { "active" } else { "inactive" };
@@ -202,7 +248,7 @@ fn text(folder: &Path, rebuilt: &Rebuilt) -> String {
         }
     }
     if let Some(aside) = &rebuilt.aside {
-        lines.push(format!("The catalogue that was there is {}.", aside.display()));
+        lines.push(format!("The old catalogue is {}.", aside.display()));
     }
     lines.push(format!("Start the server with:\n\n  holdfast server run {}", folder.display()));
     lines.join("\n") + "\n"
@@ -233,7 +279,7 @@ struct VictimDocument<'a> {
 }
 
 impl<'a> RebuiltDocument<'a> {
-    fn new(rebuilt: &'a Rebuilt) -> Self {
+    fn new(rebuilt: &'a RecoveryReport) -> Self {
         let victims = rebuilt.victims.named.iter().map(|victim| VictimDocument {
             node: &victim.node,
             path: JsonPath(&victim.path),

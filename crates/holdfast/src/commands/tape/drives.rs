@@ -1,23 +1,23 @@
-//! `holdfast tape drives`: what each drive can and cannot do.
+//! `holdfast tape drives`: the abilities of each drive.
 
 use std::ffi::OsString;
 
-use ::tape::drive::{Abilities, Locate, Tell};
+use ::tape::depot::Depot;
+use ::tape::drive::{Abilities, LocateMethod, PositionMethod};
 use ::tape::library::ListedDrive;
 use ::tape::scsi::TapeAlert;
 use serde::Serialize;
 
-use super::place::Opened;
-use super::site::Site;
+use super::site;
 use super::trouble::{self, Failure};
-use crate::commands::Context;
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::quantity;
 
 /// Show what each drive of a library can and cannot do
 ///
-/// A tape that is in a drive is rewound, and its first blocks read: only so does it show how the
-/// drive finds its places. Alerts are told once, as drives clear them when they are read.
+/// A tape in a drive is rewound, and its first blocks are read, to find out how the drive positions
+/// it. Alerts are shown once, because drives clear them when they are read.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -43,15 +43,15 @@ struct DriveDocument {
     wrap_ends: bool,
     cartridge_memory: Option<bool>,
     log_pages: Vec<u8>,
-    /// `None` from a drive that tells none.
+    /// `None` from a drive that reports no alerts.
     alerts: Option<Vec<String>>,
     wants_cleaning: bool,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let site = Site::of(&args.library, context)?;
-    let mut opened = Opened::open(&site)?;
-    let library = opened.library()?;
+    let site = site::of_word(&args.library, context)?;
+    let mut depot = Depot::open(&site).map_err(|error| trouble::of_opening(&error))?;
+    let library = depot.library().map_err(|error| trouble::of_depot(&error))?;
     let (mut failures, mut shown) = (Vec::new(), 0);
     for listed in library.drives() {
         let Some(drive) = library.free_drive(listed.address) else { continue };
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
             Ok((abilities, alerts)) => {
                 let wants_cleaning = drive.wants_cleaning();
                 let document = document(listed, abilities, &alerts, wants_cleaning);
-                show(&document, shown > 0, context);
+                show(&document, shown == 0, context);
                 shown += 1;
             }
             Err(error) => {
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
             }
         }
     }
-    Ok(trouble::tell(&failures, &opened.warnings, shown, context))
+    Ok(trouble::tell(&failures, &trouble::warnings(&mut depot), shown, context))
 }
 
 fn document(
@@ -84,14 +84,14 @@ fn document(
         serial: listed.serial,
         has_tape: abilities.is_ready,
         locate: match abilities.locate {
-            Locate::Sixteen => "LOCATE(16)",
-            Locate::Ten => "LOCATE(10)",
-            Locate::Space => "none",
+            LocateMethod::Sixteen => "LOCATE(16)",
+            LocateMethod::Ten => "LOCATE(10)",
+            LocateMethod::Space => "none",
         },
         position: abilities.tell.map(|tell| match tell {
-            Tell::Long => "long",
-            Tell::Short => "short",
-            Tell::Count => "none",
+            PositionMethod::Long => "long",
+            PositionMethod::Short => "short",
+            PositionMethod::Count => "none",
         }),
         block_bytes_min: abilities.block_limits.map(|limits| limits.bytes_min),
         block_bytes_max: abilities.block_limits.map(|limits| limits.bytes_max),
@@ -104,11 +104,11 @@ fn document(
     }
 }
 
-fn show(drive: &DriveDocument, behind_others: bool, context: &mut Context) {
+fn show(drive: &DriveDocument, is_first: bool, context: &mut Context) {
     if context.output.is_json() {
         return context.output.json(drive);
     }
-    let gap = if behind_others { "\n" } else { "" };
+    let gap = if is_first { "" } else { "\n" };
     let title = format!("{gap}Drive {}: {} {}\n", drive.element, drive.product, drive.serial);
     let lines = lines(drive).map(|(what, answer)| format!("  {what:<24}{answer}\n"));
     context.output.text(&format!("{title}{}", lines.concat()));
@@ -119,8 +119,8 @@ fn lines(drive: &DriveDocument) -> [(&'static str, String); 10] {
     let yes_or_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
     let locate = match (drive.locate, drive.has_tape) {
         ("none", _) => "no: spaced over from the beginning, block by block".to_owned(),
-        (way, true) => way.to_owned(),
-        (way, false) => format!("{way}, not tried without a tape"),
+        (method, true) => method.to_owned(),
+        (method, false) => format!("{method}, not tried without a tape"),
     };
     let position = match drive.position {
         None => UNKNOWN.to_owned(),
@@ -156,7 +156,7 @@ fn count(bytes: u32) -> String {
 
 fn alerts(drive: &DriveDocument) -> String {
     match drive.alerts.as_deref() {
-        None => "not told by this drive".to_owned(),
+        None => "not reported by this drive".to_owned(),
         Some([]) => "none".to_owned(),
         Some(alerts) => alerts.join("; "),
     }

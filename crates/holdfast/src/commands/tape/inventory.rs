@@ -1,27 +1,23 @@
-//! `holdfast tape inventory`: what is where.
+//! `holdfast tape inventory`: the elements of libraries, and the volumes in them.
 
 use std::ffi::OsString;
 
-use ::tape::file_volume::FileVolumes;
-use ::tape::library::Library;
-use ::tape::medium::Medium as _;
-use ::tape::scsi::{Element, ElementKind};
-use ::tape::volume::{self, Identified, VolumeError};
-use format::volume::VolumeName;
+use ::tape::depot::{Depot, Holding};
+use ::tape::inventory::{self, ElementContent, ElementEntry, FileContent, FileEntry};
+use ::tape::scsi::ElementKind;
+use ::tape::settings::NamedSite;
 use serde::Serialize;
 
-use super::place::{Opened, Place};
-use super::settings::Settings;
-use super::site::Site;
+use super::site;
 use super::trouble::{self, Failure};
-use crate::commands::Context;
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::table::{self, Align};
 use crate::{moment, quantity};
 
 /// Show the slots, drives and import/export elements of libraries, and the volumes in them
 ///
-/// What is on a tape is not known before it is mounted; volumes in folders are looked at.
+/// The content of a tape is unknown until the tape is mounted; volumes in folders are opened.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -31,12 +27,12 @@ pub(super) struct Args {
     /// The library, a folder, or addresses; all libraries of 'holdfast tape list' unless given
     #[arg(value_name = "LIB")]
     library: Option<OsString>,
-    /// Have the robot look into every element first; takes minutes
+    /// Make the robot inspect every element first; takes minutes
     #[arg(long)]
     scan: bool,
 }
 
-/// What is known of one element, or of one volume in a folder.
+/// One element, or one volume in a folder.
 #[derive(Serialize, Default)]
 struct Row {
     library: String,
@@ -56,70 +52,78 @@ struct Row {
     left_bytes: Option<u64>,
 }
 
+/// The rows of one library, and the warnings about it.
+struct Table {
+    rows: Vec<Row>,
+    warnings: Vec<String>,
+}
+
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let sites = match &args.library {
-        Some(word) => vec![(word.to_string_lossy().into_owned(), Site::of(word, context)?)],
-        None => Settings::load(&context.home()?)?.sites(),
+        Some(word) => {
+            let name = word.to_string_lossy().into_owned();
+            vec![NamedSite { name, site: site::of_word(word, context)? }]
+        }
+        None => site::settings(&context.home()?)?.libraries().to_vec(),
     };
     let (mut failures, mut warnings) = (Vec::new(), Vec::new());
     let mut shown = 0;
-    for (name, site) in &sites {
-        match take(name, site, args.scan) {
-            Ok((rows, said)) => {
-                show(&rows, shown > 0, context);
-                warnings.extend(said);
+    for library in &sites {
+        match take(library, args.scan) {
+            Ok(table) => {
+                show(&table.rows, shown == 0, context);
+                warnings.extend(table.warnings);
                 shown += 1;
             }
             Err(error) if sites.len() == 1 => return Err(error),
-            Err(why) => failures.push(Failure { what: name.clone().into_bytes(), why }),
+            Err(why) => failures.push(Failure { what: library.name.clone().into_bytes(), why }),
         }
     }
     if sites.is_empty() {
-        context.output.note("No library has a name; 'holdfast tape add' gives it one.");
+        context
+            .output
+            .note("No library has a name; 'holdfast tape add' names a library.");
     }
     Ok(trouble::tell(&failures, &warnings, shown, context))
 }
 
-fn take(name: &str, site: &Site, scan: bool) -> Result<(Vec<Row>, Vec<String>), CommandError> {
-    let mut opened = Opened::open(site)?;
-    let rows = match &mut opened.place {
-        Place::Folder { volumes, path } => {
-            let names = volumes.names().map_err(|error| {
+fn take(library: &NamedSite, scan: bool) -> Result<Table, CommandError> {
+    let mut depot = Depot::open(&library.site).map_err(|error| trouble::of_opening(&error))?;
+    let rows = match depot.holding() {
+        Holding::Folder { volumes, path } => {
+            let entries = inventory::of_folder(volumes).map_err(|error| {
                 CommandError::new(format!("cannot list {}: {error}", path.display()))
             })?;
-            names.iter().map(|volume| in_folder(name, volumes, volume)).collect()
+            entries.into_iter().map(|entry| file_row(&library.name, entry)).collect()
         }
-        Place::Library { library, .. } => {
+        Holding::Library { library: opened, .. } => {
             if scan {
-                library.look_again().map_err(|error| trouble::of_library(&error))?;
+                opened.look_again().map_err(|error| trouble::of_library(&error))?;
             }
-            let row = |element: &Element| in_library(name, library, element);
-            library.elements().iter().map(row).collect()
+            let entries = inventory::of_library(opened);
+            entries.into_iter().map(|entry| element_row(&library.name, entry)).collect()
         }
     };
-    Ok((rows, opened.warnings))
+    Ok(Table { rows, warnings: trouble::warnings(&mut depot) })
 }
 
-fn in_library(name: &str, library: &Library, element: &Element) -> Row {
-    let barcode = element.barcode.clone();
-    let volumes = library.volumes();
-    let listed = volumes.iter().find(|listed| listed.address == element.address);
-    let state = match (element.is_full, listed) {
-        (false, _) => "empty",
-        (true, Some(listed)) if listed.is_cleaning => "cleaning cartridge",
-        (true, Some(_)) => "label unknown until mounted",
-        (true, None) if barcode.is_some() => "a barcode that is no volume's name",
-        (true, None) => "no barcode",
+fn element_row(library: &str, entry: ElementEntry) -> Row {
+    let state = match entry.content {
+        ElementContent::Empty => "empty",
+        ElementContent::CleaningCartridge => "cleaning cartridge",
+        ElementContent::Volume => "label unknown until mounted",
+        ElementContent::OtherBarcode => "a barcode that is no volume's name",
+        ElementContent::NoBarcode => "no barcode",
     };
-    let trouble = element.exception.map_or_else(String::new, |exception| {
+    let exception = entry.exception.map_or_else(String::new, |exception| {
         format!(", trouble {:02x}h/{:02x}h", exception >> 8, exception & 0xff)
     });
     Row {
-        library: name.to_owned(),
-        element: Some(element.address),
-        kind: kind(element.kind),
-        volume: barcode,
-        state: format!("{state}{trouble}"),
+        library: library.to_owned(),
+        element: Some(entry.address),
+        kind: kind(entry.kind),
+        volume: entry.barcode,
+        state: format!("{state}{exception}"),
         ..Row::default()
     }
 }
@@ -133,50 +137,39 @@ fn kind(kind: ElementKind) -> &'static str {
     }
 }
 
-fn in_folder(library: &str, volumes: &FileVolumes, name: &VolumeName) -> Row {
-    let mut row = look(volumes, name).unwrap_or_else(|error| Row {
-        state: CommandError::chain(&error).message,
+fn file_row(library: &str, entry: FileEntry) -> Row {
+    let FileEntry { name, content } = entry;
+    let mut row = Row {
+        library: library.to_owned(),
+        kind: "file",
+        volume: Some(name.to_string()),
         ..Row::default()
-    });
-    (row.library, row.kind) = (library.to_owned(), "file");
-    row.volume = Some(name.to_string());
+    };
+    row.state = match content {
+        FileContent::Labelled { label, is_protected, used_bytes, left_bytes } => {
+            let state = match (label.name == name, is_protected) {
+                (false, _) => format!("labelled {}, which is not its name", label.name),
+                (true, true) => "labelled, write-protected".to_owned(),
+                (true, false) => "labelled".to_owned(),
+            };
+            row.pool = Some(label.pool);
+            row.labelled = Some(moment::rfc3339(label.labelled));
+            (row.used_bytes, row.left_bytes) = (used_bytes, left_bytes);
+            state
+        }
+        FileContent::Unlabelled => "unlabelled".to_owned(),
+        FileContent::Foreign(foreign) => format!("foreign: {foreign}"),
+        FileContent::Damaged(damaged) => format!("damaged: {damaged}"),
+        FileContent::Unreadable(error) => CommandError::chain(&error).message,
+    };
     row
 }
 
-/// What the volume says of itself.
-fn look(volumes: &FileVolumes, name: &VolumeName) -> Result<Row, VolumeError> {
-    let mut row = Row::default();
-    let mut medium = volumes.medium(name)?;
-    let label = match volume::identify(&mut medium)? {
-        Identified::Ours(label) => label,
-        Identified::Blank => return Ok(Row { state: "unlabelled".to_owned(), ..row }),
-        Identified::Foreign(foreign) => {
-            return Ok(Row { state: format!("foreign: {foreign}"), ..row });
-        }
-        Identified::Damaged(damaged) => {
-            return Ok(Row { state: format!("damaged: {damaged}"), ..row });
-        }
-    };
-    let is_protected = medium.is_write_protected().unwrap_or(true);
-    let state = if is_protected { "labelled, write-protected" } else { "labelled" };
-    state.clone_into(&mut row.state);
-    if label.name != *name {
-        row.state = format!("labelled {}, which is not its name", label.name);
-    }
-    row.pool = Some(label.pool);
-    row.labelled = Some(moment::rfc3339(label.labelled));
-    row.used_bytes = medium.locate_end().and_then(|()| medium.position()).ok();
-    let left = medium.remaining_bytes().ok().flatten();
-    // Without a capacity it is the file system that ends.
-    row.left_bytes = left.filter(|&left| left < u64::MAX >> 1);
-    Ok(row)
-}
-
-fn show(rows: &[Row], behind_others: bool, context: &mut Context) {
+fn show(rows: &[Row], is_first: bool, context: &mut Context) {
     if context.output.is_json() {
         return rows.iter().for_each(|row| context.output.json(row));
     }
-    if behind_others {
+    if !is_first {
         context.output.text("\n");
     }
     let text =

@@ -2,15 +2,15 @@
 
 use std::ffi::OsString;
 
+use ::tape::depot::Depot;
 use ::tape::library::Labelling;
 use ::tape::volume::Overwrite;
-use format::volume::{BLOCK_BYTES_DEFAULT, BLOCK_BYTES_MAX, Label, VolumeName};
+use format::volume::{BLOCK_BYTES_DEFAULT, Label, VolumeName};
 use serde::Serialize;
 
-use super::place::{self, Opened, Place};
-use super::site::Site;
+use super::site;
 use super::trouble::{self, Failure, FailureDocument};
-use crate::commands::Context;
+use crate::context::Context;
 use crate::error::CommandError;
 
 /// Label volumes, so that they can be written; in a folder, make them
@@ -27,36 +27,36 @@ pub(super) struct Args {
     /// The library, a folder, or addresses
     #[arg(value_name = "LIB")]
     library: OsString,
-    /// Their barcodes: 1 to 32 letters, digits, '.', '-' or '_'
-    #[arg(value_name = "VOLUME", required = true, value_parser = super::volume_name)]
+    /// The barcodes: 1 to 32 letters, digits, '.', '-' or '_'
+    #[arg(value_name = "VOLUME", required = true, value_parser = crate::values::volume_name)]
     volumes: Vec<VolumeName>,
     /// The pool that is written into the label
     #[arg(long, value_name = "NAME", default_value = "MANUAL", value_parser = pool)]
     pool: String,
-    /// The number of the first one among the volumes of its pool
+    /// The number of the first volume among those of its pool
     #[arg(long, value_name = "N", default_value_t = 1)]
     number: u64,
-    /// Destroy what this program has written; with '=anything' also what others have
+    /// Destroy volumes that this program has written; with '=anything' other content too
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "ours")]
-    overwrite: Option<What>,
+    overwrite: Option<OverwriteScope>,
 }
 
-/// What may be destroyed.
+/// The volumes whose content may be destroyed.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum What {
+enum OverwriteScope {
     /// Volumes of this program
     Ours,
     /// Volumes of others and what cannot be read, too
     Anything,
 }
 
-fn pool(name: &str) -> Result<String, String> {
+fn pool(name: &str) -> Result<String, &'static str> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if (1..=64).contains(&name.len()) && name.bytes().all(allowed) {
         return Ok(name.to_owned());
     }
-    Err("a pool's name has 1 to 64 letters, digits, '.', '-' or '_'".to_owned())
+    Err("a pool's name has 1 to 64 letters, digits, '.', '-' or '_'")
 }
 
 /// `tape label --json`, one a line.
@@ -72,7 +72,8 @@ struct LabelDocument<'a> {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let mut opened = Opened::open(&Site::of(&args.library, context)?)?;
+    let site = site::of_word(&args.library, context)?;
+    let mut depot = Depot::open(&site).map_err(|error| trouble::of_opening(&error))?;
     let mut failures = Vec::new();
     for (sequence, name) in (args.number..).zip(&args.volumes) {
         let labelling = Labelling {
@@ -81,15 +82,14 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
             block_bytes: BLOCK_BYTES_DEFAULT,
             overwrite: match args.overwrite {
                 None => Overwrite::Nothing,
-                Some(What::Ours) => Overwrite::Ours,
-                Some(What::Anything) => Overwrite::Anything,
+                Some(OverwriteScope::Ours) => Overwrite::Ours,
+                Some(OverwriteScope::Anything) => Overwrite::Anything,
             },
         };
-        match label(&mut opened, name, &labelling) {
+        match depot.label(name, &labelling) {
             Ok(label) => show(&label, context),
-            Err(why) => failures.push(Failure::of_volume(name, why)),
+            Err(error) => failures.push(Failure::of_volume(name, trouble::of_depot(&error))),
         }
-        opened.note_alerts();
     }
     if context.output.is_json() {
         for (failure, name) in failures.iter().map(|failure| (failure, &failure.what)) {
@@ -101,25 +101,7 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
         }
     }
     let done = args.volumes.len() - failures.len();
-    Ok(trouble::tell(&failures, &opened.warnings, done, context))
-}
-
-fn label(
-    opened: &mut Opened,
-    name: &VolumeName,
-    labelling: &Labelling,
-) -> Result<Label, CommandError> {
-    match &mut opened.place {
-        Place::Folder { volumes, .. } => {
-            let label = labelling.label(name, BLOCK_BYTES_MAX);
-            let labelled = volumes.label(&label, labelling.overwrite);
-            labelled.map(|()| label).map_err(|error| trouble::of_volume(&error))
-        }
-        Place::Library { library, .. } => {
-            place::prepare(library, name)?;
-            library.label(name, labelling).map_err(|error| trouble::of_library(&error))
-        }
-    }
+    Ok(trouble::tell(&failures, &trouble::warnings(&mut depot), done, context))
 }
 
 fn show(label: &Label, context: &mut Context) {

@@ -2,21 +2,23 @@
 
 use std::path::PathBuf;
 
-use ::tape::transport::Address;
+use ::tape::address::Address;
+use ::tape::settings::NamedSite;
+use ::tape::site::Site;
 use serde::Serialize;
 
-use super::settings::Settings;
-use super::site::{self, Site};
-use crate::commands::{Context, DONE};
-use crate::error::CommandError;
+use super::site::{self, of_settings};
+use crate::context::Context;
+use crate::error::{CommandError, DONE};
 use crate::path::JsonPath;
 use crate::table::{self, Align};
+use crate::values::{ValueError, size};
 use crate::{path, quantity};
 
 /// Name a library: a changer with its drives, or a folder of files that stand for tapes
 ///
 /// A library of that name is replaced. Nothing on any volume changes. Give the drives in the order
-/// of their elements: not every changer tells which is which.
+/// of their elements: not every changer reports which drive is which.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -29,27 +31,28 @@ pub(super) struct AddArgs {
     #[arg(value_name = "NAME")]
     name: String,
     /// The changer: /dev/sgN or iscsi://HOST[:PORT]/TARGET/LUN
-    #[arg(long, value_name = "ADDR", value_parser = site::address, requires = "drives")]
+    #[arg(long, value_name = "ADDR", value_parser = crate::values::address, requires = "drives")]
     #[arg(required_unless_present = "folder", conflicts_with = "folder")]
     changer: Option<Address>,
-    /// A drive of it; may be given several times
-    #[arg(long = "drive", value_name = "ADDR", value_parser = site::address)]
+    /// A drive of the changer; may be given several times
+    #[arg(long = "drive", value_name = "ADDR", value_parser = crate::values::address)]
     #[arg(requires = "changer")]
     drives: Vec<Address>,
-    /// The folder; it is made if need be
+    /// The folder, which is made if it does not exist
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// What each volume in the folder takes, as in 100G [default: as much as there is room for]
+    /// The capacity of each volume in the folder, as in 100G [default: as much as there is room]
     #[arg(long, value_name = "SIZE", value_parser = capacity, requires = "folder")]
     capacity: Option<u64>,
 }
 
-/// Less is not even a few blocks.
+/// Smallest capacity of a volume in bytes: some blocks.
 const CAPACITY_BYTES_MIN: u64 = 1 << 20;
 
-pub(crate) fn capacity(text: &str) -> Result<u64, String> {
-    match quantity::parse_bytes(text, 1)? {
-        bytes if bytes < CAPACITY_BYTES_MIN => Err("a volume takes at least 1M".to_owned()),
+/// Parses the capacity of a volume, as in `100G`.
+pub(crate) fn capacity(text: &str) -> Result<u64, ValueError> {
+    match size(text)? {
+        bytes if bytes < CAPACITY_BYTES_MIN => Err(ValueError::Rule("a volume takes at least 1M")),
         bytes => Ok(bytes),
     }
 }
@@ -86,7 +89,7 @@ struct LibraryDocument<'a> {
 }
 
 impl<'a> LibraryDocument<'a> {
-    fn new(name: &'a str, site: &'a Site) -> Self {
+    fn new(NamedSite { name, site }: &'a NamedSite) -> Self {
         let empty =
             Self { name, folder: None, capacity_bytes: None, changer: None, drives: Vec::new() };
         match site {
@@ -104,7 +107,7 @@ impl<'a> LibraryDocument<'a> {
 
 pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<u8, CommandError> {
     let home = context.home()?;
-    let mut settings = Settings::load(&home)?;
+    let mut settings = site::settings(&home)?;
     let site = match (args.folder, args.changer) {
         (Some(folder), _) => {
             let path = site::absolute(folder.as_os_str())?;
@@ -118,46 +121,46 @@ pub(super) fn add(args: AddArgs, context: &mut Context) -> Result<u8, CommandErr
             return Err(CommandError::usage("name a changer or a folder", "holdfast tape add"));
         }
     };
-    settings.put(&args.name, &site)?;
-    settings.store(&home)?;
-    show(&[(args.name, site)], context);
+    settings.put(&args.name, site.clone()).map_err(|error| of_settings(&error))?;
+    settings.store(&home).map_err(|error| of_settings(&error))?;
+    show(&[NamedSite { name: args.name, site }], context);
     Ok(DONE)
 }
 
 pub(super) fn remove(args: &RemoveArgs, context: &Context) -> Result<u8, CommandError> {
     let home = context.home()?;
-    let mut settings = Settings::load(&home)?;
+    let mut settings = site::settings(&home)?;
     if !settings.remove(&args.name) {
         return Err(CommandError {
             message: format!("there is no library {}", args.name),
             hint: Some("'holdfast tape list' shows them".to_owned()),
         });
     }
-    settings.store(&home)?;
+    settings.store(&home).map_err(|error| of_settings(&error))?;
     context.output.note(&format!("Library {} is forgotten.", args.name));
     Ok(DONE)
 }
 
 pub(super) fn list(_: &ListArgs, context: &mut Context) -> Result<u8, CommandError> {
-    let sites = Settings::load(&context.home()?)?.sites();
+    let settings = site::settings(&context.home()?)?;
+    let sites = settings.libraries();
     if sites.is_empty() && !context.output.is_json() {
-        context.output.note("No library has a name; 'holdfast tape add' gives it one.");
+        context
+            .output
+            .note("No library has a name; 'holdfast tape add' names a library.");
     } else {
-        show(&sites, context);
+        show(sites, context);
     }
     Ok(DONE)
 }
 
-fn show(sites: &[(String, Site)], context: &mut Context) {
+fn show(sites: &[NamedSite], context: &mut Context) {
     if context.output.is_json() {
-        for (name, site) in sites {
-            context.output.json(&LibraryDocument::new(name, site));
-        }
-        return;
+        return sites.iter().for_each(|site| context.output.json(&LibraryDocument::new(site)));
     }
     let columns =
         [("Library", Align::Left), ("Changer or folder", Align::Left), ("Drives", Align::Left)];
-    let row = |(name, site): &(String, Site)| match site {
+    let row = |NamedSite { name, site }: &NamedSite| match site {
         Site::Folder { path, capacity_bytes } => {
             let room = capacity_bytes.map_or_else(String::new, |bytes| {
                 format!("files of {}", quantity::bytes_with_unit(bytes))

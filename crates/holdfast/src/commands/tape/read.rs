@@ -1,4 +1,4 @@
-//! `holdfast tape read`: what is on volumes, listed and extracted without any catalogue.
+//! `holdfast tape read`: objects on volumes, listed or extracted without any catalogue.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -7,29 +7,30 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use ::tape::address::Address;
+use ::tape::depot::{self, Depot};
+use ::tape::manual::{self, ExtractedFile, Extraction, Extracts, Piece, Selection};
 use ::tape::medium::Medium;
-use ::tape::transport::Address;
 use ::tape::volume::{VolumeError, VolumeReader};
 use client::{Phase, Progress};
 use format::volume::{Label, VolumeName};
 use serde::Serialize;
 use sys::Dir;
 
-use super::objects::{self, Extraction, Piece, STOPPED, Wanted};
-use super::place::{self, Opened};
-use super::site::{self, Site};
+use super::meter::ShownProgress;
+use super::site;
 use super::trouble::{self, Failure, FailureDocument};
-use crate::commands::Context;
+use crate::context::Context;
 use crate::error::CommandError;
 use crate::path::JsonPath;
 use crate::table::{self, Align};
 use crate::{path, quantity};
 
-/// List what is on volumes, or extract it, without any catalogue
+/// List the objects on volumes, or extract them, without any catalogue
 ///
 /// Every block is verified. Of several objects of one name the newest is extracted; --number names
-/// older ones. Files that are there already are left as they are. An object that goes on on another
-/// volume needs both, in their order: T001,T002.
+/// older ones. Files that are there already are left as they are. An object that continues on
+/// another volume needs both, in their order: T001,T002.
 #[derive(clap::Args, Debug)]
 #[command(
     override_usage = "holdfast tape read [OPTIONS] LIB VOLUME[,VOLUME...] [NAME]...\n       \
@@ -47,7 +48,7 @@ pub(super) struct Args {
     #[arg(value_name = "LIB VOLUME NAME")]
     words: Vec<OsString>,
     /// Read the cartridge that is in this drive: /dev/sgN or iscsi://HOST[:PORT]/TARGET/LUN
-    #[arg(long, value_name = "ADDR", value_parser = site::address)]
+    #[arg(long, value_name = "ADDR", value_parser = crate::values::address)]
     drive: Option<Address>,
     /// List the objects and write no files
     #[arg(long, conflicts_with = "to")]
@@ -60,15 +61,15 @@ pub(super) struct Args {
     numbers: Vec<u32>,
 }
 
-/// What the words mean.
+/// The volumes and objects that the words mean.
 struct Request {
     source: Source,
-    wanted: Wanted,
+    selection: Selection,
 }
 
 enum Source {
     Drive(Address),
-    Volumes { opened: Box<Opened>, names: Vec<VolumeName> },
+    Volumes { depot: Box<Depot>, names: Vec<VolumeName> },
 }
 
 /// One object of `tape read --list --json`, one a line.
@@ -101,9 +102,9 @@ struct ObjectDocument<'a> {
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
-    let request = request(args, context)?;
+    let mut request = request(args, context)?;
     if args.list {
-        return list(request, context);
+        return Ok(list(&mut request, context));
     }
     let folder = args.to.clone().unwrap_or_else(|| ".".into());
     let opened = Dir::open(&path::absolute(&folder)?).and_then(|dir| {
@@ -116,12 +117,14 @@ pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError
     let progress = context.progress()?;
     progress.enter(Phase::Running);
     let meter = context.meter(&progress);
-    let mut extraction = Extraction::new(Arc::new(folder), &progress);
-    let (seen, warnings) = extract(request, &mut extraction, &progress);
+    let counter = ShownProgress(&progress);
+    let mut extraction = Extraction::new(Arc::new(folder), &counter);
+    let others = extract(&mut request, &mut extraction, &progress);
     drop(meter);
-    extraction.finish();
-    extraction.failures.extend(seen);
-    Ok(report(&extraction, &warnings, context))
+    let Extracts { files, failures } = extraction.finish();
+    let mut failures: Vec<Failure> = failures.into_iter().map(Failure::of_piece).collect();
+    failures.extend(others);
+    Ok(report(&files, &failures, &request.source.warnings(), context))
 }
 
 fn request(args: &Args, context: &Context) -> Result<Request, CommandError> {
@@ -129,10 +132,11 @@ fn request(args: &Args, context: &Context) -> Result<Request, CommandError> {
         (Some(drive), names) => (Source::Drive(drive.clone()), names),
         (None, [library, volumes, names @ ..]) => {
             let volumes = volumes.to_string_lossy();
-            let volumes = super::volume_list(&volumes)
+            let volumes = super::values::volume_list(&volumes)
                 .map_err(|why| CommandError::new(format!("volume {volumes}: {why}")))?;
-            let opened = Opened::open(&Site::of(library, context)?)?;
-            (Source::Volumes { opened: Box::new(opened), names: volumes.0 }, names)
+            let site = site::of_word(library, context)?;
+            let depot = Depot::open(&site).map_err(|error| trouble::of_opening(&error))?;
+            (Source::Volumes { depot: Box::new(depot), names: volumes.0 }, names)
         }
         (None, _) => {
             let message = "name a library and a volume, or a --drive";
@@ -141,134 +145,144 @@ fn request(args: &Args, context: &Context) -> Result<Request, CommandError> {
     };
     let names = names.iter().map(|name| name.as_bytes().to_vec()).collect();
     let numbers = args.numbers.iter().copied().collect();
-    Ok(Request { source, wanted: Wanted { names, numbers } })
+    Ok(Request { source, selection: Selection { names, numbers } })
 }
 
+/// Work on one volume; its last argument is true if other volumes follow.
 type Work<'a> = dyn FnMut(&mut dyn Medium, &Label, bool) -> Result<(), VolumeError> + 'a;
 
-/// Has `work` done on each volume; it is told whether others follow. Returns what failed as a
-/// whole, and warnings.
-fn for_each_volume(source: Source, work: &mut Work<'_>) -> (Vec<Failure>, Vec<String>) {
-    let (mut opened, names) = match source {
-        Source::Volumes { opened, names } => (opened, names),
-        Source::Drive(address) => {
-            let done = place::with_drive(&address, |medium, label| work(medium, label, false));
-            let failed = done.err().map(|why| Failure { what: address.to_string().into(), why });
-            return (failed.into_iter().collect(), Vec::new());
+impl Source {
+    /// Performs `work` on each volume; returns the failures of whole volumes.
+    fn for_each_volume(&mut self, work: &mut Work<'_>) -> Vec<Failure> {
+        match self {
+            Self::Volumes { depot, names } => {
+                let mut failures = Vec::new();
+                for (index, name) in names.iter().enumerate() {
+                    let follows = index + 1 < names.len();
+                    let done =
+                        depot.with_volume(name, |medium, label| work(medium, label, follows));
+                    let failed = done.err().map(|error| trouble::of_depot(&error));
+                    failures.extend(failed.map(|why| Failure::of_volume(name, why)));
+                }
+                failures
+            }
+            Self::Drive(address) => {
+                let done = depot::open_drive(address)
+                    .map_err(|error| trouble::of_opening(&error))
+                    .and_then(|drive| {
+                        depot::with_drive(drive, |medium, label| work(medium, label, false))
+                            .map_err(|error| trouble::of_volume(&error))
+                    });
+                let what = address.to_string().into_bytes();
+                done.err().map(|why| Failure { what, why }).into_iter().collect()
+            }
         }
-    };
-    let mut failures = Vec::new();
-    for (index, name) in names.iter().enumerate() {
-        let follows = index + 1 < names.len();
-        let done = opened.with_volume(name, |medium, label| work(medium, label, follows));
-        failures.extend(done.err().map(|why| Failure::of_volume(name, why)));
     }
-    (failures, opened.warnings)
+
+    fn warnings(&mut self) -> Vec<String> {
+        match self {
+            Self::Volumes { depot, .. } => trouble::warnings(depot),
+            Self::Drive(_) => Vec::new(),
+        }
+    }
 }
 
-fn unreadable(label: &Label, positions: &[u64]) -> Vec<Failure> {
-    let said = |position: &u64| {
-        let why = format!("what lies at position {position} cannot be read");
-        Failure::new(label.name.as_str().as_bytes(), why)
-    };
-    positions.iter().map(said).collect()
-}
-
-/// Extracts what is wanted; returns what else has failed, and warnings.
+/// Extracts the selected objects; returns the failures that are not those of one piece.
 fn extract(
-    request: Request,
+    request: &mut Request,
     extraction: &mut Extraction<'_>,
     progress: &Progress,
-) -> (Vec<Failure>, Vec<String>) {
-    let Request { source, wanted } = request;
-    let (mut found, mut seen): (BTreeSet<Vec<u8>>, _) = (BTreeSet::new(), Vec::new());
-    let (mut found_numbers, mut expected) = (BTreeSet::new(), 0);
+) -> Vec<Failure> {
+    let Request { source, selection } = request;
+    let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+    let (mut failures, mut expected) = (Vec::new(), 0);
     let mut work = |medium: &mut dyn Medium, label: &Label, follows: bool| {
         let mut reader = VolumeReader::open(medium, None)?;
         let listing = reader.list()?;
-        seen.extend(unreadable(label, &listing.damaged));
-        let pieces = objects::pieces(&listing);
-        let chosen = wanted.choose(&pieces, follows);
+        failures.extend(trouble::unreadable(&label.name, &listing.damaged));
+        let pieces = manual::pieces(&listing);
+        let chosen = selection.choose(&pieces, follows);
         expected += chosen.iter().map(|piece| piece.part.bytes).sum::<u64>();
         if !follows {
-            // Before the last volume is listed nobody knows how much there will be.
+            // The amount is known only after the last volume was listed.
             progress.bytes_expected.store(expected, Relaxed);
         }
         for piece in chosen {
-            found.insert(piece.name.clone());
-            found_numbers.insert(piece.part.object_sequence);
-            if progress.is_stopped() {
-                seen.push(Failure::new(&piece.name, STOPPED));
-            } else {
-                extraction.take(&mut reader, piece)?;
-            }
+            names.insert(piece.name.clone());
+            numbers.insert(piece.part.object_sequence);
+            extraction.take(&mut reader, piece)?;
         }
         Ok(())
     };
-    let (failed, warnings) = for_each_volume(source, &mut work);
-    let missing = wanted.names.iter().filter(|name| !found.contains(*name));
-    seen.extend(missing.map(|name| Failure::new(name, "there is no object of this name")));
-    let missing = wanted.numbers.iter().filter(|number| !found_numbers.contains(*number));
-    seen.extend(missing.map(|number| {
+    let of_volumes = source.for_each_volume(&mut work);
+    let missing = selection.names.iter().filter(|name| !names.contains(*name));
+    failures.extend(missing.map(|name| Failure::new(name, "there is no object of this name")));
+    let missing = selection.numbers.iter().filter(|number| !numbers.contains(*number));
+    failures.extend(missing.map(|number| {
         Failure::new(format!("number {number}").as_bytes(), "there is no object of this number")
     }));
-    seen.extend(failed);
-    (seen, warnings)
+    failures.extend(of_volumes);
+    failures
 }
 
-fn report(extraction: &Extraction<'_>, warnings: &[String], context: &mut Context) -> u8 {
-    let Extraction { done, failures, .. } = extraction;
+fn report(
+    files: &[ExtractedFile],
+    failures: &[Failure],
+    warnings: &[String],
+    context: &mut Context,
+) -> u8 {
     if context.output.is_json() {
-        let document = |object: &objects::Extracted| (object.name.clone(), object.bytes);
-        let objects: Vec<_> = done.iter().map(document).collect();
-        let objects = objects
-            .iter()
-            .map(|(name, bytes)| ObjectDocument { name: JsonPath(name), bytes: *bytes });
+        let objects = files.iter().map(object_document);
         context.output.json(&ReadDocument {
             objects: objects.collect(),
-            read: done.len(),
+            read: files.len(),
             failed: failures.len(),
             failures: trouble::documents(failures),
             warnings,
         });
     } else if !context.global.quiet {
-        let bytes = done.iter().map(|object| object.bytes).sum();
-        let count = quantity::count(done.len() as u64);
+        let bytes = files.iter().map(|file| file.bytes).sum();
+        let count = quantity::count(files.len() as u64);
         let bytes = quantity::bytes_with_unit(bytes);
         context.output.text(&format!("Objects read: {count}, {bytes}.\n"));
     }
-    trouble::tell(failures, warnings, done.len(), context)
+    trouble::tell(failures, warnings, files.len(), context)
 }
 
-fn list(request: Request, context: &mut Context) -> Result<u8, CommandError> {
-    let Request { source, wanted } = request;
-    let (mut rows, mut seen) = (Vec::new(), Vec::new());
-    let is_asked = |piece: &Piece| {
-        let (names, numbers) = (&wanted.names, &wanted.numbers);
-        (names.is_empty() || names.contains(&piece.name))
-            && (numbers.is_empty() || numbers.contains(&piece.part.object_sequence))
-    };
+fn object_document(file: &ExtractedFile) -> ObjectDocument<'_> {
+    ObjectDocument { name: JsonPath(&file.name), bytes: file.bytes }
+}
+
+/// A piece, and the volume that it lies on.
+struct Row {
+    volume: VolumeName,
+    piece: Piece,
+}
+
+fn list(request: &mut Request, context: &mut Context) -> u8 {
+    let Request { source, selection } = request;
+    let (mut rows, mut failures) = (Vec::new(), Vec::new());
     let mut work = |medium: &mut dyn Medium, label: &Label, _: bool| {
         let listing = VolumeReader::open(medium, None)?.list()?;
-        seen.extend(unreadable(label, &listing.damaged));
-        let pieces = objects::pieces(&listing).into_iter().filter(&is_asked);
-        rows.extend(pieces.map(|piece| (label.name.clone(), piece)));
+        failures.extend(trouble::unreadable(&label.name, &listing.damaged));
+        let pieces = manual::pieces(&listing).into_iter();
+        let pieces = pieces.filter(|piece| selection.lists(piece));
+        rows.extend(pieces.map(|piece| Row { volume: label.name.clone(), piece }));
         Ok(())
     };
-    let (failed, warnings) = for_each_volume(source, &mut work);
-    seen.extend(failed);
+    let of_volumes = source.for_each_volume(&mut work);
+    failures.extend(of_volumes);
     if context.output.is_json() {
-        rows.iter()
-            .for_each(|(volume, piece)| context.output.json(&document(volume, piece)));
+        rows.iter().for_each(|row| context.output.json(&document(row)));
     } else if !rows.is_empty() {
         context.output.text(&text(&rows));
-    } else if seen.is_empty() {
+    } else if failures.is_empty() {
         context.output.note("There is no such object on it.");
     }
-    Ok(trouble::tell(&seen, &warnings, rows.len(), context))
+    trouble::tell(&failures, &source.warnings(), rows.len(), context)
 }
 
-fn document<'a>(volume: &'a VolumeName, piece: &'a Piece) -> PieceDocument<'a> {
+fn document(Row { volume, piece }: &Row) -> PieceDocument<'_> {
     PieceDocument {
         volume: volume.as_str(),
         number: piece.part.object_sequence,
@@ -281,7 +295,7 @@ fn document<'a>(volume: &'a VolumeName, piece: &'a Piece) -> PieceDocument<'a> {
     }
 }
 
-fn text(rows: &[(VolumeName, Piece)]) -> String {
+fn text(rows: &[Row]) -> String {
     let columns = [
         ("Volume", Align::Left),
         ("Number", Align::Right),
@@ -290,7 +304,7 @@ fn text(rows: &[(VolumeName, Piece)]) -> String {
         ("Part", Align::Left),
         ("Name", Align::Left),
     ];
-    let row = |(volume, piece): &(VolumeName, Piece)| {
+    let row = |Row { volume, piece }: &Row| {
         [
             volume.to_string(),
             piece.part.object_sequence.to_string(),

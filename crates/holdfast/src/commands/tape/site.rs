@@ -1,72 +1,61 @@
-//! Where a library is: a changer and its drives, or a folder of files that stand for tapes.
+//! The meaning of LIB on the command line: a library of `tape.toml`, a folder, or addresses.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use ::tape::transport::Address;
+use ::tape::settings::{Settings, SettingsError};
+use ::tape::site::{Site, SiteError};
 
-use super::settings::Settings;
-use crate::commands::Context;
+use crate::context::Context;
 use crate::error::CommandError;
 
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Site {
-    Folder {
-        path: PathBuf,
-        /// Of each volume; `None` for as much as the file system has room for.
-        capacity_bytes: Option<u64>,
-    },
-    Devices {
-        changer: Address,
-        drives: Vec<Address>,
-    },
+/// Reads the libraries that have a name.
+pub(super) fn settings(home: &Path) -> Result<Settings, CommandError> {
+    Settings::load(home).map_err(|error| of_settings(&error))
 }
 
-impl Site {
-    /// What `word` means: addresses, a folder, or else the name of a library.
-    pub(super) fn of(word: &OsStr, context: &Context) -> Result<Self, CommandError> {
-        if let Some(site) = Self::of_path(word)? {
-            return Ok(site);
-        }
-        let sites = Settings::load(&context.home()?)?.sites();
-        let is_it = |(name, _): &(String, Self)| name.as_bytes() == word.as_bytes();
-        let found = sites.into_iter().find(is_it).map(|(_, site)| site);
-        found.ok_or_else(|| CommandError {
-            message: format!("there is no library {}", word.display()),
-            hint: Some(
-                "'holdfast tape list' shows them; a folder is named with a '/' in it".to_owned(),
-            ),
-        })
-    }
+pub(super) fn of_settings(error: &SettingsError) -> CommandError {
+    CommandError::chain(error)
+}
 
-    /// The site that a word with a `/` in it means.
-    pub(super) fn of_path(word: &OsStr) -> Result<Option<Self>, CommandError> {
-        let bytes = word.as_bytes();
-        if !bytes.contains(&b'/') {
-            return Ok(None);
-        }
-        let is_folder = || std::fs::metadata(word).is_ok_and(|found| found.is_dir());
-        if bytes.starts_with(b"iscsi://") || (bytes.starts_with(b"/dev/") && !is_folder()) {
-            return Self::of_addresses(word).map(Some);
-        }
-        Ok(Some(Self::Folder { path: absolute(word)?, capacity_bytes: None }))
+/// Returns the site that `word` means: addresses, a folder, or otherwise a library of this name.
+pub(super) fn of_word(word: &OsStr, context: &Context) -> Result<Site, CommandError> {
+    if let Some(site) = of_path(word)? {
+        return Ok(site);
     }
+    let settings = settings(&context.home()?)?;
+    let site = word.to_str().and_then(|name| settings.site(name)).cloned();
+    site.ok_or_else(|| CommandError {
+        message: format!("there is no library {}", word.display()),
+        hint: Some(
+            "'holdfast tape list' shows them; a folder is named with a '/' in it".to_owned(),
+        ),
+    })
+}
 
-    fn of_addresses(word: &OsStr) -> Result<Self, CommandError> {
-        let text = word.to_string_lossy();
-        let parsed = text.split(',').map(address).collect::<Result<Vec<_>, _>>();
-        let addresses = parsed.map_err(CommandError::new)?;
-        match addresses.split_first() {
-            Some((changer, drives)) if !drives.is_empty() => {
-                Ok(Self::Devices { changer: changer.clone(), drives: drives.to_vec() })
-            }
-            _ => Err(CommandError::new(format!(
-                "{text} names no drive: give CHANGER,DRIVE[,DRIVE...]; a drive alone is read with \
-                 'holdfast tape read --drive {text}'"
-            ))),
-        }
+/// Returns the site that a word with a `/` in it means.
+fn of_path(word: &OsStr) -> Result<Option<Site>, CommandError> {
+    let bytes = word.as_bytes();
+    if !bytes.contains(&b'/') {
+        return Ok(None);
     }
+    let is_folder = || std::fs::metadata(word).is_ok_and(|found| found.is_dir());
+    if bytes.starts_with(b"iscsi://") || (bytes.starts_with(b"/dev/") && !is_folder()) {
+        let site = Site::of_addresses(&word.to_string_lossy());
+        return site.map(Some).map_err(|error| of_addresses(&error));
+    }
+    Ok(Some(Site::Folder { path: absolute(word)?, capacity_bytes: None }))
+}
+
+fn of_addresses(error: &SiteError) -> CommandError {
+    let hint = match error {
+        SiteError::NoDrive(text) => {
+            Some(format!("a drive alone is read with 'holdfast tape read --drive {text}'"))
+        }
+        SiteError::Address { .. } => None,
+    };
+    CommandError { hint, ..CommandError::chain(error) }
 }
 
 pub(super) fn absolute(folder: &OsStr) -> Result<PathBuf, CommandError> {
@@ -75,22 +64,18 @@ pub(super) fn absolute(folder: &OsStr) -> Result<PathBuf, CommandError> {
     })
 }
 
-pub(crate) fn address(text: &str) -> Result<Address, String> {
-    text.parse().map_err(|error| format!("{text}: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[track_caller]
     fn check(word: &str, expected: Option<&str>) {
-        let told = match Site::of_path(word.as_ref()).expect("valid") {
+        let shown = match of_path(word.as_ref()).expect("valid") {
             None => None,
             Some(Site::Folder { path, .. }) => Some(path.display().to_string()),
             Some(Site::Devices { changer, drives }) => Some(format!("{changer} {}", drives.len())),
         };
-        assert_eq!(told.as_deref(), expected, "{word}");
+        assert_eq!(shown.as_deref(), expected, "{word}");
     }
 
     #[test]
@@ -102,7 +87,7 @@ mod tests {
         check("/dev/sg5,/dev/sg3,/dev/sg4", Some("/dev/sg5 2"));
         check("iscsi://h/t/4,iscsi://h/t/1", Some("iscsi://h:3260/t/4 1"));
         for bad in ["/dev/sg5", "iscsi://h/t,/dev/sg1"] {
-            assert!(Site::of_path(bad.as_ref()).is_err(), "{bad}");
+            assert!(of_path(bad.as_ref()).is_err(), "{bad}");
         }
     }
 }

@@ -1,23 +1,25 @@
-//! What went wrong, in one line, and what to do next.
+//! Errors of volumes and libraries: each as one line, and what to do next.
 
 use std::io;
 
-use ::tape::library::{LibraryError, OpenError};
+use ::tape::address::Address;
+use ::tape::depot::{Depot, DepotError, OpenError};
+use ::tape::library::LibraryError;
+use ::tape::manual::{FileError, FileFailure, PieceError, PieceFailure};
 use ::tape::medium::MediumError;
-use ::tape::transport::Address;
 use ::tape::volume::VolumeError;
 use format::volume::VolumeName;
 use serde::Serialize;
 
-use crate::commands::{Context, DONE};
-use crate::error::{CommandError, FAILED, NOT_DONE, WARNED};
+use crate::context::Context;
+use crate::error::{CommandError, DONE, FAILED, NOT_DONE, WARNED};
 use crate::output;
-use crate::path::JsonPath;
+use crate::path::{self, JsonPath};
 
-/// Something that was not done, while others were.
+/// An object, file or volume with which a command failed, while it went on with others.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// The file, object or volume.
+    /// The name of the object, file or volume.
     pub(super) what: Vec<u8>,
     pub(super) why: CommandError,
 }
@@ -29,6 +31,14 @@ impl Failure {
 
     pub(super) fn of_volume(name: &VolumeName, why: CommandError) -> Self {
         Self { what: name.as_str().as_bytes().to_vec(), why }
+    }
+
+    pub(super) fn of_piece(failure: PieceFailure) -> Self {
+        Self { what: failure.name, why: of_piece(&failure.error) }
+    }
+
+    pub(super) fn of_file(failure: &FileFailure) -> Self {
+        Self { what: path::bytes(&failure.path), why: of_file(&failure.error) }
     }
 
     pub(super) fn document(&self) -> FailureDocument<'_> {
@@ -53,15 +63,15 @@ pub(super) fn documents(failures: &[Failure]) -> Vec<FailureDocument<'_>> {
     failures.iter().map(Failure::document).collect()
 }
 
-/// Says all of `failures` and `warnings` on standard error; returns the exit code of a command that
-/// has done `done` of what it should.
+/// Writes `failures` and `warnings` to standard error; returns the exit code of a command that has
+/// done `done` of its tasks.
 pub(super) fn tell(
     failures: &[Failure],
     warnings: &[String],
     done: usize,
     context: &mut Context,
 ) -> u8 {
-    // What is on standard output comes first.
+    // Results come before failures where both go to one terminal.
     context.output.flush();
     for failure in failures {
         output::say(&format!("{}: {}", model::escaped(&failure.what), failure.why.message));
@@ -78,7 +88,13 @@ pub(super) fn tell(
     }
 }
 
-fn told(error: &dyn std::error::Error, hint: Option<&str>) -> CommandError {
+/// Returns the warnings of a depot since the last call.
+pub(super) fn warnings(depot: &mut Depot) -> Vec<String> {
+    let warnings = depot.take_warnings();
+    warnings.iter().map(|warning| CommandError::chain(warning).message).collect()
+}
+
+fn with_hint(error: &dyn std::error::Error, hint: Option<&str>) -> CommandError {
     CommandError { hint: hint.map(str::to_owned), ..CommandError::chain(error) }
 }
 
@@ -88,20 +104,20 @@ pub(super) fn of_volume(error: &VolumeError) -> CommandError {
         VolumeError::Foreign(_) => {
             "it is left alone; 'holdfast tape label --overwrite=anything' would destroy that"
         }
-        VolumeError::Labelled(_) => "'holdfast tape label --overwrite' would destroy what it holds",
+        VolumeError::Labelled(_) => "'holdfast tape label --overwrite' would destroy its content",
         VolumeError::Another { .. } => {
             "its barcode and its label differ; look at it, and label it if its content may go"
         }
         VolumeError::Damaged { .. } | VolumeError::WrongPlace { .. } => {
             "try another drive, after cleaning; if it stays so, read another copy"
         }
-        VolumeError::Handover(_) => return told(error, None),
+        VolumeError::Handover(_) => return with_hint(error, None),
         VolumeError::Medium(error) => return of_medium(error),
     };
-    told(error, Some(hint))
+    with_hint(error, Some(hint))
 }
 
-pub(super) fn of_medium(error: &MediumError) -> CommandError {
+fn of_medium(error: &MediumError) -> CommandError {
     let hint = match error {
         MediumError::EndOfMedium => "go on with another volume",
         MediumError::WriteProtected => {
@@ -110,18 +126,29 @@ pub(super) fn of_medium(error: &MediumError) -> CommandError {
         MediumError::Damaged { .. } | MediumError::WrongPlace { .. } => {
             "try another drive, after cleaning; if it stays so, read another copy"
         }
-        MediumError::NoMedium => "'holdfast tape inventory' shows what is where",
-        MediumError::PositionLost => "the drive was reset, or somebody else uses it; try again",
+        MediumError::NoMedium => "'holdfast tape inventory' shows where each volume is",
+        MediumError::PositionLost => "the drive was reset, or another program uses it; try again",
         MediumError::Failed(_) => "the volume may be good: look after the drive, use another one",
-        MediumError::EndOfData { .. } => return told(error, None),
+        MediumError::EndOfData { .. } => return with_hint(error, None),
     };
-    told(error, Some(hint))
+    with_hint(error, Some(hint))
+}
+
+pub(super) fn of_depot(error: &DepotError) -> CommandError {
+    let hint = match error {
+        DepotError::NotInFolder { .. } => Some("'holdfast tape label' makes it"),
+        DepotError::NoDrive(_) => Some("'holdfast tape drives' shows them, by their elements"),
+        DepotError::NoLibrary(_) | DepotError::Cleaner(_) | DepotError::Elsewhere { .. } => None,
+        DepotError::Library(error) => return of_library(error),
+        DepotError::Volume(error) => return of_volume(error),
+    };
+    with_hint(error, hint)
 }
 
 pub(super) fn of_library(error: &LibraryError) -> CommandError {
     let hint = match error {
         LibraryError::NotFound(_) => {
-            "'holdfast tape inventory' shows what is there; '--scan' has the robot look again"
+            "'holdfast tape inventory' shows what is there; '--scan' makes the robot look again"
         }
         LibraryError::InUse(_) => "'holdfast tape dismount' puts it away",
         LibraryError::NoDrive => "a drive that has failed has to be looked after first",
@@ -133,44 +160,64 @@ pub(super) fn of_library(error: &LibraryError) -> CommandError {
         LibraryError::Drive { .. } => {
             "the volume may be good: look after the drive, use another one"
         }
-        LibraryError::Changer(_) => "'holdfast tape inventory' shows what is where now",
+        LibraryError::Changer(_) => "'holdfast tape inventory' shows where each volume is now",
     };
-    told(error, Some(hint))
+    with_hint(error, Some(hint))
 }
 
-pub(super) fn of_opening(error: &OpenError, drives: &[Address]) -> CommandError {
-    match error {
-        OpenError::Changer(_) => {
-            told(error, Some("'lsscsi -g' shows changers as mediumx, drives as tape"))
+pub(super) fn of_opening(error: &OpenError) -> CommandError {
+    let hint = match error {
+        OpenError::FolderInUse(_) => Some("try again when it has ended"),
+        OpenError::LibraryInUse(_) => {
+            Some("try again when it has ended; a server keeps its libraries")
         }
-        OpenError::Drive { index, source } => {
-            let address = drives.get(*index).map(ToString::to_string).unwrap_or_default();
-            let source = CommandError::chain(source);
-            CommandError {
-                message: format!("drive {address} does not answer as one: {}", source.message),
-                hint: Some(
-                    "until it is repaired, give the library without it: 'holdfast tape add' \
-                     replaces one of the same name"
-                        .to_owned(),
-                ),
-            }
-        }
-    }
+        OpenError::Device { address, source } => of_address(address, source),
+        OpenError::Changer(_) => Some("'lsscsi -g' shows changers as mediumx, drives as tape"),
+        OpenError::Drive { .. } => Some(
+            "until it is repaired, give the library without it: 'holdfast tape add' replaces one \
+             of the same name",
+        ),
+        OpenError::NoFolder(_) | OpenError::Folder { .. } | OpenError::Lock { .. } => None,
+    };
+    with_hint(error, hint)
 }
 
-pub(super) fn of_address(address: &Address, error: &io::Error) -> CommandError {
-    let hint = match (error.kind(), address) {
+fn of_address(address: &Address, error: &io::Error) -> Option<&'static str> {
+    match (error.kind(), address) {
         (io::ErrorKind::Unsupported, _) => Some("install libiscsi7 (Debian) or libiscsi (Fedora)"),
-        (io::ErrorKind::PermissionDenied, _) => Some("root may use it, or who is in its group"),
+        (io::ErrorKind::PermissionDenied, _) => {
+            Some("root may use it, and the members of its group")
+        }
         (io::ErrorKind::NotFound, Address::Local(_)) => {
             Some("'lsscsi -g' shows the devices; 'modprobe sg' makes them appear")
         }
         _ => None,
-    };
-    // What libiscsi says has line ends in it.
-    let error = error.to_string().replace('\n', " ");
-    CommandError {
-        message: format!("cannot use {address}: {}", error.trim_end()),
-        hint: hint.map(str::to_owned),
     }
+}
+
+fn of_piece(error: &PieceError) -> CommandError {
+    match error {
+        PieceError::Volume(error) => of_volume(error),
+        error => with_hint(error, None),
+    }
+}
+
+fn of_file(error: &FileError) -> CommandError {
+    let hint = match error {
+        FileError::InDoubt(_) => Some(
+            "'holdfast tape read --list' shows what is on it; write the file again if it is not \
+             there",
+        ),
+        _ => None,
+    };
+    with_hint(error, hint)
+}
+
+/// Returns a failure of the volume for each of the positions.
+pub(super) fn unreadable(name: &VolumeName, positions: &[u64]) -> Vec<Failure> {
+    let failure = |position: &u64| {
+        let why = format!("position {position} cannot be read");
+        Failure::new(name.as_str().as_bytes(), why)
+    };
+    positions.iter().map(failure).collect()
 }

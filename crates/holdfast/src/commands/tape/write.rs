@@ -1,33 +1,30 @@
 //! `holdfast tape write`: files as objects, on one volume after the other.
-//!
-//! A file counts as written when a filemark is behind it: what a volume that ended, or a drive that
-//! failed, has not confirmed is written again on the next one.
-
-mod session;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
+use ::tape::depot::Depot;
+use ::tape::manual::{OutgoingFile, VolumeUse, WritingReport, WritingSession};
 use client::Phase;
 use serde::Serialize;
 
-use self::session::{Session, Used, WrittenFile};
-use super::VolumeList;
-use super::place::Opened;
-use super::site::Site;
+use super::meter::ShownProgress;
+use super::site;
 use super::trouble::{self, Failure, FailureDocument};
-use crate::commands::Context;
+use super::values::VolumeList;
+use crate::context::Context;
 use crate::error::CommandError;
-use crate::path::JsonPath;
+use crate::path::{self, JsonPath};
 use crate::quantity;
 use crate::table::{self, Align};
+use crate::values;
 
-/// Write files as objects to volumes, behind what is on them
+/// Write files as objects to volumes, after the objects on them
 ///
-/// An object has the content of a file and the last part of its path as its name; of its owner,
-/// mode and times nothing is kept: write archives (tar) where they matter. What does not fit on a
-/// volume goes on on the next one that is named.
+/// An object has the content of a file and the last part of its path as its name; its owner, mode
+/// and times are not kept: write archives (tar) if they matter. An object that does not fit on a
+/// volume continues on the next one that is named.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -38,24 +35,21 @@ pub(super) struct Args {
     #[arg(value_name = "LIB")]
     library: OsString,
     /// The volumes, with commas between them, in the order in which they are filled
-    #[arg(value_name = "VOLUME[,VOLUME...]", value_parser = super::volume_list)]
+    #[arg(value_name = "VOLUME[,VOLUME...]", value_parser = super::values::volume_list)]
     volumes: VolumeList,
     /// The files
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Make what was written durable after so much; on tape each time costs seconds
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4G")]
+    /// Write a filemark, which makes objects durable, after this number of bytes; each costs
+    /// seconds on tape
+    #[arg(long, value_name = "SIZE", value_parser = values::size, default_value = "4G")]
     sync: u64,
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    quantity::parse_bytes(text, 1)
 }
 
 /// `tape write --json`.
 #[derive(Serialize)]
 struct WriteDocument<'a> {
-    volumes: Vec<UsedDocument<'a>>,
+    volumes: Vec<VolumeDocument<'a>>,
     objects: Vec<ObjectDocument<'a>>,
     written: usize,
     failed: usize,
@@ -64,7 +58,7 @@ struct WriteDocument<'a> {
 }
 
 #[derive(Serialize)]
-struct UsedDocument<'a> {
+struct VolumeDocument<'a> {
     volume: &'a str,
     objects: u64,
     bytes: u64,
@@ -76,72 +70,91 @@ struct ObjectDocument<'a> {
     name: JsonPath<'a>,
     path: JsonPath<'a>,
     bytes: u64,
-    /// On which it lies, in order.
+    /// Volumes that hold a part of the object, in order.
     volumes: Vec<&'a str>,
 }
 
 pub(super) fn run(args: &Args, context: &mut Context) -> Result<u8, CommandError> {
     let progress = context.progress()?;
-    let mut session = Session::new(&args.files, args.sync, &progress);
-    let mut opened = Opened::open(&Site::of(&args.library, context)?)?;
+    let counter = ShownProgress(&progress);
+    let mut session = WritingSession::new(&args.files, args.sync, &counter);
+    progress.bytes_expected.store(session.waiting_bytes(), Relaxed);
+    progress.objects_expected.store(session.waiting_count() as u64, Relaxed);
+    let site = site::of_word(&args.library, context)?;
+    let mut depot = Depot::open(&site).map_err(|error| trouble::of_opening(&error))?;
     let meter = context.meter(&progress);
     progress.enter(Phase::Running);
+    let mut of_volumes = Vec::new();
     for name in &args.volumes.0 {
         if session.is_done() || progress.is_stopped() {
             break;
         }
         progress.bytes.store(session.written_bytes(), Relaxed);
-        let done = opened.with_volume(name, |medium, label| session.fill(medium, label));
-        let failed = done.err().map(|why| Failure::of_volume(name, why));
-        session.failures.extend(failed);
+        let done = depot.with_volume(name, |medium, label| session.fill(medium, label));
+        let failed = done.err().map(|error| trouble::of_depot(&error));
+        of_volumes.extend(failed.map(|why| Failure::of_volume(name, why)));
     }
     drop(meter);
-    session.finish();
-    session.warnings.append(&mut opened.warnings);
-    Ok(report(&session, context))
+    let report = session.finish();
+    let mut failures = of_volumes;
+    failures.extend(report.failures.iter().map(Failure::of_file));
+    let changed = |path: &PathBuf| {
+        format!("{} changed while it was written", model::escaped(&path::bytes(path)))
+    };
+    let mut warnings: Vec<String> = report.changed.iter().map(changed).collect();
+    warnings.extend(trouble::warnings(&mut depot));
+    Ok(show(&report, &failures, &warnings, context))
 }
 
-fn report(session: &Session<'_>, context: &mut Context) -> u8 {
+fn show(
+    report: &WritingReport,
+    failures: &[Failure],
+    warnings: &[String],
+    context: &mut Context,
+) -> u8 {
     if context.output.is_json() {
-        context.output.json(&document(session));
-    } else if !context.global.quiet && !session.used.is_empty() {
-        context.output.text(&text(&session.used));
+        context.output.json(&document(report, failures, warnings));
+    } else if !context.global.quiet && !report.uses.is_empty() {
+        context.output.text(&text(&report.uses));
     }
-    let done = session.written.len();
-    trouble::tell(&session.failures, &session.warnings, done, context)
+    trouble::tell(failures, warnings, report.written.len(), context)
 }
 
-fn document<'a>(session: &'a Session<'_>) -> WriteDocument<'a> {
-    let used = |used: &'a Used| UsedDocument {
+fn document<'a>(
+    report: &'a WritingReport,
+    failures: &'a [Failure],
+    warnings: &'a [String],
+) -> WriteDocument<'a> {
+    let volume = |used: &'a VolumeUse| VolumeDocument {
         volume: used.volume.as_str(),
         objects: used.objects,
         bytes: used.bytes,
         is_full: used.is_full,
     };
-    let object = |file: &'a WrittenFile| ObjectDocument {
+    let object = |file: &'a OutgoingFile| ObjectDocument {
         name: JsonPath(file.name.as_bytes()),
         path: JsonPath(file.path.as_os_str().as_encoded_bytes()),
         bytes: file.bytes,
         volumes: file.volumes.iter().map(|volume| volume.as_str()).collect(),
     };
     WriteDocument {
-        volumes: session.used.iter().map(used).collect(),
-        objects: session.written.iter().map(object).collect(),
-        written: session.written.len(),
-        failed: session.failures.len(),
-        failures: trouble::documents(&session.failures),
-        warnings: &session.warnings,
+        volumes: report.uses.iter().map(volume).collect(),
+        objects: report.written.iter().map(object).collect(),
+        written: report.written.len(),
+        failed: failures.len(),
+        failures: trouble::documents(failures),
+        warnings,
     }
 }
 
-fn text(used: &[Used]) -> String {
+fn text(uses: &[VolumeUse]) -> String {
     let columns = [
         ("Volume", Align::Left),
         ("Objects", Align::Right),
         ("Written", Align::Right),
         ("State", Align::Left),
     ];
-    let row = |used: &Used| {
+    let row = |used: &VolumeUse| {
         [
             used.volume.to_string(),
             quantity::count(used.objects),
@@ -149,5 +162,5 @@ fn text(used: &[Used]) -> String {
             if used.is_full { "full" } else { "has room" }.to_owned(),
         ]
     };
-    table::render(columns, &used.iter().map(row).collect::<Vec<_>>())
+    table::render(columns, &uses.iter().map(row).collect::<Vec<_>>())
 }

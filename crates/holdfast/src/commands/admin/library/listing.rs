@@ -1,14 +1,14 @@
-//! Libraries, their drives and their elements, as they are shown.
+//! Tables and documents of libraries, their drives and their elements.
 
-use client::admin::{Library, LibraryDrive, LibraryElement};
+use client::admin::{Element, ElementKind, Library, LibraryDrive, LibraryPlace};
 use serde::Serialize;
 
-use crate::commands::Context;
+use crate::context::Context;
 use crate::quantity;
 use crate::table::{self, Align};
 
-/// `library list --json`, one a line; `library show --json`; and what became of one that was
-/// changed or served.
+/// `library list --json`, one document a line; `library show --json`; and a library after a change
+/// or after some work.
 #[derive(Serialize)]
 pub(super) struct LibraryDocument<'a> {
     library: &'a str,
@@ -47,22 +47,24 @@ struct ElementDocument<'a> {
     barcode: Option<&'a str>,
 }
 
-fn given(text: &str) -> Option<&str> {
-    Some(text).filter(|text| !text.is_empty())
-}
-
 impl<'a> LibraryDocument<'a> {
     pub(super) fn new(library: &'a Library) -> Self {
+        let (changer, folder, capacity_bytes) = match &library.place {
+            LibraryPlace::Changer { address } => (Some(address.as_str()), None, None),
+            LibraryPlace::Folder { path, capacity_bytes } => {
+                (None, Some(path.as_str()), *capacity_bytes)
+            }
+        };
         Self {
             library: &library.name,
-            changer: given(&library.changer),
-            folder: given(&library.folder),
-            capacity_bytes: library.capacity_bytes,
+            changer,
+            folder,
+            capacity_bytes,
             drive_addresses: &library.drive_addresses,
-            mounts: library.drives_max,
+            mounts: library.mounts_max.unwrap_or(0),
             retain_secs: library.retain_secs,
             optimised_only: library.optimised_only,
-            problem: given(&library.problem),
+            problem: library.problem.as_deref(),
             drives: library.drives.iter().map(DriveDocument::new).collect(),
             elements: library.elements.iter().map(ElementDocument::new).collect(),
         }
@@ -75,29 +77,31 @@ impl<'a> DriveDocument<'a> {
             drive: drive.address,
             product: &drive.product,
             serial: &drive.serial,
-            state: &drive.state,
-            volume: given(&drive.volume),
-            problem: given(&drive.problem),
+            state: drive.state.word(),
+            volume: drive.volume.as_deref(),
+            problem: drive.problem.as_deref(),
             wants_cleaning: drive.wants_cleaning,
         }
     }
 }
 
 impl<'a> ElementDocument<'a> {
-    fn new(element: &'a LibraryElement) -> Self {
+    fn new(element: &'a Element) -> Self {
         Self {
             element: element.address,
-            kind: &element.kind,
+            kind: element.kind.word(),
             full: element.is_full,
-            barcode: given(&element.barcode),
+            barcode: element.barcode.as_deref(),
         }
     }
 }
 
-/// What is said of a volume that was checked out.
+/// Returns the message about a volume that was checked out.
 pub(super) fn handed_over(library: &Library, volume: &str) -> String {
-    let has_it = |element: &&LibraryElement| {
-        element.kind == "import/export" && element.is_full && element.barcode == volume
+    let has_it = |element: &&Element| {
+        element.kind == ElementKind::ImportExport
+            && element.is_full
+            && element.barcode.as_deref() == Some(volume)
     };
     match library.elements.iter().find(has_it) {
         Some(portal) => {
@@ -116,7 +120,7 @@ pub(super) fn list(libraries: &[Library], context: &mut Context) {
     } else if libraries.is_empty() {
         context
             .output
-            .note("The server uses no library; 'holdfast admin library add' gives it one.");
+            .note("The server uses no library; add one with 'holdfast admin library add'.");
     } else {
         context.output.text(&libraries_table(libraries));
     }
@@ -137,7 +141,7 @@ fn libraries_table(libraries: &[Library]) -> String {
             library.name.clone(),
             place(library).to_owned(),
             library.drives.len().max(library.drive_addresses.len()).to_string(),
-            library.drives_max.to_string(),
+            library.mounts_max.unwrap_or(0).to_string(),
             format!("{} s", quantity::count(library.retain_secs.into())),
             if library.optimised_only { "refused" } else { "served" }.to_owned(),
             state(library),
@@ -147,12 +151,17 @@ fn libraries_table(libraries: &[Library]) -> String {
 }
 
 fn place(library: &Library) -> &str {
-    given(&library.changer).unwrap_or(&library.folder)
+    match &library.place {
+        LibraryPlace::Changer { address } => address,
+        LibraryPlace::Folder { path, .. } => path,
+    }
 }
 
 fn state(library: &Library) -> String {
-    given(&library.problem)
-        .map_or_else(|| "ready".to_owned(), |problem| format!("cannot be used: {problem}"))
+    match &library.problem {
+        None => "ready".to_owned(),
+        Some(problem) => format!("cannot be used: {problem}"),
+    }
 }
 
 pub(super) fn show(library: &Library, context: &mut Context) {
@@ -171,10 +180,13 @@ pub(super) fn show(library: &Library, context: &mut Context) {
 }
 
 fn head(library: &Library) -> String {
-    let room = library.capacity_bytes.map_or_else(String::new, |bytes| {
+    let (kind, room) = match library.place {
+        LibraryPlace::Changer { .. } => ("Changer", None),
+        LibraryPlace::Folder { capacity_bytes, .. } => ("Folder", capacity_bytes),
+    };
+    let room = room.map_or_else(String::new, |bytes| {
         format!(", volumes of {}", quantity::bytes_with_unit(bytes))
     });
-    let kind = if library.changer.is_empty() { "Folder" } else { "Changer" };
     format!(
         "Library:  {}\n{:<10}{}{room}\nState:    {}\nMounts:   {}\n\
          Retain:   {} s after the last use\nOpens:    {}\n",
@@ -182,9 +194,9 @@ fn head(library: &Library) -> String {
         format!("{kind}:"),
         place(library),
         state(library),
-        match library.drives_max {
-            0 => "as many as there are drives".to_owned(),
-            most => format!("{most} at the same time"),
+        match library.mounts_max {
+            None => "as many as there are drives".to_owned(),
+            Some(most) => format!("{most} at the same time"),
         },
         quantity::count(library.retain_secs.into()),
         if library.optimised_only { "refused" } else { "served" },
@@ -204,7 +216,7 @@ fn drives(drives: &[LibraryDrive]) -> String {
             drive.address.to_string(),
             drive.product.clone(),
             drive.serial.clone(),
-            given(&drive.volume).unwrap_or("-").to_owned(),
+            drive.volume.as_deref().unwrap_or("-").to_owned(),
             drive_state(drive),
         ]
     };
@@ -213,28 +225,28 @@ fn drives(drives: &[LibraryDrive]) -> String {
 
 fn drive_state(drive: &LibraryDrive) -> String {
     let cleaning = if drive.wants_cleaning { ", wants cleaning" } else { "" };
-    let problem = given(&drive.problem).map_or_else(String::new, |why| format!(": {why}"));
-    [&drive.state, cleaning, &problem].concat()
+    let problem = drive.problem.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    [drive.state.word(), cleaning, &problem].concat()
 }
 
-fn elements(elements: &[LibraryElement]) -> String {
+fn elements(elements: &[Element]) -> String {
     let columns = [
         ("Element", Align::Right),
         ("Kind", Align::Left),
         ("State", Align::Left),
         ("Volume", Align::Left),
     ];
-    let row = |element: &LibraryElement| {
-        let state = match (element.is_full, given(&element.barcode)) {
+    let row = |element: &Element| {
+        let state = match (element.is_full, &element.barcode) {
             (false, _) => "empty",
             (true, Some(_)) => "full",
             (true, None) => "full, no barcode",
         };
         [
             element.address.to_string(),
-            element.kind.clone(),
+            element.kind.word().to_owned(),
             state.to_owned(),
-            element.barcode.clone(),
+            element.barcode.clone().unwrap_or_default(),
         ]
     };
     table::render(columns, &elements.iter().map(row).collect::<Vec<_>>())
@@ -242,6 +254,8 @@ fn elements(elements: &[LibraryElement]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use client::admin::DriveState;
+
     use super::*;
 
     fn library() -> Library {
@@ -249,49 +263,60 @@ mod tests {
             address: 500,
             product: "ULT3580-TD8".to_owned(),
             serial: "10WT01".to_owned(),
-            volume: "A00001L8".to_owned(),
-            state: "reading".to_owned(),
-            ..LibraryDrive::default()
+            volume: Some("A00001L8".to_owned()),
+            state: DriveState::Reading,
+            problem: None,
+            wants_cleaning: false,
         };
         let failed = LibraryDrive {
             address: 501,
-            volume: String::new(),
-            state: "failed".to_owned(),
-            problem: "hardware error".to_owned(),
+            volume: None,
+            state: DriveState::Failed,
+            problem: Some("hardware error".to_owned()),
             wants_cleaning: true,
             ..drive.clone()
         };
-        let element = |kind: &str, address, barcode: &str| LibraryElement {
-            kind: kind.to_owned(),
+        let element = |kind, address, barcode: Option<&str>| Element {
+            kind,
             address,
-            is_full: !barcode.is_empty(),
-            barcode: barcode.to_owned(),
+            is_full: barcode.is_some(),
+            barcode: barcode.map(str::to_owned),
         };
         Library {
             name: "vault".to_owned(),
-            changer: "/dev/sg5".to_owned(),
+            place: LibraryPlace::Changer { address: "/dev/sg5".to_owned() },
             drive_addresses: vec!["/dev/sg3".to_owned(), "/dev/sg4".to_owned()],
-            drives_max: 2,
+            mounts_max: Some(2),
             retain_secs: 300,
+            optimised_only: false,
+            problem: None,
             drives: vec![drive, failed],
             elements: vec![
-                element("slot", 1000, ""),
-                element("import/export", 16, "A00007L8"),
-                element("drive", 500, "A00001L8"),
+                element(ElementKind::Slot, 1000, None),
+                element(ElementKind::ImportExport, 16, Some("A00007L8")),
+                element(ElementKind::Drive, 500, Some("A00001L8")),
             ],
-            ..Library::default()
+        }
+    }
+
+    fn folder() -> Library {
+        let path = "/srv/tapes".to_owned();
+        Library {
+            name: "files".to_owned(),
+            place: LibraryPlace::Folder { path, capacity_bytes: None },
+            drive_addresses: Vec::new(),
+            mounts_max: None,
+            retain_secs: 0,
+            drives: Vec::new(),
+            elements: Vec::new(),
+            ..library()
         }
     }
 
     #[test]
     fn libraries_stand_in_a_table() {
-        let away = Library {
-            name: "files".to_owned(),
-            folder: "/srv/tapes".to_owned(),
-            problem: "not mounted".to_owned(),
-            optimised_only: true,
-            ..Library::default()
-        };
+        let problem = Some("not mounted".to_owned());
+        let away = Library { problem, optimised_only: true, ..folder() };
         insta::assert_snapshot!(libraries_table(&[library(), away]), @r"
         Library  Changer or folder  Drives  Mounts  Retain  Opens    State
         vault    /dev/sg5                2       2   300 s  served   ready
@@ -334,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_folder_has_no_changer_in_its_document() {
-        let folder = Library { folder: "/srv/tapes".to_owned(), ..Library::default() };
+        let folder = folder();
         let document = serde_json::to_value(LibraryDocument::new(&folder)).expect("a document");
         assert_eq!(document["folder"], "/srv/tapes");
         assert_eq!((document.get("changer"), document.get("elements")), (None, None));

@@ -1,18 +1,18 @@
 //! `holdfast admin volume label`.
 
-use client::admin::{Admin, LabelVolumesReply, LabelVolumesRequest};
+use client::admin::{Admin, Labelling, LabellingRequest};
 use format::volume::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, VolumeName};
 use serde::Serialize;
 
 use super::{exit_code, say_failure};
-use crate::commands::{Context, tape};
+use crate::context::Context;
 use crate::error::CommandError;
-use crate::quantity;
+use crate::values::{self, ValueError};
 
 /// Label volumes, so that the server can write them; in a folder, make them
 ///
-/// A tape is labelled with its barcode. Only blank volumes are labelled unless --overwrite is
-/// given, and never one that the server knows.
+/// The label of a tape is its barcode. Without --overwrite only blank volumes are labelled. Volumes
+/// that the server knows are never labelled again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -23,25 +23,25 @@ pub(super) struct Args {
     /// The library
     #[arg(value_name = "LIBRARY")]
     library: String,
-    /// Their barcodes; every blank volume of the library unless given
-    #[arg(value_name = "VOLUME", value_parser = tape::volume_name)]
+    /// The barcodes of the volumes; all blank volumes of the library unless given
+    #[arg(value_name = "VOLUME", value_parser = crate::values::volume_name)]
     volumes: Vec<VolumeName>,
-    /// Destroy what this program has written for another server or by hand
+    /// Also label volumes with data of another server or of 'holdfast tape', which is lost
     #[arg(long, requires = "volumes")]
     overwrite: bool,
-    /// The largest block, as in 1M [default: 512K, which all drives take]
+    /// Size of the largest block, as in 1M [default: 512K, which all drives take]
     #[arg(long, value_name = "SIZE", value_parser = block_bytes)]
     block: Option<u32>,
 }
 
-fn block_bytes(text: &str) -> Result<u32, String> {
-    let bytes = quantity::parse_bytes(text, 1)?;
+fn block_bytes(text: &str) -> Result<u32, ValueError> {
+    let bytes = values::size(text)?;
     let fits = |bytes: &u32| (BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(bytes);
     let bytes = u32::try_from(bytes).ok().filter(fits);
-    bytes.ok_or_else(|| "a block has 4K to 16383K".to_owned())
+    bytes.ok_or(ValueError::Rule("a block has 4K to 16383K"))
 }
 
-/// `volume label --json`, one a line.
+/// `volume label --json`, one document a line.
 #[derive(Serialize)]
 struct LabelDocument<'a> {
     volume: &'a str,
@@ -55,17 +55,17 @@ pub(super) fn run(
     admin: &mut Admin,
     context: &mut Context,
 ) -> Result<u8, CommandError> {
-    let request = LabelVolumesRequest {
+    let request = LabellingRequest {
         library: args.library,
         volumes: args.volumes.iter().map(ToString::to_string).collect(),
         overwrite: args.overwrite,
-        block_bytes: args.block.unwrap_or(0),
+        block_bytes: args.block,
     };
     let (mut done, mut failed) = (0, 0);
-    admin.label_volumes(request, &mut |reply| {
-        let count = if reply.problem.is_empty() { &mut done } else { &mut failed };
+    admin.label_volumes(request, &mut |labelling| {
+        let count = if labelling.problem.is_none() { &mut done } else { &mut failed };
         *count += 1;
-        tell(reply, context);
+        tell(labelling, context);
     })?;
     if done + failed == 0 {
         context.output.note("The library has no blank volume.");
@@ -73,18 +73,19 @@ pub(super) fn run(
     Ok(exit_code(done, failed))
 }
 
-fn tell(reply: &LabelVolumesReply, context: &mut Context) {
-    let problem = Some(reply.problem.as_str()).filter(|problem| !problem.is_empty());
+fn tell(labelling: &Labelling, context: &mut Context) {
+    let Labelling { volume, problem } = labelling;
+    let problem = problem.as_deref();
     if context.output.is_json() {
         let labelled = problem.is_none();
-        context.output.json(&LabelDocument { volume: &reply.volume, labelled, problem });
+        context.output.json(&LabelDocument { volume, labelled, problem });
     } else if problem.is_none() && !context.output.quiet {
-        context.output.text(&format!("Volume {} is labelled.", reply.volume));
+        context.output.text(&format!("Volume {volume} is labelled."));
     }
     if let Some(problem) = problem {
-        say_failure(&reply.volume, problem, context);
+        say_failure(volume, problem, context);
     }
-    // The next one takes a minute.
+    // The next volume takes a minute, so this result is shown before.
     context.output.flush();
 }
 

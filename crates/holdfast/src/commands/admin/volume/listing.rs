@@ -1,14 +1,14 @@
-//! Volumes as they are shown.
+//! The table and the documents of volumes.
 
-use client::admin::VolumeInfo;
-use model::{ServerTime, escaped};
+use client::admin::Volume;
+use model::escaped;
 use serde::Serialize;
 
-use crate::commands::Context;
+use crate::context::Context;
 use crate::table::{self, Align};
 use crate::{moment, quantity};
 
-/// `volume list --json`, one a line; and what became of a volume that was changed.
+/// `volume list --json`, one document a line; and a volume after a change.
 #[derive(Serialize)]
 pub(super) struct VolumeDocument<'a> {
     volume: &'a str,
@@ -21,47 +21,39 @@ pub(super) struct VolumeDocument<'a> {
     written_bytes: u64,
     live_bytes: u64,
     live_percent: Option<f64>,
-    errors: u32,
+    errors: u64,
     changed: Option<String>,
 }
 
-fn given(text: &str) -> Option<&str> {
-    Some(text).filter(|text| !text.is_empty())
-}
-
 impl<'a> VolumeDocument<'a> {
-    pub(super) fn new(volume: &'a VolumeInfo) -> Self {
+    pub(super) fn new(volume: &'a Volume) -> Self {
         Self {
             volume: &volume.name,
             library: &volume.library,
-            pool: given(&volume.pool),
-            group: given(&volume.group),
-            state: &volume.state,
-            access: &volume.access,
-            location: given(&volume.location),
+            pool: volume.pool.as_deref(),
+            group: volume.group.as_deref(),
+            state: volume.state.word(),
+            access: volume.access.word(),
+            location: volume.location.as_deref(),
             written_bytes: volume.written_bytes,
             live_bytes: volume.live_bytes,
             live_percent: live_percent(volume),
             errors: volume.errors,
-            changed: changed(volume).map(moment::rfc3339),
+            changed: volume.changed.map(moment::rfc3339),
         }
     }
 }
 
-/// How much of what is written is still needed, to a tenth; nothing where nothing is written.
+/// Returns the share of the written data that is still needed, rounded to a tenth. A volume without
+/// data has no share.
 #[expect(clippy::cast_precision_loss, reason = "it is rounded to a tenth")]
-fn live_percent(volume: &VolumeInfo) -> Option<f64> {
+fn live_percent(volume: &Volume) -> Option<f64> {
     let written = volume.written_bytes;
     let percent = || volume.live_bytes as f64 * 100.0 / written as f64;
     (written > 0).then(|| (percent() * 10.0).round() / 10.0)
 }
 
-/// On the wire 0 means never.
-fn changed(volume: &VolumeInfo) -> Option<ServerTime> {
-    (volume.changed != 0).then_some(ServerTime(volume.changed))
-}
-
-pub(super) fn list(volumes: &[VolumeInfo], context: &mut Context) {
+pub(super) fn list(volumes: &[Volume], context: &mut Context) {
     if context.output.is_json() {
         for volume in volumes {
             context.output.json(&VolumeDocument::new(volume));
@@ -69,13 +61,13 @@ pub(super) fn list(volumes: &[VolumeInfo], context: &mut Context) {
     } else if volumes.is_empty() {
         context
             .output
-            .note("There is no such volume; 'holdfast admin volume label' makes some.");
+            .note("There is no such volume; label volumes with 'holdfast admin volume label'.");
     } else {
         context.output.text(&volumes_table(volumes));
     }
 }
 
-fn volumes_table(volumes: &[VolumeInfo]) -> String {
+fn volumes_table(volumes: &[Volume]) -> String {
     let columns = [
         ("Library", Align::Left),
         ("Volume", Align::Left),
@@ -90,22 +82,23 @@ fn volumes_table(volumes: &[VolumeInfo]) -> String {
         ("Errors", Align::Right),
         ("Changed", Align::Left),
     ];
-    let cell = |text: &str| given(text).unwrap_or("-").to_owned();
-    let row = |volume: &VolumeInfo| {
+    let cell = |text: Option<&str>| text.unwrap_or("-").to_owned();
+    let row = |volume: &Volume| {
+        let location = volume.location.as_ref().map(|place| escaped(place.as_bytes()));
         let share = live_percent(volume).map(|percent| quantity::percent(percent, 1));
         [
             volume.library.clone(),
             volume.name.clone(),
-            cell(&volume.pool),
-            cell(&volume.group),
-            volume.state.clone(),
-            volume.access.clone(),
-            cell(&escaped(volume.location.as_bytes())),
+            cell(volume.pool.as_deref()),
+            cell(volume.group.as_deref()),
+            volume.state.word().to_owned(),
+            volume.access.word().to_owned(),
+            cell(location.as_deref()),
             quantity::bytes_with_unit(volume.written_bytes),
             quantity::bytes_with_unit(volume.live_bytes),
             share.unwrap_or_else(|| "-".to_owned()),
-            quantity::count(volume.errors.into()),
-            moment::shown_or_never(changed(volume)),
+            quantity::count(volume.errors),
+            moment::shown_or_never(volume.changed),
         ]
     };
     table::render(columns, &volumes.iter().map(row).collect::<Vec<_>>())
@@ -113,32 +106,39 @@ fn volumes_table(volumes: &[VolumeInfo]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use client::admin::{VolumeAccess, VolumeState};
+
     use super::*;
 
-    fn volume() -> VolumeInfo {
-        VolumeInfo {
+    fn volume() -> Volume {
+        Volume {
             library: "vault".to_owned(),
             name: "A00001L8".to_owned(),
-            pool: "TAPE".to_owned(),
-            group: "accounts".to_owned(),
-            state: "full".to_owned(),
-            access: "offsite".to_owned(),
-            location: "bank safe".to_owned(),
+            pool: Some("TAPE".to_owned()),
+            group: Some("accounts".to_owned()),
+            state: VolumeState::Full,
+            access: VolumeAccess::Offsite,
+            location: Some("bank safe".to_owned()),
             written_bytes: 3 << 30,
             live_bytes: 1 << 30,
             errors: 2,
-            changed: 0,
+            changed: None,
         }
     }
 
     #[test]
     fn volumes_stand_in_a_table() {
-        let scratch = VolumeInfo {
-            library: "vault".to_owned(),
+        let scratch = Volume {
             name: "A00002L8".to_owned(),
-            state: "scratch".to_owned(),
-            access: "read-write".to_owned(),
-            ..VolumeInfo::default()
+            pool: None,
+            group: None,
+            state: VolumeState::Scratch,
+            access: VolumeAccess::ReadWrite,
+            location: None,
+            written_bytes: 0,
+            live_bytes: 0,
+            errors: 0,
+            ..volume()
         };
         let table = volumes_table(&[volume(), scratch]);
         let cells: Vec<Vec<_>> = table

@@ -1,0 +1,32 @@
+//! Sets over roads, with given walls.
+
+use super::*;
+
+/// A set over a road with a wall for each choice.
+pub(crate) fn row(road: Road, walls: [Option<u64>; CHOICES.len()]) -> Row {
+    let sample = |secs| Sample {
+        wall: Duration::from_secs(secs),
+        client_cpu: Duration::from_secs(1),
+        bytes_transferred: 1_000_000,
+        ..Sample::default()
+    };
+    let samples = walls.map(|wall| wall.map(sample).into_iter().collect());
+    let kind = Kind::named("1M").unwrap();
+    Row { kind, road, files: 2, bytes: 4_000_000, samples }
+}
+
+#[test]
+fn a_set_is_cut_to_what_the_road_carries() {
+    assert_eq!(ROADS[0].bytes(1 << 40, 20), 1 << 40);
+    assert_eq!(ROADS[2].bytes(1 << 40, 20), 25_000_000);
+    assert_eq!(ROADS[2].bytes(1000, 20), 1000);
+}
+
+#[test]
+fn auto_is_judged_by_the_best_fixed_choice() {
+    assert_eq!(row(ROADS[0], [Some(4), Some(2), Some(8), Some(4)]).auto_to_best(), Some(0.5));
+    assert_eq!(row(ROADS[0], [Some(4), Some(2), Some(8), None]).auto_to_best(), None);
+    let one = row(ROADS[0], [Some(4), Some(2), Some(8), Some(2)]);
+    assert_eq!(one.auto_to_best(), Some(1.0));
+    assert_eq!(one.ratio(0), Some(Spread::of([4.0])));
+}

@@ -1,0 +1,175 @@
+//! Batches: writes that become visible and durable together.
+
+use model::{DirPath, FilespaceId, PackNumber, PoolId, ServerTime};
+
+use crate::{
+    ArchiveChange, CatalogError, Day, EventRow, ExpiryState, PackRow, PageKey, PageRow, PartRow,
+    SessionRow, StoredPack, TaskEnd, VersionKey, VersionRow, VolumeRow,
+};
+
+/// One write of a batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Write {
+    /// Makes or replaces a page and its digest.
+    PutPage {
+        filespace: FilespaceId,
+        page: PageRow,
+    },
+    /// Removes a page and its digest, if they exist.
+    RemovePage {
+        filespace: FilespaceId,
+        key: PageKey,
+    },
+    AddVersion {
+        filespace: FilespaceId,
+        version: VersionRow,
+    },
+    /// Removes inactive versions for good.
+    DropVersions {
+        filespace: FilespaceId,
+        directory: DirPath,
+        versions: Vec<VersionKey>,
+    },
+    /// Records that a version in the directory ended on `day`, if the directory has inactive
+    /// versions: expiration will look at it.
+    MarkDirectory {
+        filespace: FilespaceId,
+        directory: DirPath,
+        day: Day,
+    },
+    /// Removes the record that a version in the directory ended on `day`: expiration has nothing
+    /// more to do with it.
+    UnmarkDirectory {
+        filespace: FilespaceId,
+        directory: DirPath,
+        day: Day,
+    },
+    /// Records the progress of expiration with the filespace.
+    SetExpiry {
+        filespace: FilespaceId,
+        state: ExpiryState,
+    },
+    AddEvent(EventRow),
+    /// Begins a run of a task. Each task has at most one open run; an earlier open run fails.
+    BeginTask {
+        task: String,
+        due: ServerTime,
+        started: ServerTime,
+    },
+    /// Ends the open run of the task, if there is one.
+    EndTask {
+        task: String,
+        end: TaskEnd,
+    },
+    SetArchive {
+        number: u64,
+        change: ArchiveChange,
+    },
+    /// Puts a version into the trash of a deletion. Another write removes it from its directory.
+    Trash {
+        deletion: u64,
+        filespace: FilespaceId,
+        version: VersionRow,
+    },
+    /// Removes a deletion and its trash.
+    EmptyTrash {
+        deletion: u64,
+    },
+    /// Replaces a page's body, if it is still `old`; the digest stays.
+    RewritePage {
+        filespace: FilespaceId,
+        key: PageKey,
+        old: Vec<u8>,
+        new: Vec<u8>,
+    },
+    /// Replaces an inactive version's body, if it is still the one in `version`.
+    RewriteVersion {
+        filespace: FilespaceId,
+        version: VersionRow,
+        new: Vec<u8>,
+    },
+    /// Replaces the body of a version in the trash, if it is still the one in `version`.
+    RewriteTrash {
+        deletion: u64,
+        filespace: FilespaceId,
+        version: VersionRow,
+        new: Vec<u8>,
+    },
+    /// Removes a pack. No other pack gets its number.
+    RemovePack(PackNumber),
+    /// Makes or replaces a pack's row.
+    PutPack(PackRow),
+    /// Replaces the row of the volume with the same number.
+    PutVolume(VolumeRow),
+    /// Replaces all parts that the pool has of a pack.
+    PutParts {
+        pool: PoolId,
+        stored: StoredPack,
+        parts: Vec<PartRow>,
+    },
+    /// Removes all parts that the pool has of a pack, if there are any.
+    RemoveParts {
+        pool: PoolId,
+        pack: PackNumber,
+    },
+    /// Records a finished backup and, if it was complete, the filespace's date.
+    AddSession(SessionRow),
+}
+
+impl Write {
+    /// The filespace that must exist for this write.
+    pub fn filespace(&self) -> Option<FilespaceId> {
+        match self {
+            Self::PutPage { filespace, .. }
+            | Self::RemovePage { filespace, .. }
+            | Self::AddVersion { filespace, .. }
+            | Self::DropVersions { filespace, .. }
+            | Self::MarkDirectory { filespace, .. }
+            | Self::UnmarkDirectory { filespace, .. }
+            | Self::SetExpiry { filespace, .. }
+            | Self::Trash { filespace, .. } => Some(*filespace),
+            // In a filespace that is gone nothing has the old body: these write nothing there.
+            Self::RewritePage { .. } | Self::RewriteVersion { .. } | Self::RewriteTrash { .. } => {
+                None
+            }
+            Self::AddSession(session) => Some(session.filespace),
+            Self::PutPack(_)
+            | Self::RemovePack(_)
+            | Self::PutVolume(_)
+            | Self::PutParts { .. }
+            | Self::RemoveParts { .. }
+            | Self::AddEvent(_)
+            | Self::BeginTask { .. }
+            | Self::EndTask { .. }
+            | Self::SetArchive { .. }
+            | Self::EmptyTrash { .. } => None,
+        }
+    }
+}
+
+/// Failure of [`Batches::commit_at`].
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// Another server has condemned packs since the caller looked at them: look again.
+    #[error("packs were condemned meanwhile; try again")]
+    Stale,
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+}
+
+/// Writes in batches.
+pub trait Batches {
+    /// Performs `writes` in order as one batch. Batches of several callers may share one commit.
+    /// Fails with `NotFound` for an unknown filespace (such as that of a removed node), volume,
+    /// library or pool, and with `Exists` for a volume's new name that its library knows.
+    fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError>;
+
+    /// Performs `writes` as [`Self::commit`] does. `generation` counts the condemnations that the
+    /// caller knew of when it decided which packs it may name. Fails with `Stale`, and writes
+    /// nothing, if another server has condemned packs since.
+    fn commit_at(&self, generation: u64, writes: Vec<Write>) -> Result<(), CommitError>;
+
+    /// Performs `writes`, which forbid new references to packs, while nobody commits. Returns the
+    /// number of condemnations so far.
+    fn condemn(&self, writes: Vec<Write>) -> Result<u64, CatalogError>;
+}

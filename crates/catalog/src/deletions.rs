@@ -1,0 +1,56 @@
+//! Deletions by nodes, whose versions can be brought back for a while.
+
+use model::{FilespaceId, NodeId, ServerTime};
+
+use crate::{CatalogError, VersionRow};
+
+/// A deletion whose versions can still be brought back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeletionRow {
+    pub number: u64,
+    pub node: NodeId,
+    pub time: ServerTime,
+    pub details: String,
+    /// Number of versions in the deletion's trash.
+    pub versions: u64,
+}
+
+/// A version in the trash of a deletion, and the filespace that it comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TrashedVersion {
+    pub filespace: FilespaceId,
+    pub version: VersionRow,
+}
+
+/// The deletions and their trash.
+pub trait Deletions {
+    /// Makes a deletion with nothing in its trash and returns its number. Fails with `NotFound` for
+    /// an unknown node.
+    fn add_deletion(
+        &self,
+        node: NodeId,
+        details: &str,
+        now: ServerTime,
+    ) -> Result<u64, CatalogError>;
+
+    /// The deletions of a node, or of all nodes, newest first.
+    fn deletions(&self, node: Option<NodeId>) -> Result<Vec<DeletionRow>, CatalogError>;
+
+    /// At most `limit` deletions of a node, newest first: the one numbered `from` and older ones.
+    /// Begins with the newest deletion if `from` is `None`.
+    fn deletions_from(
+        &self,
+        node: NodeId,
+        from: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<DeletionRow>, CatalogError>;
+
+    /// At most `limit` versions in the deletion's trash after the first `skip` ones, by filespace
+    /// and directory.
+    fn trash(
+        &self,
+        deletion: u64,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<TrashedVersion>, CatalogError>;
+}

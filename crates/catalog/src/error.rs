@@ -1,0 +1,43 @@
+//! The error of the catalogue, by what its caller can do about it.
+
+/// Failure of an operation on the catalogue.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// The catalogue has no row for `what`: tell the caller.
+    #[error("{what} is not known")]
+    NotFound { what: &'static str },
+    /// The catalogue has a row for `what` already: tell the caller.
+    #[error("{what} exists already")]
+    Exists { what: &'static str },
+    /// Free space on the catalogue's disk, then try again.
+    #[error("no space left for the catalogue")]
+    NoSpace,
+    /// The database is not readable as a catalogue: restore it from its copy.
+    #[error("the catalogue is damaged: {0}")]
+    Damaged(String),
+    /// The database does not answer: bring it back, then go on.
+    #[error("the catalogue's database does not answer: {0}")]
+    Away(String),
+    /// Other servers take this one for dead: end it, it writes nothing more.
+    #[error("other servers take this one for dead")]
+    Fenced,
+    /// The configuration names a catalogue that cannot be used: change its URL, or end the move of
+    /// the catalogue.
+    #[error("the catalogue cannot be used: {0}")]
+    Unusable(String),
+    /// Any other failure of the database; another try may help.
+    #[error("the catalogue's database failed")]
+    Database(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl CatalogError {
+    /// A failure of the database that only the log needs to know.
+    pub(crate) fn failed(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Database(source.into())
+    }
+
+    /// The row `what` in the database cannot have been written by this program.
+    pub(crate) fn impossible(what: &str) -> Self {
+        Self::Damaged(format!("{what} is impossible"))
+    }
+}

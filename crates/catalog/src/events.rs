@@ -1,0 +1,30 @@
+//! Events: the log of the server's and the administrators' actions.
+
+use model::ServerTime;
+
+use crate::CatalogError;
+
+/// An action that somebody may ask about later.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventRow {
+    pub time: ServerTime,
+    /// `node NAME`, `administrator` or `server`.
+    pub actor: String,
+    /// A few words, which are the same for all events of a kind.
+    pub what: String,
+    pub details: String,
+}
+
+/// An event in the log, with its number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoggedEvent {
+    pub number: u64,
+    pub event: EventRow,
+}
+
+/// The log of events.
+pub trait Events {
+    /// At most `limit` events, newest first: the one numbered `from` and older ones. Begins with
+    /// the newest event if `from` is `None`.
+    fn events(&self, from: Option<u64>, limit: usize) -> Result<Vec<LoggedEvent>, CatalogError>;
+}

@@ -1,0 +1,46 @@
+//! Filespaces of nodes.
+
+use model::{FilespaceId, NodeId, ServerTime};
+
+use crate::CatalogError;
+
+/// A node's filespace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Filespace {
+    pub id: FilespaceId,
+    pub node: NodeId,
+    /// Mount point of the filespace on the node.
+    pub name: Vec<u8>,
+    /// Start of the last backup that examined everything that it was asked to.
+    pub last_backup: Option<ServerTime>,
+}
+
+/// The filespaces of nodes.
+pub trait Filespaces {
+    /// A node's filespaces, by name.
+    fn filespaces(&self, node: NodeId) -> Result<Vec<Filespace>, CatalogError>;
+
+    /// At most `limit` of a node's filespaces, by name: the one named `from` and those after it.
+    fn filespaces_from(
+        &self,
+        node: NodeId,
+        from: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Filespace>, CatalogError>;
+
+    /// The filespaces of each of these archives of a node, in the order of `archives`.
+    fn archive_filespaces(
+        &self,
+        node: NodeId,
+        archives: &[u64],
+    ) -> Result<Vec<Vec<Filespace>>, CatalogError>;
+
+    /// A node's filespace by name; an unknown one is made. Fails with `NotFound` for an unknown
+    /// node.
+    fn open_filespace(
+        &self,
+        node: NodeId,
+        name: &[u8],
+        now: ServerTime,
+    ) -> Result<Filespace, CatalogError>;
+}

@@ -1,0 +1,71 @@
+//! Nodes: registered identities.
+
+use model::{DomainId, NodeId, NodeName, ServerTime};
+
+use crate::CatalogError;
+
+/// A registered node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    pub id: NodeId,
+    pub name: NodeName,
+    pub domain: DomainId,
+    pub domain_name: String,
+    pub locked: bool,
+    pub registered: ServerTime,
+    /// Name of the option set whose statements the node gets in addition to its own.
+    pub option_set: Option<String>,
+    /// True if the node may delete its backups (BACKDELETE).
+    pub deletes_backups: bool,
+    /// True if the node may delete its archives (ARCHDELETE).
+    pub deletes_archives: bool,
+    /// Name of the node's group. The nodes of a group share volumes of a pool that is collocated by
+    /// group.
+    pub collocation_group: Option<String>,
+}
+
+/// A change of a node; a field that is `None` leaves its value as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeChange {
+    pub domain: Option<DomainId>,
+    /// `Some(None)` takes the option set away.
+    pub option_set: Option<Option<String>>,
+    pub deletes_backups: Option<bool>,
+    pub deletes_archives: Option<bool>,
+    /// `Some(None)` takes the node out of its group.
+    pub collocation_group: Option<Option<String>>,
+}
+
+/// The registered nodes.
+pub trait Nodes {
+    /// Registers a node in the domain named `domain`. Fails with `Exists` for a known name and
+    /// `NotFound` for an unknown domain.
+    fn add_node(
+        &self,
+        name: &NodeName,
+        domain: &str,
+        now: ServerTime,
+    ) -> Result<Node, CatalogError>;
+
+    /// All nodes, by name.
+    fn nodes(&self) -> Result<Vec<Node>, CatalogError>;
+
+    /// At most `limit` nodes, by name: the one named `from` and those after it.
+    fn nodes_from(&self, from: &str, limit: usize) -> Result<Vec<Node>, CatalogError>;
+
+    /// The node called `name`. Fails with `NotFound`.
+    fn node(&self, name: &NodeName) -> Result<Node, CatalogError>;
+
+    /// Locks or unlocks a node. Fails with `NotFound`.
+    fn lock_node(&self, node: NodeId, locked: bool) -> Result<(), CatalogError>;
+
+    /// Renames a node. Fails with `NotFound`, and with `Exists` for a name that another node has.
+    fn rename_node(&self, node: NodeId, name: &NodeName) -> Result<(), CatalogError>;
+
+    /// Changes a node. Fails with `NotFound` for an unknown node, domain or option set.
+    fn change_node(&self, node: NodeId, change: &NodeChange) -> Result<(), CatalogError>;
+
+    /// Removes a node with its certificates, tokens, filespaces and all their versions. Fails with
+    /// `NotFound`.
+    fn remove_node(&self, node: NodeId) -> Result<(), CatalogError>;
+}

@@ -1,0 +1,112 @@
+//! Directory pages: the active objects of filespaces.
+
+use model::{DirPath, DirectoryDigest, FilespaceId, PathHash};
+
+use crate::CatalogError;
+
+/// The key of a page: its directory and its first name, which is empty for a directory's first
+/// page.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PageKey {
+    pub directory: DirPath,
+    pub first: Vec<u8>,
+}
+
+impl PageKey {
+    /// The first page of `directory`.
+    pub fn first_of(directory: DirPath) -> Self {
+        Self { directory, first: Vec::new() }
+    }
+}
+
+/// A directory page as stored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageRow {
+    pub key: PageKey,
+    pub object_count: u32,
+    pub digest: Option<DirectoryDigest>,
+    /// Objects, as `format::page` encodes them.
+    pub body: Vec<u8>,
+}
+
+/// The digest row of a page, which has no body.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageDigest {
+    pub hash: PathHash,
+    pub first: Vec<u8>,
+    pub digest: Option<DirectoryDigest>,
+}
+
+/// A range of directories.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PageSpan {
+    Directory(DirPath),
+    Subtree(DirPath),
+}
+
+impl PageSpan {
+    /// The lowest directory path of the span, and the lowest path after the span if there is one.
+    pub fn bounds(&self) -> (&[u8], Option<Vec<u8>>) {
+        match self {
+            Self::Directory(path) => {
+                let mut end = path.as_bytes().to_vec();
+                end.push(0);
+                (path.as_bytes(), Some(end))
+            }
+            Self::Subtree(path) => {
+                let end = path.end_of_subtree();
+                debug_assert!(end.as_deref().is_none_or(|end| path.as_bytes() < end));
+                (path.as_bytes(), end)
+            }
+        }
+    }
+}
+
+/// The directory pages of filespaces.
+pub trait Pages {
+    /// Calls `visit` with the digest of every page at or below `within`, in no order, until it
+    /// returns false. For the root this includes the page above the root, which holds the root
+    /// itself.
+    fn digests(
+        &self,
+        filespace: FilespaceId,
+        within: &DirPath,
+        visit: &mut dyn FnMut(&PageDigest) -> bool,
+    ) -> Result<(), CatalogError>;
+
+    /// One page.
+    fn page(&self, filespace: FilespaceId, key: &PageKey) -> Result<Option<PageRow>, CatalogError>;
+
+    /// The existing pages of those with the keys `keys`, in no order. An engine behind a network
+    /// looks up many keys with one request.
+    fn pages_at(
+        &self,
+        filespace: FilespaceId,
+        keys: &[PageKey],
+    ) -> Result<Vec<PageRow>, CatalogError>;
+
+    /// The page of `directory` that holds or would hold `name`: the last one whose first name is
+    /// not greater.
+    fn page_holding(
+        &self,
+        filespace: FilespaceId,
+        directory: &DirPath,
+        name: &[u8],
+    ) -> Result<Option<PageRow>, CatalogError>;
+
+    /// At most `limit` pages of `span` after `after`, in order of directory path and first name.
+    fn pages(
+        &self,
+        filespace: FilespaceId,
+        span: &PageSpan,
+        after: Option<&PageKey>,
+        limit: usize,
+    ) -> Result<Vec<PageRow>, CatalogError>;
+
+    /// Number of active objects at or below `directory`.
+    fn count_objects(
+        &self,
+        filespace: FilespaceId,
+        directory: &DirPath,
+    ) -> Result<u64, CatalogError>;
+}

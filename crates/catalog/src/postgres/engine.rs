@@ -1,0 +1,229 @@
+//! The engine: transactions over the free list of connections.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use model::FilespaceId;
+use sys::lock::Mutex;
+
+use super::connect::Connector;
+use super::connections::{Connections, PATIENCE};
+use super::membership::{self, NO_SERVER};
+use super::session::{Abort, Locking, Session, TransactionId};
+use super::{batch, pages, schema};
+use crate::sql::{Engine, Sql, params};
+use crate::standing::mark_left;
+use crate::{CatalogError, CommitError, PageKey, PageRow, Standing, Write};
+
+/// Maximum number of tries of a transaction that the database gives up.
+const TRIES_MAX: usize = 20;
+
+/// A catalogue in a PostgreSQL database; see `fleet` for servers that share it.
+pub struct Postgres {
+    pub(super) connections: Connections,
+    /// Connection that holds the lock of the catalogue's users.
+    pub(super) claim: Mutex<Option<Session>>,
+    /// This server's number in the list, or [`NO_SERVER`], or [`membership::GONE`].
+    pub(super) server: AtomicI64,
+}
+
+impl Postgres {
+    /// Opens the catalogue at `url`, `postgres://USER@HOST/DATABASE?...`; an empty database becomes
+    /// a new catalogue. Fails with `Unusable` for a URL that names no database.
+    pub fn open(url: &str) -> Result<Self, CatalogError> {
+        let connector = Connector::new(url).map_err(|error| {
+            CatalogError::Unusable(format!("its URL: {}", model::chain(&error)))
+        })?;
+        let postgres = Self {
+            connections: Connections::new(connector),
+            claim: Mutex::default(),
+            server: AtomicI64::new(NO_SERVER),
+        };
+        postgres.transact(Locking::Exclusive, &mut |session| schema::migrate(session))?;
+        Ok(postgres)
+    }
+
+    /// Marks the catalogue as left by the move of this number. Fails with `Fenced` if a server is
+    /// in the list.
+    pub fn leave_alone(&self, number: i64) -> Result<(), CatalogError> {
+        self.transact(Locking::Exclusive, &mut |session| {
+            if (session as &dyn Sql).exists("SELECT 1 FROM server", &[])? {
+                return Err(CatalogError::Fenced);
+            }
+            mark_left(session, number)
+        })
+    }
+
+    /// Standing of the catalogue in a move.
+    pub fn standing(&self) -> Result<Standing, CatalogError> {
+        self.retry(Standing::read)
+    }
+
+    /// Runs `query` on the catalogue, as it is at one moment.
+    pub(crate) fn look_at<T>(
+        &self,
+        query: &mut dyn FnMut(&dyn Sql) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        self.connections.with(PATIENCE, |session| {
+            session.command("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")?;
+            let answer = query(session);
+            // The transaction has written nothing: its end makes no difference.
+            drop(session.command("ROLLBACK"));
+            answer
+        })?
+    }
+
+    /// Performs `work` while nobody else writes.
+    pub(crate) fn write_into<T>(
+        &self,
+        work: &mut dyn FnMut(&dyn Sql) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        self.transact(Locking::Exclusive, &mut |session| {
+            // The connection may be idle while the work reads from another place. That stops no
+            // other writer: this one is alone.
+            session.command("SET LOCAL idle_in_transaction_session_timeout = 0")?;
+            work(session)
+        })
+    }
+
+    /// This server's number in the list.
+    pub(super) fn server_id(&self) -> i64 {
+        self.server.load(Ordering::SeqCst)
+    }
+
+    /// Performs `work` as one transaction of this server. Fails with `Fenced` if the server is not
+    /// in the list.
+    pub(super) fn transact<T>(
+        &self,
+        locking: Locking,
+        work: &mut dyn FnMut(&Session) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        self.transact_unchecked(locking, &mut |session| {
+            let server = self.server_id();
+            if server != NO_SERVER {
+                membership::check(session, server)?;
+            }
+            work(session)
+        })
+    }
+
+    /// Performs `work` as one transaction; begins it again while the database gives it up.
+    fn transact_unchecked<T>(
+        &self,
+        locking: Locking,
+        work: &mut dyn FnMut(&Session) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        let lost = || CatalogError::Away("its last answer was lost".to_owned());
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            assert!(tries <= TRIES_MAX, "the last try returns");
+            let mut value = None;
+            let ended = self.connections.with(PATIENCE, |session| {
+                session.transact(locking, &mut |session| {
+                    value = Some(work(session)?);
+                    Ok(())
+                })
+            })?;
+            match ended {
+                Ok(()) => return value.ok_or_else(lost),
+                Err(Abort::Failed(error)) => return Err(error),
+                Err(Abort::Again(error)) if tries >= TRIES_MAX => return Err(error),
+                Err(Abort::Again(_)) => {}
+                Err(Abort::Unknown(transaction)) => {
+                    if self.has_committed(transaction)? {
+                        return value.ok_or_else(lost);
+                    }
+                    if tries >= TRIES_MAX {
+                        return Err(lost());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns true if the transaction is durable. Waits for a transaction that still goes on.
+    fn has_committed(&self, transaction: TransactionId) -> Result<bool, CatalogError> {
+        let ask = "INSERT INTO settled VALUES(?, 0, ?)
+                   ON CONFLICT(slot) DO UPDATE SET value = settled.value RETURNING value";
+        // The connection that asks may be lost too.
+        self.retry(|sql| {
+            let values = params![transaction.slot, sys::clock::system().0];
+            let last: i64 = sql.one(ask, values, |row| row.get(0))?;
+            Ok(last >= transaction.number)
+        })
+    }
+
+    /// Performs `work`, of which each statement is whole by itself and may be performed twice.
+    /// Waits a bounded time for a database that does not answer.
+    pub(super) fn retry<T>(
+        &self,
+        mut work: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        let began = sys::clock::monotonic();
+        loop {
+            let done = self.connections.with(PATIENCE, |session| work(session))?;
+            if !matches!(done, Err(CatalogError::Away(_))) || began.elapsed() >= PATIENCE {
+                return done;
+            }
+        }
+    }
+}
+
+impl Engine for Postgres {
+    fn pages_at(
+        &self,
+        filespace: FilespaceId,
+        keys: &[PageKey],
+    ) -> Result<Vec<PageRow>, CatalogError> {
+        self.read(|sql| pages::pages_at(sql, filespace, keys))
+    }
+
+    fn read<T>(
+        &self,
+        query: impl FnMut(&dyn Sql) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        self.retry(query)
+    }
+
+    fn read_once<T>(
+        &self,
+        query: impl FnOnce(&dyn Sql) -> Result<T, CatalogError>,
+    ) -> Result<T, CatalogError> {
+        let _permit = self.connections.begin_passing();
+        self.connections.with(PATIENCE, |session| query(session))?
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        mut work: impl FnMut(&dyn Sql) -> Result<T, CatalogError> + Send + 'static,
+    ) -> Result<T, CatalogError> {
+        self.transact(Locking::Exclusive, &mut |session| work(session))
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> Result<(), CatalogError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.transact(Locking::Shared, &mut |session| batch::perform(session, &writes))
+    }
+
+    fn commit_at(&self, generation: u64, writes: Vec<Write>) -> Result<(), CommitError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let is_current = self.transact_unchecked(Locking::Shared, &mut |session| {
+            if membership::check(session, self.server_id())? != generation {
+                return Ok(false);
+            }
+            batch::perform(session, &writes)?;
+            Ok(true)
+        })?;
+        if is_current { Ok(()) } else { Err(CommitError::Stale) }
+    }
+
+    /// The copy is an SQLite file: a server that is made again needs nothing else.
+    fn copy_to(&self, path: &Path) -> Result<(), CatalogError> {
+        self.look_at(&mut |session| crate::sqlite::write_copy(path, session))
+    }
+}

@@ -1,0 +1,338 @@
+//! A connection to the database, and its transactions.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use futures_executor::block_on;
+use futures_util::TryStreamExt as _;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Statement};
+
+use super::block;
+use crate::CatalogError;
+use crate::sql::{Columns, Row, Sql, ToValue, Value, Visit, params};
+
+/// Key of the advisory lock of the catalogue's writers: "holdfast" in ASCII.
+const WRITERS_LOCK: i64 = i64::from_be_bytes(*b"holdfast");
+/// Key of the advisory lock of the catalogue's users: servers share it for as long as they run.
+const USERS_LOCK: i64 = WRITERS_LOCK + 1;
+
+/// The reaction to a statement that failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Failure {
+    /// Another transaction was first: the transaction may be begun again.
+    Conflict,
+    /// The connection is gone.
+    Closed,
+    /// The statement has waited for a lock as long as it may.
+    Busy,
+}
+
+/// The lock that a transaction takes against other writers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Locking {
+    /// The transaction waits until it is the only one.
+    Exclusive,
+    /// The transaction is the only one, or gives up if the others do not end soon.
+    ExclusiveSoon,
+    /// The transaction shares the lock with other batches.
+    Shared,
+}
+
+/// Identity of a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TransactionId {
+    /// Key of the connection's row in the table `settled`.
+    pub(super) slot: [u8; 16],
+    /// Number of the transaction on its connection, from 1.
+    pub(super) number: i64,
+}
+
+/// End of a transaction that has not committed.
+pub(super) enum Abort {
+    /// The transaction has written nothing and may be begun again.
+    Again(CatalogError),
+    Failed(CatalogError),
+    /// The answer to the commit was lost: the transaction may be durable or not.
+    Unknown(TransactionId),
+}
+
+/// One connection.
+pub(super) struct Session {
+    pub(super) client: Client,
+    statements: RefCell<HashMap<String, Statement>>,
+    /// Reaction to the last statement that failed, since [`Session::begin_use`].
+    failure: Cell<Option<Failure>>,
+    /// Identity of the last transaction that this connection has begun.
+    transaction: Cell<TransactionId>,
+}
+
+impl Session {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            statements: RefCell::default(),
+            failure: Cell::new(None),
+            transaction: Cell::new(TransactionId { slot: sys::entropy::bytes(), number: 0 }),
+        }
+    }
+
+    /// Prepares the connection for another user.
+    pub(super) fn begin_use(&self) {
+        self.failure.set(None);
+    }
+
+    /// Sorts an error by what the caller can do about it, and notes how the transaction reacts.
+    pub(super) fn failed(&self, error: &tokio_postgres::Error) -> CatalogError {
+        let state = error.code();
+        let text = error.as_db_error().map_or_else(|| model::chain(error), ToString::to_string);
+        let is_shut = [
+            &SqlState::ADMIN_SHUTDOWN,
+            &SqlState::CRASH_SHUTDOWN,
+            &SqlState::CANNOT_CONNECT_NOW,
+            &SqlState::READ_ONLY_SQL_TRANSACTION,
+        ];
+        let is_conflict = [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED];
+        let full = [&SqlState::DISK_FULL, &SqlState::OUT_OF_MEMORY];
+        match state {
+            None => {
+                self.failure.set(Some(Failure::Closed));
+                CatalogError::Away(text)
+            }
+            Some(state) if is_shut.contains(&state) || self.client.is_closed() => {
+                self.failure.set(Some(Failure::Closed));
+                CatalogError::Away(text)
+            }
+            Some(state) if is_conflict.contains(&state) => {
+                self.failure.set(Some(Failure::Conflict));
+                CatalogError::failed(text)
+            }
+            Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                self.failure.set(Some(Failure::Busy));
+                CatalogError::failed(text)
+            }
+            Some(state) if full.contains(&state) => CatalogError::NoSpace,
+            Some(&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED) => {
+                CatalogError::Damaged(text)
+            }
+            Some(_) => CatalogError::failed(text),
+        }
+    }
+
+    /// Takes the lock of the catalogue's users, shared, for as long as the connection lasts.
+    /// Returns false if somebody has it alone.
+    pub(super) fn try_lock_shared(&self) -> Result<bool, CatalogError> {
+        let select = format!("SELECT 1 WHERE pg_try_advisory_lock_shared({USERS_LOCK})");
+        (self as &dyn Sql).exists(&select, &[])
+    }
+
+    /// Takes the lock of the catalogue's users alone, for as long as the connection lasts. Returns
+    /// false if somebody else has it.
+    pub(super) fn try_lock(&self) -> Result<bool, CatalogError> {
+        let select = format!("SELECT 1 WHERE pg_try_advisory_lock({USERS_LOCK})");
+        (self as &dyn Sql).exists(&select, &[])
+    }
+
+    /// Writes the number of the transaction into the row of the connection.
+    fn settle(&self, TransactionId { slot, number }: TransactionId) -> Result<(), CatalogError> {
+        assert!(number > 0, "only a transaction that has begun is settled");
+        let put = "INSERT INTO settled VALUES(?, ?, ?)
+                   ON CONFLICT(slot) DO UPDATE SET value = excluded.value,
+                     changed = excluded.changed";
+        let sql: &dyn Sql = self;
+        sql.execute(put, params![slot, number, sys::clock::system().0]).map(drop)
+    }
+
+    /// Performs statements without parameters.
+    pub(super) fn command(&self, statements: &str) -> Result<(), CatalogError> {
+        block_on(self.client.batch_execute(statements)).map_err(|error| self.failed(&error))
+    }
+
+    /// Prepares a statement; each connection prepares it once.
+    pub(super) fn prepare(&self, statement: &str) -> Result<Statement, CatalogError> {
+        if let Some(known) = self.statements.borrow().get(statement) {
+            return Ok(known.clone());
+        }
+        let prepared = block_on(self.client.prepare(&numbered(statement)));
+        let prepared = prepared.map_err(|error| self.failed(&error))?;
+        self.statements.borrow_mut().insert(statement.to_owned(), prepared.clone());
+        Ok(prepared)
+    }
+
+    /// Performs `work` as one transaction. Each return of an error has rolled it back, except for
+    /// `Unknown`.
+    pub(super) fn transact(
+        &self,
+        locking: Locking,
+        work: &mut dyn FnMut(&Self) -> Result<(), CatalogError>,
+    ) -> Result<(), Abort> {
+        let abort = |error| match self.failure.get() {
+            Some(Failure::Closed | Failure::Conflict) => Abort::Again(error),
+            Some(Failure::Busy) if locking == Locking::Exclusive => Abort::Again(error),
+            Some(Failure::Busy) | None => Abort::Failed(error),
+        };
+        let (patience, shared) = match locking {
+            Locking::Exclusive => ("0", ""),
+            Locking::ExclusiveSoon => ("2s", ""),
+            Locking::Shared => ("0", "_shared"),
+        };
+        // A server that stands still in a transaction would stop all others: the database ends it.
+        let begin = format!(
+            "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '15s';
+             SET LOCAL lock_timeout = '{patience}';
+             SELECT pg_advisory_xact_lock{shared}({WRITERS_LOCK})"
+        );
+        self.command(&begin).map_err(abort)?;
+        let TransactionId { slot, number } = self.transaction.get();
+        let transaction = TransactionId { slot, number: number + 1 };
+        self.transaction.set(transaction);
+        let worked = work(self).and_then(|()| self.settle(transaction));
+        match worked {
+            Err(error) => {
+                let abort = abort(error);
+                // A transaction that cannot be rolled back ends with its connection.
+                drop(self.command("ROLLBACK"));
+                Err(abort)
+            }
+            Ok(()) => self.command("COMMIT").map_err(|error| match self.failure.get() {
+                Some(Failure::Closed) => Abort::Unknown(transaction),
+                Some(Failure::Conflict) => Abort::Again(error),
+                Some(Failure::Busy) | None => Abort::Failed(error),
+            }),
+        }
+    }
+}
+
+/// Rewrites the parameters of a statement in PostgreSQL's form: `$1` and so on.
+fn numbered(statement: &str) -> String {
+    let mut text = String::with_capacity(statement.len() + 16);
+    let mut last = 0;
+    let mut letters = statement.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter != '?' {
+            text.push(letter);
+            continue;
+        }
+        text.push('$');
+        if !letters.peek().is_some_and(char::is_ascii_digit) {
+            last += 1;
+            text.push_str(&last.to_string());
+        }
+    }
+    debug_assert!(!text.contains('?'), "a statement has no other question mark");
+    text
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut bytes::BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match (self, kind) {
+            (Value::Null, _) => Ok(IsNull::Yes),
+            (Value::Integer(number), &Type::INT4) => i32::try_from(*number)?.to_sql(kind, out),
+            (Value::Integer(number), &Type::INT8) => number.to_sql(kind, out),
+            (Value::Bytes(bytes), &Type::BYTEA) => bytes.to_sql(kind, out),
+            (Value::Text(text), &Type::TEXT) => text.to_sql(kind, out),
+            (Value::TooLarge, _) => Err("a number is too large for the catalogue".into()),
+            (value, kind) => Err(format!("{value:?} is no {kind}").into()),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+impl Columns for tokio_postgres::Row {
+    fn value(&self, column: usize) -> Result<Value<'_>, CatalogError> {
+        let kind = self.columns().get(column).map(tokio_postgres::Column::type_);
+        let damaged = |error: tokio_postgres::Error| CatalogError::Damaged(model::chain(&error));
+        Ok(match kind {
+            Some(&Type::INT8) => self
+                .try_get::<_, Option<i64>>(column)
+                .map_err(damaged)?
+                .map_or(Value::Null, Value::Integer),
+            Some(&Type::BYTEA) => self
+                .try_get::<_, Option<&[u8]>>(column)
+                .map_err(damaged)?
+                .map_or(Value::Null, Value::Bytes),
+            Some(&Type::TEXT) => self
+                .try_get::<_, Option<&str>>(column)
+                .map_err(damaged)?
+                .map_or(Value::Null, Value::Text),
+            other => {
+                return Err(CatalogError::Damaged(format!("column {column} is of {other:?}")));
+            }
+        })
+    }
+}
+
+impl Sql for Session {
+    fn execute(&self, statement: &str, values: &[&dyn ToValue]) -> Result<usize, CatalogError> {
+        let statement = self.prepare(statement)?;
+        let values: Vec<Value<'_>> = values.iter().map(|value| value.to_value()).collect();
+        assert_eq!(statement.params().len(), values.len(), "a value each");
+        let parameters = values.iter().map(|value| value as &(dyn ToSql + Sync));
+        let done = block_on(self.client.execute_raw(&statement, parameters));
+        let rows = done.map_err(|error| self.failed(&error))?;
+        Ok(usize::try_from(rows).unwrap_or(usize::MAX))
+    }
+
+    fn each(
+        &self,
+        statement: &str,
+        values: &[&dyn ToValue],
+        visit: Visit<'_>,
+    ) -> Result<(), CatalogError> {
+        let statement = self.prepare(statement)?;
+        let values: Vec<Value<'_>> = values.iter().map(|value| value.to_value()).collect();
+        assert_eq!(statement.params().len(), values.len(), "a value each");
+        let parameters = values.iter().map(|value| value as &(dyn ToSql + Sync));
+        let rows = block_on(self.client.query_raw(&statement, parameters));
+        let mut rows = Box::pin(rows.map_err(|error| self.failed(&error))?);
+        while let Some(row) = block_on(rows.try_next()).map_err(|error| self.failed(&error))? {
+            if !visit(&Row(&row))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn last_number(&self, table: &str, column: &str) -> Result<i64, CatalogError> {
+        let select = format!(
+            "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END
+             FROM {table}_{column}_seq"
+        );
+        (self as &dyn Sql).one(&select, &[], |row| row.get(0))
+    }
+
+    fn count_from(&self, table: &str, column: &str, last: i64) -> Result<(), CatalogError> {
+        // The bulk tables come after `filespace` and need the partitions of its rows.
+        let last = if table == "filespace" { block::make_for_rows(self, last)? } else { last };
+        // The table has no rows: its next number is 1.
+        let (value, is_called) = if last > 0 { (last, "true") } else { (1, "false") };
+        let select = format!("SELECT setval('{table}_{column}_seq', ?, {is_called})");
+        (self as &dyn Sql).exists(&select, &[&value]).map(drop)
+    }
+
+    fn next_filespace(&self, domain: i64) -> Result<Option<i64>, CatalogError> {
+        block::next_filespace(self, domain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_numbered() {
+        assert_eq!(numbered("a = ? AND b = ?"), "a = $1 AND b = $2");
+        assert_eq!(numbered("a = ?2 AND b = ?1 OR c = ?12"), "a = $2 AND b = $1 OR c = $12");
+        assert_eq!(numbered("nothing"), "nothing");
+    }
+}

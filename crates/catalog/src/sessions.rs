@@ -1,0 +1,24 @@
+//! Finished backups of nodes.
+
+use model::{FilespaceId, NodeId, ServerTime};
+
+use crate::CatalogError;
+
+/// A finished backup.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionRow {
+    pub node: NodeId,
+    pub filespace: FilespaceId,
+    pub started: ServerTime,
+    pub ended: ServerTime,
+    /// True if the backup examined everything.
+    pub complete: bool,
+    /// The client's report, as it sent it.
+    pub report: String,
+}
+
+/// The finished backups.
+pub trait Sessions {
+    /// At most `limit` backups of `node`, newest first.
+    fn sessions(&self, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError>;
+}

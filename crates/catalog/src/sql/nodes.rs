@@ -1,0 +1,183 @@
+//! Statements about nodes.
+
+use model::{DomainId, NodeId, NodeName, ServerTime};
+
+use super::{Engine, Row, Sql, ToValue, filespaces, params, require, require_new, row_count};
+use crate::{CatalogError, Node, NodeChange, Nodes};
+
+impl<E: Engine> Nodes for E {
+    fn add_node(
+        &self,
+        name: &NodeName,
+        domain: &str,
+        now: ServerTime,
+    ) -> Result<Node, CatalogError> {
+        let (name, domain) = (name.clone(), domain.to_owned());
+        self.write(move |sql| add_node(sql, &name, &domain, now))
+    }
+
+    fn nodes(&self) -> Result<Vec<Node>, CatalogError> {
+        self.read(nodes)
+    }
+
+    fn nodes_from(&self, from: &str, limit: usize) -> Result<Vec<Node>, CatalogError> {
+        self.read(|sql| nodes_from(sql, from, limit))
+    }
+
+    fn node(&self, name: &NodeName) -> Result<Node, CatalogError> {
+        self.read(|sql| node(sql, name))
+    }
+
+    fn lock_node(&self, node: NodeId, locked: bool) -> Result<(), CatalogError> {
+        self.write(move |sql| lock_node(sql, node, locked))
+    }
+
+    fn rename_node(&self, node: NodeId, name: &NodeName) -> Result<(), CatalogError> {
+        let name = name.clone();
+        self.write(move |sql| rename_node(sql, node, &name))
+    }
+
+    fn change_node(&self, node: NodeId, change: &NodeChange) -> Result<(), CatalogError> {
+        let change = change.clone();
+        self.write(move |sql| change_node(sql, node, &change))
+    }
+
+    fn remove_node(&self, node: NodeId) -> Result<(), CatalogError> {
+        self.write(move |sql| remove_node(sql, node))
+    }
+}
+
+const NODE: &str = "SELECT node.id, node.name, domain, domain.name, locked, registered,
+                      option_set, deletes_backups, deletes_archives, collocation_group
+                    FROM node JOIN domain ON domain.id = domain";
+
+/// Reads a node off a row of [`NODE`].
+fn node_columns(row: &Row<'_>) -> Result<Node, CatalogError> {
+    let (id, name): (u32, String) = (row.get(0)?, row.get(1)?);
+    let name = NodeName::new(&name)
+        .map_err(|_| CatalogError::impossible(&format!("the name of node {id}")))?;
+    Ok(Node {
+        id: NodeId(id),
+        name,
+        domain: DomainId(row.get(2)?),
+        domain_name: row.get(3)?,
+        locked: row.get(4)?,
+        registered: ServerTime(row.get(5)?),
+        option_set: row.get(6)?,
+        deletes_backups: row.get(7)?,
+        deletes_archives: row.get(8)?,
+        collocation_group: row.get(9)?,
+    })
+}
+
+/// The node for which `condition` holds. Fails with `NotFound` of `what`.
+pub(super) fn one_node(
+    sql: &dyn Sql,
+    condition: &str,
+    parameter: impl ToValue,
+    what: &'static str,
+) -> Result<Node, CatalogError> {
+    let select = format!("{NODE} WHERE {condition}");
+    sql.first(&select, params![parameter], node_columns)?
+        .ok_or(CatalogError::NotFound { what })
+}
+
+fn add_node(
+    sql: &dyn Sql,
+    name: &NodeName,
+    domain: &str,
+    now: ServerTime,
+) -> Result<Node, CatalogError> {
+    let known = "SELECT id FROM domain WHERE name = ?";
+    let domain: u32 = sql
+        .first(known, params![domain], |row| row.get(0))?
+        .ok_or(CatalogError::NotFound { what: "the policy domain" })?;
+    let insert = "INSERT INTO node(name, domain, locked, registered) VALUES(?, ?, 0, ?)
+                  ON CONFLICT(name) DO NOTHING";
+    let values = params![name.as_str(), domain, now.0];
+    require_new(sql.execute(insert, values)?, "a node of this name")?;
+    node(sql, name)
+}
+
+pub(crate) fn nodes(sql: &dyn Sql) -> Result<Vec<Node>, CatalogError> {
+    nodes_from(sql, "", usize::MAX)
+}
+
+fn nodes_from(sql: &dyn Sql, from: &str, limit: usize) -> Result<Vec<Node>, CatalogError> {
+    let select = format!("{NODE} WHERE node.name >= ? ORDER BY node.name LIMIT ?");
+    let nodes: Vec<Node> = sql.all(&select, params![from, row_count(limit)], node_columns)?;
+    assert!(nodes.len() <= limit, "the statement limits its rows");
+    Ok(nodes)
+}
+
+fn node(sql: &dyn Sql, name: &NodeName) -> Result<Node, CatalogError> {
+    one_node(sql, "node.name = ?", name.as_str(), "the node")
+}
+
+fn lock_node(sql: &dyn Sql, node: NodeId, locked: bool) -> Result<(), CatalogError> {
+    let update = "UPDATE node SET locked = ? WHERE id = ?";
+    require(sql.execute(update, params![locked, node.0])?, "the node")
+}
+
+fn rename_node(sql: &dyn Sql, node: NodeId, name: &NodeName) -> Result<(), CatalogError> {
+    let taken = "SELECT 1 FROM node WHERE name = ? AND id <> ?";
+    if sql.exists(taken, params![name.as_str(), node.0])? {
+        return Err(CatalogError::Exists { what: "a node of this name" });
+    }
+    let update = "UPDATE node SET name = ? WHERE id = ?";
+    require(sql.execute(update, params![name.as_str(), node.0])?, "the node")
+}
+
+fn change_node(sql: &dyn Sql, node: NodeId, change: &NodeChange) -> Result<(), CatalogError> {
+    find_node(sql, node)?;
+    let NodeChange { domain, option_set, deletes_backups, deletes_archives, .. } = change;
+    let set = |column: &str, value: &dyn ToValue| {
+        let update = format!("UPDATE node SET {column} = ? WHERE id = ?");
+        sql.execute(&update, &[value, &node.0]).map(drop)
+    };
+    if let Some(domain) = domain {
+        if !sql.exists("SELECT 1 FROM domain WHERE id = ?", params![domain.0])? {
+            return Err(CatalogError::NotFound { what: "the policy domain" });
+        }
+        set("domain", &domain.0)?;
+        let all = "UPDATE filespace SET expired_to = NULL WHERE node = ?";
+        sql.execute(all, &[&node.0])?;
+        sql.execute("UPDATE archive SET due = NULL WHERE node = ?", &[&node.0])?;
+    }
+    if let Some(option_set) = option_set {
+        if let Some(name) = option_set {
+            let known = "SELECT 1 FROM option_set WHERE lower(name) = ?";
+            if !sql.exists(known, params![name.to_ascii_lowercase()])? {
+                return Err(CatalogError::NotFound { what: "the option set" });
+            }
+        }
+        set("option_set", option_set)?;
+    }
+    if let Some(deletes) = deletes_backups {
+        set("deletes_backups", deletes)?;
+    }
+    if let Some(deletes) = deletes_archives {
+        set("deletes_archives", deletes)?;
+    }
+    if let Some(group) = &change.collocation_group {
+        set("collocation_group", group)?;
+    }
+    Ok(())
+}
+
+/// Fails with `NotFound` if the node is gone: a row that names it would belong to nobody.
+pub(super) fn find_node(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
+    let is_known = sql.exists("SELECT 1 FROM node WHERE id = ?", params![node.0])?;
+    require(usize::from(is_known), "the node")
+}
+
+fn remove_node(sql: &dyn Sql, node: NodeId) -> Result<(), CatalogError> {
+    for filespace in filespaces::of_node(sql, node)? {
+        filespaces::empty(sql, filespace.id)?;
+    }
+    for table in ["filespace", "token", "certificate", "session", "archive", "deletion"] {
+        let delete = format!("DELETE FROM {table} WHERE node = ?");
+        sql.execute(&delete, params![node.0])?;
+    }
+    require(sql.execute("DELETE FROM node WHERE id = ?", params![node.0])?, "the node")
+}

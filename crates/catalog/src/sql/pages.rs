@@ -1,0 +1,273 @@
+//! Statements about directory pages.
+
+use format::path_hash;
+use model::{DirPath, DirectoryDigest, FilespaceId, PathHash};
+
+use super::{Engine, Row, Sql, ToValue, params, row_count};
+use crate::{CatalogError, PageDigest, PageKey, PageRow, PageSpan, Pages};
+
+/// Number of low bits of a page's number that count within its filespace.
+pub(crate) const PAGE_COUNT_BITS: u32 = 36;
+
+impl<E: Engine> Pages for E {
+    fn digests(
+        &self,
+        filespace: FilespaceId,
+        within: &DirPath,
+        visit: &mut dyn FnMut(&PageDigest) -> bool,
+    ) -> Result<(), CatalogError> {
+        self.read_once(|sql| digests(sql, filespace, within, visit))
+    }
+
+    fn page(&self, filespace: FilespaceId, key: &PageKey) -> Result<Option<PageRow>, CatalogError> {
+        self.read(|sql| page(sql, filespace, key))
+    }
+
+    fn pages_at(
+        &self,
+        filespace: FilespaceId,
+        keys: &[PageKey],
+    ) -> Result<Vec<PageRow>, CatalogError> {
+        Engine::pages_at(self, filespace, keys)
+    }
+
+    fn page_holding(
+        &self,
+        filespace: FilespaceId,
+        directory: &DirPath,
+        name: &[u8],
+    ) -> Result<Option<PageRow>, CatalogError> {
+        self.read(|sql| page_holding(sql, filespace, directory, name))
+    }
+
+    fn pages(
+        &self,
+        filespace: FilespaceId,
+        span: &PageSpan,
+        after: Option<&PageKey>,
+        limit: usize,
+    ) -> Result<Vec<PageRow>, CatalogError> {
+        self.read(|sql| pages(sql, filespace, span, after, limit))
+    }
+
+    fn count_objects(
+        &self,
+        filespace: FilespaceId,
+        directory: &DirPath,
+    ) -> Result<u64, CatalogError> {
+        self.read(|sql| count_objects(sql, filespace, directory))
+    }
+}
+
+/// The range of page numbers of a filespace.
+pub(crate) struct PageNumbers {
+    pub(crate) first: i64,
+    /// The number after the last one.
+    pub(crate) end: i64,
+}
+
+/// The page numbers of a filespace. The range is empty for a filespace whose own number leaves no
+/// room for the count.
+pub(crate) fn page_numbers(filespace: FilespaceId) -> PageNumbers {
+    let count = 1_i64 << PAGE_COUNT_BITS;
+    let first = i64::from(filespace.0).saturating_mul(count);
+    let end = first.saturating_add(count);
+    assert!(0 <= first && first <= end, "numbers do not wrap");
+    PageNumbers { first, end }
+}
+
+/// Calls `visit` with the digest rows of the query until it returns false.
+fn visit_digests(
+    sql: &dyn Sql,
+    select: &str,
+    parameters: &[&dyn ToValue],
+    visit: &mut dyn FnMut(&PageDigest) -> bool,
+) -> Result<(), CatalogError> {
+    sql.each(select, parameters, &mut |row| Ok(visit(&digest_columns(row)?)))
+}
+
+fn digest_columns(row: &Row<'_>) -> Result<PageDigest, CatalogError> {
+    Ok(PageDigest {
+        hash: PathHash(row.get(0)?),
+        digest: row.get::<Option<[u8; 16]>>(1)?.map(DirectoryDigest),
+        first: row.get::<Option<Vec<u8>>>(2)?.unwrap_or_default(),
+    })
+}
+
+fn digests(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    within: &DirPath,
+    visit: &mut dyn FnMut(&PageDigest) -> bool,
+) -> Result<(), CatalogError> {
+    if within.as_bytes().len() <= 1 {
+        let PageNumbers { first, end } = page_numbers(filespace);
+        let select = "SELECT hash, digest, first FROM digest WHERE id >= ? AND id < ?";
+        return visit_digests(sql, select, &[&first, &end], visit);
+    }
+    let end = within
+        .end_of_subtree()
+        .ok_or_else(|| CatalogError::impossible("a directory path"))?;
+    let select = "SELECT hash, digest, digest.first FROM directory JOIN digest ON digest.id = page
+                  WHERE filespace = ? AND path >= ? AND path < ?";
+    visit_digests(sql, select, &[&filespace.0, &within.as_bytes(), &end], visit)
+}
+
+/// Query for pages; [`page_of`] reads its rows.
+pub(crate) const PAGE: &str = "SELECT path, directory.first, objects, digest, body
+                    FROM directory JOIN page ON page.id = page JOIN digest ON digest.id = page";
+
+/// The page in a row of [`PAGE`].
+pub(crate) fn page_of(row: &Row<'_>) -> Result<PageRow, CatalogError> {
+    let path: Vec<u8> = row.get(0)?;
+    let directory =
+        DirPath::new(&path).map_err(|_| CatalogError::impossible("a page's directory path"))?;
+    let (key, object_count) = (PageKey { directory, first: row.get(1)? }, row.get(2)?);
+    let digest = row.get::<Option<[u8; 16]>>(3)?.map(DirectoryDigest);
+    Ok(PageRow { key, object_count, digest, body: row.get(4)? })
+}
+
+pub(crate) fn page(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    key: &PageKey,
+) -> Result<Option<PageRow>, CatalogError> {
+    let select = format!("{PAGE} WHERE filespace = ? AND path = ? AND directory.first = ?");
+    let parameters = params![filespace.0, key.directory.as_bytes(), key.first];
+    first_page(sql, &select, parameters)
+}
+
+fn page_holding(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    directory: &DirPath,
+    name: &[u8],
+) -> Result<Option<PageRow>, CatalogError> {
+    let select = format!(
+        "{PAGE} WHERE filespace = ? AND path = ? AND directory.first <= ?
+         ORDER BY directory.first DESC LIMIT 1"
+    );
+    let parameters = params![filespace.0, directory.as_bytes(), name];
+    first_page(sql, &select, parameters)
+}
+
+fn first_page(
+    sql: &dyn Sql,
+    select: &str,
+    parameters: &[&dyn ToValue],
+) -> Result<Option<PageRow>, CatalogError> {
+    sql.first(select, parameters, page_of)
+}
+
+fn pages(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    span: &PageSpan,
+    after: Option<&PageKey>,
+    limit: usize,
+) -> Result<Vec<PageRow>, CatalogError> {
+    let select = format!(
+        "{PAGE} WHERE filespace = ?1 AND (path, directory.first) >= (?2, ?3)
+           AND (path < ?4 OR ?4 IS NULL)
+         ORDER BY path, directory.first LIMIT ?5"
+    );
+    let (low, high) = span.bounds();
+    let low = (low.to_vec(), Vec::new());
+    // In byte order nothing lies between a name and the same name followed by NUL.
+    let next = |key: &PageKey| (key.directory.as_bytes().to_vec(), [&key.first[..], &[0]].concat());
+    let (path, first) = after.map(next).map_or(low.clone(), |next| next.max(low));
+    let parameters = params![filespace.0, path, first, high, row_count(limit)];
+    let rows: Vec<PageRow> = sql.all(&select, parameters, page_of)?;
+    assert!(rows.len() <= limit, "the statement limits its rows");
+    // The caller asks again with the last key as `after`: in a damaged tree too it must advance.
+    let advances =
+        |row: &PageRow| (row.key.directory.as_bytes(), &row.key.first) >= (&path[..], &first);
+    if rows.first().is_none_or(advances) && rows.is_sorted_by(|a, b| a.key < b.key) {
+        Ok(rows)
+    } else {
+        Err(CatalogError::impossible("the order of pages"))
+    }
+}
+
+fn count_objects(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    directory: &DirPath,
+) -> Result<u64, CatalogError> {
+    let select = "SELECT CAST(coalesce(sum(objects), 0) AS BIGINT) FROM directory
+                  WHERE filespace = ?1 AND path >= ?2 AND (path < ?3 OR ?3 IS NULL)";
+    let parameters = params![filespace.0, directory.as_bytes(), directory.end_of_subtree()];
+    sql.one(select, parameters, |row| row.get(0))
+}
+
+fn page_number(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    key: &PageKey,
+) -> Result<Option<i64>, CatalogError> {
+    let select = "SELECT page FROM directory WHERE filespace = ? AND path = ? AND first = ?";
+    sql.first(select, params![filespace.0, key.directory.as_bytes(), key.first], |row| row.get(0))
+}
+
+pub(crate) fn next_page_number(sql: &dyn Sql, filespace: FilespaceId) -> Result<i64, CatalogError> {
+    let PageNumbers { first, end } = page_numbers(filespace);
+    let select = "SELECT max(id) FROM page WHERE id >= ? AND id < ?";
+    let last: Option<i64> = sql.one(select, params![first, end], |row| row.get(0))?;
+    let next = last.map_or(first, |last| last + 1);
+    if next < first {
+        return Err(CatalogError::impossible("the last page number of a filespace"));
+    }
+    if next < end {
+        Ok(next)
+    } else {
+        Err(CatalogError::failed("the filespace has used up its page numbers"))
+    }
+}
+
+pub(crate) fn put(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    page: &PageRow,
+) -> Result<(), CatalogError> {
+    let number = match page_number(sql, filespace, &page.key)? {
+        Some(number) => number,
+        None => next_page_number(sql, filespace)?,
+    };
+    let PageKey { directory, first } = &page.key;
+    let put = "INSERT INTO directory VALUES(?, ?, ?, ?, ?)
+               ON CONFLICT(filespace, path, first) DO UPDATE SET objects = excluded.objects";
+    sql.execute(put, &[&filespace.0, &directory.as_bytes(), first, &number, &page.object_count])?;
+    let put = "INSERT INTO page VALUES(?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body";
+    sql.execute(put, &[&number, &page.body])?;
+    let put = "INSERT INTO digest VALUES(?, ?, ?, ?)
+               ON CONFLICT(id) DO UPDATE SET digest = excluded.digest";
+    let digest = page.digest.as_ref().map(|digest| digest.0.as_slice());
+    let first = (!first.is_empty()).then_some(first);
+    sql.execute(put, &[&number, &path_hash(directory).0.as_slice(), &digest, &first])?;
+    Ok(())
+}
+
+pub(super) fn remove(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    key: &PageKey,
+) -> Result<(), CatalogError> {
+    let Some(number) = page_number(sql, filespace, key)? else { return Ok(()) };
+    let delete = "DELETE FROM directory WHERE filespace = ? AND path = ? AND first = ?";
+    sql.execute(delete, &[&filespace.0, &key.directory.as_bytes(), &key.first])?;
+    sql.execute("DELETE FROM page WHERE id = ?", &[&number])?;
+    sql.execute("DELETE FROM digest WHERE id = ?", &[&number])?;
+    Ok(())
+}
+
+pub(super) fn rewrite(
+    sql: &dyn Sql,
+    filespace: FilespaceId,
+    key: &PageKey,
+    old: &[u8],
+    new: &[u8],
+) -> Result<(), CatalogError> {
+    let Some(number) = page_number(sql, filespace, key)? else { return Ok(()) };
+    let update = "UPDATE page SET body = ? WHERE id = ? AND body = ?";
+    sql.execute(update, &[&new, &number, &old]).map(drop)
+}

@@ -1,0 +1,42 @@
+//! Statements about finished backups.
+
+use model::{FilespaceId, NodeId, ServerTime};
+
+use super::{Engine, Row, Sql, params, row_count};
+use crate::{CatalogError, SessionRow, Sessions};
+
+impl<E: Engine> Sessions for E {
+    fn sessions(&self, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError> {
+        self.read(|sql| sessions(sql, node, limit))
+    }
+}
+
+fn sessions(sql: &dyn Sql, node: NodeId, limit: usize) -> Result<Vec<SessionRow>, CatalogError> {
+    let select = "SELECT node, filespace, started, ended, complete, report FROM session
+                  WHERE node = ? ORDER BY id DESC LIMIT ?";
+    let columns = |row: &Row<'_>| {
+        Ok(SessionRow {
+            node: NodeId(row.get(0)?),
+            filespace: FilespaceId(row.get(1)?),
+            started: ServerTime(row.get(2)?),
+            ended: ServerTime(row.get(3)?),
+            complete: row.get(4)?,
+            report: row.get(5)?,
+        })
+    };
+    let sessions: Vec<SessionRow> = sql.all(select, params![node.0, row_count(limit)], columns)?;
+    assert!(sessions.len() <= limit, "the statement limits its rows");
+    Ok(sessions)
+}
+
+pub(super) fn add(sql: &dyn Sql, session: &SessionRow) -> Result<(), CatalogError> {
+    let insert = "INSERT INTO session(node, filespace, started, ended, complete, report)
+                  VALUES(?, ?, ?, ?, ?, ?)";
+    let SessionRow { node, filespace, started, ended, complete, report } = session;
+    sql.execute(insert, &[&node.0, &filespace.0, &started.0, &ended.0, complete, report])?;
+    if *complete {
+        let update = "UPDATE filespace SET last_backup = ? WHERE id = ?";
+        sql.execute(update, &[&started.0, &filespace.0])?;
+    }
+    Ok(())
+}

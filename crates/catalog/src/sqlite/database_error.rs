@@ -1,0 +1,24 @@
+//! SQLite's errors as those of the catalogue.
+
+use rusqlite::ErrorCode;
+
+use crate::CatalogError;
+
+/// Sorts SQLite's errors by what the caller can do about them.
+pub(super) fn database(error: rusqlite::Error) -> CatalogError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            CatalogError::Damaged(error.to_string())
+        }
+        Some(ErrorCode::DiskFull) => CatalogError::NoSpace,
+        _ => match error {
+            rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::Utf8Error(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..) => {
+                CatalogError::Damaged(error.to_string())
+            }
+            error => CatalogError::failed(error),
+        },
+    }
+}

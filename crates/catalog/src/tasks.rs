@@ -1,0 +1,48 @@
+//! Runs of the server's own tasks.
+
+use model::ServerTime;
+
+use crate::CatalogError;
+
+/// A run of a task that the server begins by itself when it is due.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskRun {
+    /// Name of the task, in a few words.
+    pub task: String,
+    /// Time at which the run was to begin.
+    pub due: ServerTime,
+    pub started: ServerTime,
+    /// End of the run; `None` while it goes on.
+    pub ended: Option<TaskEnd>,
+}
+
+/// A run with its number. A run that begins later has a larger number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoggedRun {
+    pub number: u64,
+    pub run: TaskRun,
+}
+
+/// The end of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TaskEnd {
+    pub at: ServerTime,
+    /// TSM's return code: 0 for success, [`Self::WARNED`] or [`Self::FAILED`].
+    pub code: u8,
+    /// Reason of a warning or failure; empty after a success.
+    pub reason: String,
+}
+
+impl TaskEnd {
+    /// Code of a run that did a part of its work.
+    pub const WARNED: u8 = 4;
+    /// Code of a run that failed.
+    pub const FAILED: u8 = 12;
+}
+
+/// The runs of the server's tasks.
+pub trait Tasks {
+    /// At most `limit` runs, the last begun first: the one numbered `from` and older ones. Begins
+    /// with the last run if `from` is `None`.
+    fn task_runs(&self, from: Option<u64>, limit: usize) -> Result<Vec<LoggedRun>, CatalogError>;
+}

@@ -1,0 +1,147 @@
+//! Audit: the packs of all pools are read and compared with their checksums.
+
+use wire::proto;
+
+use super::connection::Admin;
+use crate::ClientError;
+
+/// An audit to begin.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AuditRequest {
+    /// Compare every chunk with its digest, not only stored checksums.
+    pub data: bool,
+    /// Maximum number of bytes that are read in a second.
+    pub bytes_per_sec_max: Option<u64>,
+}
+
+/// An audit: its state so far, or its result.
+#[derive(Clone, Debug, Default)]
+pub struct Audit {
+    pub packs: u64,
+    pub packs_done: u64,
+    /// Number of quanta that were read.
+    pub quanta: u64,
+    /// Number of bytes that were read.
+    pub bytes: u64,
+    /// Number of quanta that are damaged.
+    pub damaged: u64,
+    /// Damages that were found. Only the result has them.
+    pub damages: Vec<Damage>,
+    /// Some of the versions that the damages make unrestorable. Only the result has them.
+    pub lost_versions: Vec<LostVersion>,
+    /// Number of all versions that the damages make unrestorable.
+    pub lost_versions_count: u64,
+    /// Pools that are not available: their packs were not read.
+    pub pools_away: Vec<String>,
+    /// Pools on volumes, which have an audit of their own.
+    pub pools_on_volumes: Vec<String>,
+}
+
+/// A damaged part of a pack.
+#[derive(Clone, Debug)]
+pub struct Damage {
+    pub pack: u64,
+    pub pool: String,
+    pub chunks: ChunkRange,
+    pub reason: String,
+    /// True where the pack was made whole from another pool.
+    pub is_repaired: bool,
+}
+
+/// Chunks of a pack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChunkRange {
+    /// The whole pack.
+    All,
+    /// Chunks from `first` to the end of the pack, whose number of chunks is not known.
+    From { first: u32 },
+    /// Chunks from `first` up to, but not including, `end`.
+    Between { first: u32, end: u32 },
+}
+
+impl ChunkRange {
+    fn new(first: u32, end: u32) -> Self {
+        match (first, end) {
+            (0, 0) => Self::All,
+            (first, u32::MAX) => Self::From { first },
+            (first, end) => Self::Between { first, end },
+        }
+    }
+
+    /// The first chunk, and the one after the last, as in messages.
+    pub fn bounds(self) -> (u32, u32) {
+        match self {
+            Self::All => (0, 0),
+            Self::From { first } => (first, u32::MAX),
+            Self::Between { first, end } => (first, end),
+        }
+    }
+}
+
+/// A version that cannot be restored as a whole.
+#[derive(Clone, Debug)]
+pub struct LostVersion {
+    pub node: String,
+    pub path: Vec<u8>,
+    pub is_active: bool,
+}
+
+impl From<proto::AuditReply> for Audit {
+    fn from(message: proto::AuditReply) -> Self {
+        let damage = |damage: proto::Damage| Damage {
+            pack: damage.pack,
+            pool: damage.pool,
+            chunks: ChunkRange::new(damage.first_chunk, damage.end_chunk),
+            reason: damage.reason,
+            is_repaired: damage.repaired,
+        };
+        let version = |victim: proto::Victim| LostVersion {
+            node: victim.node,
+            path: victim.path.to_vec(),
+            is_active: victim.active,
+        };
+        Self {
+            packs: message.packs,
+            packs_done: message.packs_done,
+            quanta: message.quanta,
+            bytes: message.bytes,
+            damaged: message.damaged,
+            damages: message.damages.into_iter().map(damage).collect(),
+            lost_versions: message.victims.into_iter().map(version).collect(),
+            lost_versions_count: message.victim_count,
+            pools_away: message.away,
+            pools_on_volumes: message.on_volumes,
+        }
+    }
+}
+
+impl Admin {
+    /// Reads the pools and compares; `visit` sees the progress.
+    pub fn audit(
+        &mut self,
+        request: AuditRequest,
+        visit: &mut dyn FnMut(&Audit),
+    ) -> Result<Audit, ClientError> {
+        let rate = request.bytes_per_sec_max.unwrap_or(0);
+        let request = proto::AuditRequest { data: request.data, rate };
+        let stream = self.call(async |server| server.audit(request).await)?;
+        self.follow(stream, visit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_chunks_keep_their_bounds() {
+        for (bounds, range) in [
+            ((0, 0), ChunkRange::All),
+            ((0, u32::MAX), ChunkRange::From { first: 0 }),
+            ((3, 9), ChunkRange::Between { first: 3, end: 9 }),
+        ] {
+            assert_eq!(ChunkRange::new(bounds.0, bounds.1), range);
+            assert_eq!(range.bounds(), bounds);
+        }
+    }
+}

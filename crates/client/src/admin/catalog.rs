@@ -1,0 +1,63 @@
+//! Copies of the catalogue in the pools.
+
+use model::ServerTime;
+use wire::proto;
+
+use super::connection::Admin;
+use crate::ClientError;
+
+/// A copy of the catalogue.
+#[derive(Clone, Debug)]
+pub struct CatalogCopy {
+    pub number: u64,
+    pub taken: ServerTime,
+    /// Size of the catalogue.
+    pub bytes: u64,
+    /// Pools that have the copy.
+    pub pools: Vec<String>,
+}
+
+/// A copy of the catalogue that is being made: its state so far, or its result.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CatalogCopying {
+    pub number: u64,
+    /// Size of the catalogue.
+    pub bytes: u64,
+    /// Size of the part that was compared with the copy before.
+    pub bytes_done: u64,
+    /// Size of the part that the copy before lacks, before compression.
+    pub bytes_new: u64,
+}
+
+impl From<proto::CatalogCopy> for CatalogCopy {
+    fn from(message: proto::CatalogCopy) -> Self {
+        let proto::CatalogCopy { number, taken, bytes, pools } = message;
+        Self { number, taken: ServerTime(taken), bytes, pools }
+    }
+}
+
+impl From<proto::CopyCatalogReply> for CatalogCopying {
+    fn from(message: proto::CopyCatalogReply) -> Self {
+        let proto::CopyCatalogReply { number, bytes, bytes_done, bytes_new, .. } = message;
+        Self { number, bytes, bytes_done, bytes_new }
+    }
+}
+
+impl Admin {
+    /// Lists the copies of the catalogue, newest first.
+    pub fn catalog_copies(&mut self) -> Result<Vec<CatalogCopy>, ClientError> {
+        let request = proto::CatalogCopiesRequest {};
+        let reply = self.call(async |server| server.catalog_copies(request).await)?;
+        Ok(reply.copies.into_iter().map(CatalogCopy::from).collect())
+    }
+
+    /// Copies the catalogue to the pools; `visit` sees the progress.
+    pub fn copy_catalog(
+        &mut self,
+        visit: &mut dyn FnMut(&CatalogCopying),
+    ) -> Result<CatalogCopying, ClientError> {
+        let request = proto::CopyCatalogRequest {};
+        let stream = self.call(async |server| server.copy_catalog(request).await)?;
+        self.follow(stream, visit)
+    }
+}

@@ -1,0 +1,70 @@
+//! Expiration: versions that policy no longer keeps are dropped.
+
+use wire::proto;
+
+use super::connection::Admin;
+use crate::ClientError;
+
+/// A run of expiration to begin.
+#[derive(Clone, Debug, Default)]
+pub struct ExpirationRequest {
+    /// Node whose versions expire; all nodes unless given.
+    pub node: Option<String>,
+    /// Count the versions and drop none.
+    pub dry_run: bool,
+    /// Maximum number of versions that are examined in a second.
+    pub rate: Option<u32>,
+    /// Examine every version, not only where one may be due.
+    pub all: bool,
+}
+
+/// A run of expiration: its state so far, or its result.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expiration {
+    pub directories: u64,
+    /// Number of versions that were examined.
+    pub examined: u64,
+    /// Number of versions that expired.
+    pub expired: u64,
+    /// Size of the files that expired, as they were on the node.
+    pub expired_bytes: u64,
+    /// Number of nodes whose versions expired.
+    pub nodes: u64,
+    /// Number of those expired that are due by the active set too; for a simulation.
+    pub due_anyway: u64,
+    pub filespaces_done: u64,
+    pub filespaces: u64,
+}
+
+impl From<proto::ExpireReply> for Expiration {
+    fn from(message: proto::ExpireReply) -> Self {
+        Self {
+            directories: message.directories,
+            examined: message.examined,
+            expired: message.expired,
+            expired_bytes: message.expired_bytes,
+            nodes: message.nodes.into(),
+            due_anyway: message.due_anyway,
+            filespaces_done: message.filespaces_done.into(),
+            filespaces: message.filespaces.into(),
+        }
+    }
+}
+
+impl Admin {
+    /// Drops the versions that policy no longer keeps; `visit` sees the progress.
+    pub fn expire(
+        &mut self,
+        request: ExpirationRequest,
+        visit: &mut dyn FnMut(&Expiration),
+    ) -> Result<Expiration, ClientError> {
+        let request = proto::ExpireRequest {
+            node: request.node.unwrap_or_default(),
+            dry_run: request.dry_run,
+            rate: request.rate.unwrap_or(0),
+            all: request.all,
+        };
+        let stream = self.call(async |server| server.expire(request).await)?;
+        self.follow(stream, visit)
+    }
+}

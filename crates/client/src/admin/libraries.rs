@@ -1,0 +1,242 @@
+//! Libraries: changers with drives, and folders of files that stand for tapes.
+
+use wire::proto;
+use wire::proto::serve_library_request::Work;
+
+use super::connection::Admin;
+use super::optional;
+use super::words::words;
+use crate::ClientError;
+
+words!(
+    /// State of a drive.
+    DriveState(proto::library_drive::State) {
+        Empty = "empty",
+        Mounting = "mounting",
+        Idle = "idle",
+        Reading = "reading",
+        Writing = "writing",
+        Failed = "failed",
+    }
+);
+
+words!(
+    /// Kind of an element of a changer.
+    ElementKind(proto::library_element::Kind) {
+        Slot = "slot",
+        Drive = "drive",
+        ImportExport = "import/export",
+        Robot = "robot",
+    }
+);
+
+/// A library.
+#[derive(Clone, Debug)]
+pub struct Library {
+    pub name: String,
+    pub place: LibraryPlace,
+    /// Addresses of the drives as they were given.
+    pub drive_addresses: Vec<String>,
+    /// Maximum number of volumes that are mounted at the same time; `None` for one in each drive.
+    pub mounts_max: Option<u32>,
+    /// Time that a volume stays mounted after its last use.
+    pub retain_secs: u32,
+    /// True where opening a migrated file is refused: only lists and restores recall.
+    pub optimised_only: bool,
+    /// Reason why the library cannot be used.
+    pub problem: Option<String>,
+    pub drives: Vec<LibraryDrive>,
+    /// Elements of the changer. Only an inventory has them.
+    pub elements: Vec<Element>,
+}
+
+/// The place of a library.
+#[derive(Clone, Debug)]
+pub enum LibraryPlace {
+    Changer {
+        address: String,
+    },
+    Folder {
+        path: String,
+        /// Size of each volume; `None` where only the disk limits it.
+        capacity_bytes: Option<u64>,
+    },
+}
+
+/// A drive of a library.
+#[derive(Clone, Debug)]
+pub struct LibraryDrive {
+    /// Element address, or the number of a drive of a folder.
+    pub address: u32,
+    pub product: String,
+    pub serial: String,
+    /// Volume in the drive.
+    pub volume: Option<String>,
+    pub state: DriveState,
+    /// Reason of the failure.
+    pub problem: Option<String>,
+    pub wants_cleaning: bool,
+}
+
+/// An element of a changer.
+#[derive(Clone, Debug)]
+pub struct Element {
+    pub kind: ElementKind,
+    pub address: u32,
+    pub is_full: bool,
+    pub barcode: Option<String>,
+}
+
+impl From<proto::Library> for Library {
+    fn from(message: proto::Library) -> Self {
+        let place = match optional::text(message.changer) {
+            Some(address) => LibraryPlace::Changer { address },
+            None => LibraryPlace::Folder {
+                path: message.folder,
+                capacity_bytes: message.capacity_bytes,
+            },
+        };
+        Self {
+            name: message.name,
+            place,
+            drive_addresses: message.drive_addresses,
+            mounts_max: (message.drives_max > 0).then_some(message.drives_max),
+            retain_secs: message.retain_secs,
+            optimised_only: message.optimised_only,
+            problem: optional::text(message.problem),
+            drives: message.drives.into_iter().map(LibraryDrive::from).collect(),
+            elements: message.elements.into_iter().map(Element::from).collect(),
+        }
+    }
+}
+
+impl From<proto::LibraryDrive> for LibraryDrive {
+    fn from(message: proto::LibraryDrive) -> Self {
+        let state = message.state().into();
+        Self {
+            address: message.address,
+            product: message.product,
+            serial: message.serial,
+            volume: optional::text(message.volume),
+            state,
+            problem: optional::text(message.problem),
+            wants_cleaning: message.wants_cleaning,
+        }
+    }
+}
+
+impl From<proto::LibraryElement> for Element {
+    fn from(message: proto::LibraryElement) -> Self {
+        Self {
+            kind: message.kind().into(),
+            address: message.address,
+            is_full: message.is_full,
+            barcode: optional::text(message.barcode),
+        }
+    }
+}
+
+/// A library to add.
+#[derive(Clone, Debug)]
+pub struct NewLibrary {
+    pub name: String,
+    pub place: LibraryPlace,
+    /// Addresses of the drives, in the order of their elements.
+    pub drive_addresses: Vec<String>,
+    pub change: LibraryChange,
+}
+
+/// Settings of a library; `None` leaves a setting as it is, or at its default for a new library.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LibraryChange {
+    pub mounts_max: Option<u32>,
+    pub retain_secs: Option<u32>,
+    pub optimised_only: Option<bool>,
+}
+
+impl LibraryChange {
+    fn request(self, name: String) -> proto::PutLibraryRequest {
+        proto::PutLibraryRequest {
+            name,
+            drives_max: self.mounts_max,
+            retain_secs: self.retain_secs,
+            optimised_only: self.optimised_only,
+            ..proto::PutLibraryRequest::default()
+        }
+    }
+}
+
+/// Work of a library that a person asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LibraryWork {
+    /// Moves the volumes in the import/export elements into slots.
+    CheckIn,
+    /// Hands a volume over for a person to take.
+    CheckOut { volume: String },
+    /// Cleans the drive with this element address.
+    Clean { drive: u32 },
+    /// Uses the drive again: it has been repaired.
+    RestoreDrive { drive: u32 },
+    /// Has the robot look into every element.
+    Scan,
+}
+
+impl From<LibraryWork> for Work {
+    fn from(work: LibraryWork) -> Self {
+        match work {
+            LibraryWork::CheckIn => Self::CheckIn(true),
+            LibraryWork::CheckOut { volume } => Self::CheckOut(volume),
+            LibraryWork::Clean { drive } => Self::Clean(drive),
+            LibraryWork::RestoreDrive { drive } => Self::RestoreDrive(drive),
+            LibraryWork::Scan => Self::LookAgain(true),
+        }
+    }
+}
+
+impl Admin {
+    /// Lists one library, or all. With `inventory` the changers are asked for their elements.
+    pub fn libraries(
+        &mut self,
+        name: Option<&str>,
+        inventory: bool,
+    ) -> Result<Vec<Library>, ClientError> {
+        let name = name.unwrap_or_default().to_owned();
+        let request = proto::LibrariesRequest { name, inventory };
+        let reply = self.call(async |server| server.libraries(request).await)?;
+        Ok(reply.libraries.into_iter().map(Library::from).collect())
+    }
+
+    pub fn add_library(&mut self, library: NewLibrary) -> Result<Library, ClientError> {
+        let NewLibrary { name, place, drive_addresses, change } = library;
+        let mut request =
+            proto::PutLibraryRequest { is_new: true, drive_addresses, ..change.request(name) };
+        match place {
+            LibraryPlace::Changer { address } => request.changer = address,
+            LibraryPlace::Folder { path, capacity_bytes } => {
+                request.folder = path;
+                request.capacity_bytes = capacity_bytes;
+            }
+        }
+        Ok(self.call(async |server| server.put_library(request).await)?.into())
+    }
+
+    pub fn set_library(
+        &mut self,
+        name: String,
+        change: LibraryChange,
+    ) -> Result<Library, ClientError> {
+        let request = change.request(name);
+        Ok(self.call(async |server| server.put_library(request).await)?.into())
+    }
+
+    pub fn remove_library(&mut self, name: &str) -> Result<Library, ClientError> {
+        let request = proto::LibrariesRequest { name: name.to_owned(), inventory: false };
+        Ok(self.call(async |server| server.remove_library(request).await)?.into())
+    }
+
+    /// Has a library do some work; returns when it is done.
+    pub fn serve_library(&mut self, name: &str, work: LibraryWork) -> Result<Library, ClientError> {
+        let request = proto::ServeLibraryRequest { name: name.to_owned(), work: Some(work.into()) };
+        Ok(self.call(async |server| server.serve_library(request).await)?.into())
+    }
+}

@@ -1,0 +1,131 @@
+//! Nodes: who may back up to the server.
+
+use std::time::Duration;
+
+use model::ServerTime;
+use wire::proto;
+
+use super::connection::Admin;
+use super::optional::{self, NameChange, unreadable};
+use crate::link::portions::{self, Section};
+use crate::{ClientError, FilespaceSummary};
+
+/// A registered node.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub struct Node {
+    pub name: String,
+    pub domain: String,
+    /// True while the server refuses the node's sessions.
+    pub is_locked: bool,
+    pub is_enrolled: bool,
+    pub registered: ServerTime,
+    pub option_set: Option<String>,
+    pub collocation_group: Option<String>,
+    /// True where the node may delete its backups.
+    pub deletes_backups: bool,
+    /// True where the node may delete its archives.
+    pub deletes_archives: bool,
+    pub filespaces: Vec<FilespaceSummary>,
+}
+
+impl From<proto::NodeInfo> for Node {
+    fn from(message: proto::NodeInfo) -> Self {
+        let filespace = |filespace: proto::Filespace| FilespaceSummary {
+            name: filespace.name.to_vec(),
+            active_objects: filespace.active_objects,
+            last_backup: optional::time(filespace.last_backup),
+        };
+        Self {
+            name: message.name,
+            domain: message.domain,
+            is_locked: message.locked,
+            is_enrolled: message.enrolled,
+            registered: ServerTime(message.registered),
+            option_set: optional::text(message.option_set),
+            collocation_group: optional::text(message.collocation_group),
+            deletes_backups: message.deletes_backups,
+            deletes_archives: message.deletes_archives,
+            filespaces: message.filespaces.into_iter().map(filespace).collect(),
+        }
+    }
+}
+
+/// A node to register.
+#[derive(Clone, Debug, Default)]
+pub struct NodeRegistration {
+    pub name: String,
+    /// Policy domain; the standard one unless given.
+    pub domain: Option<String>,
+    /// Time until the token expires; the server's default unless given.
+    pub token_lifetime: Option<Duration>,
+    /// Issue a new token to a node that is registered already.
+    pub again: bool,
+}
+
+/// A token that enrols a node once.
+#[derive(Clone, Debug)]
+pub struct IssuedToken {
+    pub node: String,
+    pub token: String,
+    pub expires: ServerTime,
+}
+
+/// Changes of a node; `None` leaves a property as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeChange {
+    pub is_locked: Option<bool>,
+    pub new_name: Option<String>,
+    pub domain: Option<String>,
+    pub option_set: Option<NameChange>,
+    pub collocation_group: Option<NameChange>,
+    pub deletes_backups: Option<bool>,
+    pub deletes_archives: Option<bool>,
+}
+
+impl Admin {
+    /// Registers a node, or issues another token to one that is registered.
+    pub fn add_node(&mut self, node: NodeRegistration) -> Result<IssuedToken, ClientError> {
+        let lifetime_secs = node.token_lifetime.map_or(0, |lifetime| lifetime.as_secs());
+        let request = proto::AddNodeRequest {
+            name: node.name,
+            domain: node.domain.unwrap_or_default(),
+            token_lifetime_secs: i64::try_from(lifetime_secs).unwrap_or(i64::MAX),
+            again: node.again,
+        };
+        let reply = self.call(async |server| server.add_node(request).await)?;
+        let node = reply.node.ok_or_else(|| unreadable("the node"))?;
+        Ok(IssuedToken { node: node.name, token: reply.token, expires: ServerTime(reply.expires) })
+    }
+
+    /// Lists one node, or all.
+    pub fn nodes(&mut self, name: Option<&str>) -> Result<Vec<Node>, ClientError> {
+        let nodes = portions::all(|portion| {
+            let name = name.unwrap_or_default().to_owned();
+            let request = proto::ListNodesRequest { name, portion: Some(portion) };
+            let reply = self.call(async |server| server.list_nodes(request).await)?;
+            Ok(Section { items: reply.nodes, next: reply.next })
+        })?;
+        Ok(nodes.into_iter().map(Node::from).collect())
+    }
+
+    pub fn set_node(&mut self, name: &str, change: NodeChange) -> Result<Node, ClientError> {
+        let request = proto::SetNodeRequest {
+            name: name.to_owned(),
+            locked: change.is_locked,
+            new_name: change.new_name,
+            domain: change.domain,
+            option_set: change.option_set.map(String::from),
+            collocation_group: change.collocation_group.map(String::from),
+            deletes_backups: change.deletes_backups,
+            deletes_archives: change.deletes_archives,
+        };
+        Ok(self.call(async |server| server.set_node(request).await)?.into())
+    }
+
+    /// Removes a node. A node that has backups is removed only `with_data`.
+    pub fn remove_node(&mut self, name: &str, with_data: bool) -> Result<Node, ClientError> {
+        let request = proto::RemoveNodeRequest { name: name.to_owned(), with_data };
+        Ok(self.call(async |server| server.remove_node(request).await)?.into())
+    }
+}

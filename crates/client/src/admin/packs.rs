@@ -1,0 +1,55 @@
+//! Work on packs, of pools and of volumes: its state and its failures.
+
+use wire::proto;
+
+use super::optional;
+
+/// Work on packs: its state so far, or its result.
+#[derive(Clone, Debug, Default)]
+pub struct PackWork {
+    pub packs: u64,
+    pub bytes: u64,
+    pub packs_done: u64,
+    pub bytes_done: u64,
+    pub failures: Vec<PackFailure>,
+}
+
+/// A pack or a volume with which the work failed.
+#[derive(Clone, Debug)]
+pub struct PackFailure {
+    pub subject: FailureSubject,
+    pub reason: String,
+}
+
+/// The thing that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FailureSubject {
+    Volume(String),
+    Pack {
+        number: u64,
+        /// Volume that the pack lies on, where that is known and matters.
+        volume: Option<String>,
+    },
+}
+
+impl From<proto::PackFailure> for PackFailure {
+    fn from(message: proto::PackFailure) -> Self {
+        let subject = match message.pack {
+            0 => FailureSubject::Volume(message.volume),
+            number => FailureSubject::Pack { number, volume: optional::text(message.volume) },
+        };
+        Self { subject, reason: message.reason }
+    }
+}
+
+impl From<proto::TendPoolReply> for PackWork {
+    fn from(message: proto::TendPoolReply) -> Self {
+        Self {
+            packs: message.packs,
+            bytes: message.bytes,
+            packs_done: message.packs_done,
+            bytes_done: message.bytes_done,
+            failures: message.failures.into_iter().map(PackFailure::from).collect(),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The servers of one catalogue.
+
+use std::time::Duration;
+
+use model::ServerTime;
+use wire::proto;
+
+use super::connection::Admin;
+use crate::ClientError;
+
+/// A server of the catalogue.
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub address: String,
+    pub version: String,
+    pub started: ServerTime,
+    /// Time since the server's last sign of life.
+    pub silence: Duration,
+    /// True for the server that expires, reclaims and moves packs for all of them.
+    pub keeps_house: bool,
+    /// True for the server that answers.
+    pub is_this: bool,
+    /// Number of backups that the server receives now.
+    pub backups: u64,
+}
+
+impl From<proto::Server> for Server {
+    fn from(message: proto::Server) -> Self {
+        Self {
+            address: message.address,
+            version: message.version,
+            started: ServerTime(message.started),
+            silence: Duration::from_millis(message.silent_millis),
+            keeps_house: message.keeps_house,
+            is_this: message.is_this,
+            backups: message.backups,
+        }
+    }
+}
+
+impl Admin {
+    /// Lists the servers of the catalogue, as the server that is asked sees them.
+    pub fn servers(&mut self) -> Result<Vec<Server>, ClientError> {
+        let request = proto::ServersRequest {};
+        let reply = self.call(async |server| server.servers(request).await)?;
+        Ok(reply.servers.into_iter().map(Server::from).collect())
+    }
+}

@@ -1,0 +1,235 @@
+//! Volumes of the libraries that the server uses.
+
+use model::ServerTime;
+use wire::proto;
+use wire::proto::set_volume_request::Change;
+use wire::proto::tend_volumes_request::Work;
+
+use super::connection::Admin;
+use super::optional;
+use super::packs::PackWork;
+use super::words::words;
+use crate::ClientError;
+use crate::link::portions::{self, Section};
+
+words!(
+    /// State of a volume.
+    VolumeState(proto::VolumeState) {
+        Scratch = "scratch",
+        Filling = "filling",
+        Full = "full",
+        /// Nothing on the volume is needed, and its reuse delay is not over.
+        Pending = "pending",
+    }
+);
+
+words!(
+    /// Access to a volume.
+    VolumeAccess(proto::VolumeAccess) {
+        ReadWrite = "read-write",
+        ReadOnly = "read-only",
+        /// The volume is not in its library.
+        Offsite = "offsite",
+        /// The volume is not mounted.
+        Unavailable = "unavailable",
+        /// The volume is lost with all that is on it.
+        Destroyed = "destroyed",
+    }
+);
+
+/// A volume.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    pub library: String,
+    pub name: String,
+    /// Pool that has the volume; `None` for a scratch volume.
+    pub pool: Option<String>,
+    pub group: Option<String>,
+    pub state: VolumeState,
+    pub access: VolumeAccess,
+    /// Place of a volume that is offsite.
+    pub location: Option<String>,
+    pub written_bytes: u64,
+    /// Size of the packs that are still needed.
+    pub live_bytes: u64,
+    pub errors: u64,
+    pub changed: Option<ServerTime>,
+}
+
+impl From<proto::VolumeInfo> for Volume {
+    fn from(message: proto::VolumeInfo) -> Self {
+        let (state, access) = (message.state().into(), message.access().into());
+        Self {
+            library: message.library,
+            name: message.name,
+            pool: optional::text(message.pool),
+            group: optional::text(message.group),
+            state,
+            access,
+            location: optional::text(message.location),
+            written_bytes: message.written_bytes,
+            live_bytes: message.live_bytes,
+            errors: message.errors.into(),
+            changed: optional::time(message.changed),
+        }
+    }
+}
+
+/// The volumes to list; `None` for any.
+#[derive(Clone, Debug, Default)]
+pub struct VolumeFilter {
+    pub library: Option<String>,
+    pub pool: Option<String>,
+    pub volume: Option<String>,
+}
+
+/// Volumes to label.
+#[derive(Clone, Debug)]
+pub struct LabellingRequest {
+    pub library: String,
+    /// Names of the volumes. Without any, every blank volume of the library is labelled.
+    pub volumes: Vec<String>,
+    /// Also label volumes that this program has written and the server does not know.
+    pub overwrite: bool,
+    /// Size of the largest block; the server's default unless given.
+    pub block_bytes: Option<u32>,
+}
+
+/// The result of labelling one volume.
+#[derive(Clone, Debug)]
+pub struct Labelling {
+    pub volume: String,
+    /// Reason why it is not labelled.
+    pub problem: Option<String>,
+}
+
+/// A change of one volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum VolumeChange {
+    /// Any access but [`VolumeAccess::Offsite`].
+    Access(VolumeAccess),
+    /// Takes the volume out of its library, to `location`.
+    Offsite { location: String },
+    /// Takes the volume into its library again.
+    Onsite,
+    /// Forgets a volume that holds nothing.
+    Remove,
+}
+
+impl From<VolumeChange> for Change {
+    fn from(change: VolumeChange) -> Self {
+        match change {
+            VolumeChange::Access(access) => Self::Access(proto::VolumeAccess::from(access).into()),
+            VolumeChange::Offsite { location } => Self::Offsite(location),
+            VolumeChange::Onsite => Self::Onsite(true),
+            VolumeChange::Remove => Self::Remove(true),
+        }
+    }
+}
+
+/// Work on volumes.
+#[derive(Clone, Debug)]
+pub enum VolumeTask {
+    /// Empties the volumes of one pool, or of all, of which at least `dead_percent` is dead; as
+    /// each pool's setting says unless given.
+    Reclaim { pool: Option<String>, dead_percent: Option<u32> },
+    /// Moves the needed packs to other volumes.
+    Move(VolumeList),
+    /// Reads the volumes and checks their packs.
+    Audit(VolumeList),
+    /// Adds to the catalogue the packs that the volumes hold.
+    Import(VolumeList),
+}
+
+/// Volumes by name.
+#[derive(Clone, Debug)]
+pub struct VolumeList {
+    /// Library of the volumes; needed where several have volumes of these names.
+    pub library: Option<String>,
+    pub names: Vec<String>,
+}
+
+impl From<VolumeTask> for proto::TendVolumesRequest {
+    fn from(task: VolumeTask) -> Self {
+        let of = |work: Work, volumes: VolumeList| Self {
+            work: work.into(),
+            volumes: volumes.names,
+            library: volumes.library.unwrap_or_default(),
+            ..Self::default()
+        };
+        match task {
+            VolumeTask::Reclaim { pool, dead_percent } => Self {
+                work: Work::Reclaim.into(),
+                pool: pool.unwrap_or_default(),
+                dead_percent: dead_percent.unwrap_or(0),
+                ..Self::default()
+            },
+            VolumeTask::Move(volumes) => of(Work::Move, volumes),
+            VolumeTask::Audit(volumes) => of(Work::Audit, volumes),
+            VolumeTask::Import(volumes) => of(Work::Import, volumes),
+        }
+    }
+}
+
+impl Admin {
+    pub fn volumes(&mut self, filter: &VolumeFilter) -> Result<Vec<Volume>, ClientError> {
+        let volumes = portions::all(|portion| {
+            let VolumeFilter { library, pool, volume } = filter.clone();
+            let request = proto::VolumesRequest {
+                library: library.unwrap_or_default(),
+                pool: pool.unwrap_or_default(),
+                volume: volume.unwrap_or_default(),
+                portion: Some(portion),
+            };
+            let reply = self.call(async |server| server.volumes(request).await)?;
+            Ok(Section { items: reply.volumes, next: reply.next })
+        })?;
+        Ok(volumes.into_iter().map(Volume::from).collect())
+    }
+
+    /// Labels volumes; `visit` sees the result of each. The server stops when the connection ends.
+    pub fn label_volumes(
+        &mut self,
+        request: LabellingRequest,
+        visit: &mut dyn FnMut(&Labelling),
+    ) -> Result<(), ClientError> {
+        let request = proto::LabelVolumesRequest {
+            library: request.library,
+            volumes: request.volumes,
+            overwrite: request.overwrite,
+            block_bytes: request.block_bytes.unwrap_or(0),
+        };
+        let mut stream = self.call(async |server| server.label_volumes(request).await)?;
+        while let Some(message) = self.next(&mut stream)? {
+            let problem = optional::text(message.problem);
+            visit(&Labelling { volume: message.volume, problem });
+        }
+        Ok(())
+    }
+
+    /// Changes one volume. The library may be left out where only one has a volume of this name.
+    pub fn set_volume(
+        &mut self,
+        library: Option<&str>,
+        volume: &str,
+        change: VolumeChange,
+    ) -> Result<Volume, ClientError> {
+        let request = proto::SetVolumeRequest {
+            library: library.unwrap_or_default().to_owned(),
+            volume: volume.to_owned(),
+            change: Some(change.into()),
+        };
+        Ok(self.call(async |server| server.set_volume(request).await)?.into())
+    }
+
+    /// Works on volumes; `visit` sees the progress.
+    pub fn tend_volumes(
+        &mut self,
+        task: VolumeTask,
+        visit: &mut dyn FnMut(&PackWork),
+    ) -> Result<PackWork, ClientError> {
+        let request = proto::TendVolumesRequest::from(task);
+        let stream = self.call(async |server| server.tend_volumes(request).await)?;
+        self.follow(stream, visit)
+    }
+}

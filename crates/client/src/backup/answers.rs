@@ -1,0 +1,216 @@
+//! Answers of the server in a session, and the session's failure. The thread that reads them shares
+//! them with all stages.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use model::ChunkDigest;
+use sys::lock::{Condvar, Mutex, MutexGuard};
+
+use super::chunks::Chunks;
+use super::tally::Tally;
+use crate::error::{ClientError, ErrorKind};
+use crate::link::backup::{Inbound, Rejection, SessionReceiver};
+
+/// Answers so far.
+#[derive(Default)]
+pub(super) struct Answers {
+    state: Mutex<State>,
+    /// True once the state has a failure. Walkers ask once a directory, so it has no lock.
+    has_failed: AtomicBool,
+    /// Bytes of quanta's records that have arrived at the server.
+    arrived: AtomicU64,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Digests of the chunks of quanta that have no grants yet, by the number of the quantum.
+    sent: HashMap<u64, Vec<ChunkDigest>>,
+    /// Number of transactions without an answer.
+    unanswered: u64,
+    is_closed: bool,
+    rejections: Vec<Rejection>,
+    failure: Option<ClientError>,
+}
+
+impl Answers {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Ends the session with `error`, unless the session has failed before.
+    pub(super) fn fail(&self, error: ClientError) {
+        self.state().failure.get_or_insert(error);
+        self.has_failed.store(true, Relaxed);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Relaxed)
+    }
+
+    /// Returns the bytes of quanta's records that have arrived at the server.
+    pub(super) fn arrived(&self) -> u64 {
+        self.arrived.load(Relaxed)
+    }
+
+    /// Returns the failure of the session, if it has failed.
+    pub(super) fn take_failure(&self) -> Option<ClientError> {
+        self.state().failure.take()
+    }
+
+    /// Notes that a quantum goes to the server, whose chunks have `digests`.
+    pub(super) fn expect_grants(&self, number: u64, digests: Vec<ChunkDigest>) {
+        let before = self.state().sent.insert(number, digests);
+        assert!(before.is_none(), "a quantum is sent once");
+    }
+
+    /// Notes that a transaction goes to the server.
+    pub(super) fn expect_answer(&self) {
+        self.state().unanswered += 1;
+    }
+
+    /// Waits until at most `most` transactions have no answer.
+    pub(super) fn wait_for_answers(&self, most: u64) -> Result<(), ClientError> {
+        self.wait_until(|state| state.unanswered <= most)
+    }
+
+    /// Waits until the server has closed the session.
+    pub(super) fn wait_for_close(&self) -> Result<(), ClientError> {
+        self.wait_until(|state| state.is_closed)
+    }
+
+    fn wait_until(&self, is_ready: impl Fn(&State) -> bool) -> Result<(), ClientError> {
+        let mut state = self.state();
+        loop {
+            if let Some(failure) = &state.failure {
+                return Err(failure.clone());
+            }
+            if is_ready(&state) {
+                return Ok(());
+            }
+            state = self.changed.wait(state);
+        }
+    }
+
+    /// Returns the objects that the server has not taken since the last call.
+    pub(super) fn take_rejections(&self) -> Vec<Rejection> {
+        std::mem::take(&mut self.state().rejections)
+    }
+
+    /// Reads answers until the stream ends.
+    pub(super) fn read(
+        &self,
+        mut receiver: SessionReceiver<'_>,
+        chunks: &Chunks<'_>,
+        tally: &Tally,
+    ) {
+        loop {
+            match receiver.next() {
+                Ok(Some(message)) => self.take_in(message, chunks, tally),
+                Ok(None) => {
+                    if !self.state().is_closed {
+                        let message = "the server ended the session";
+                        self.fail(ClientError::new(ErrorKind::Retry, message));
+                    }
+                    return;
+                }
+                Err(error) => return self.fail(error),
+            }
+        }
+    }
+
+    fn take_in(&self, message: Inbound, chunks: &Chunks<'_>, tally: &Tally) {
+        match message {
+            // This message is no answer: no thread waits for it.
+            Inbound::Arrived { bytes } => return self.arrived.store(bytes, Relaxed),
+            Inbound::Committed(commitment) => {
+                for quantum in &commitment.grants {
+                    let digests = self.state().sent.remove(&quantum.number).unwrap_or_default();
+                    chunks.store_grants(&digests, &quantum.grants);
+                }
+                tally.expired.fetch_add(commitment.expired, Relaxed);
+                let mut state = self.state();
+                state.unanswered = state.unanswered.saturating_sub(1);
+                state.rejections.extend(commitment.rejections);
+            }
+            Inbound::Closed => self.state().is_closed = true,
+        }
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+impl Answers {
+    /// Notes the answer of a server without objections to one transaction.
+    pub(super) fn note_answer(&self) {
+        let mut state = self.state();
+        state.unanswered = state.unanswered.saturating_sub(1);
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use chunk::DomainKey;
+    use model::{GrantMac, PackNumber, Place};
+
+    use super::*;
+    use crate::cache::Cache;
+    use crate::link::backup::{ChunkGrant, Commitment, QuantumGrants};
+    use crate::progress::Progress;
+
+    #[test]
+    fn a_commitment_brings_grants_and_rejections() {
+        let key = DomainKey::new([1; 32]);
+        let cache = Cache::open(Path::new("/nowhere/cache"), 0);
+        let damaged = BTreeSet::new();
+        let chunks = Chunks::with_key(&key, &cache, &damaged, true, None);
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let answers = Answers::default();
+        let digest = ChunkDigest([1; 32]);
+        answers.expect_grants(4, vec![digest]);
+        answers.expect_answer();
+        let place = Place::new(PackNumber(1), 2);
+        let grant = ChunkGrant { place, mac: GrantMac([3; 8]) };
+        let rejection = Rejection {
+            path: b"/d/n".to_vec(),
+            name: b"n".to_vec(),
+            first: Vec::new(),
+            reason: "no".to_owned(),
+        };
+        let commitment = Commitment {
+            grants: vec![QuantumGrants { number: 4, grants: vec![grant] }],
+            rejections: vec![rejection.clone()],
+            expired: 3,
+        };
+        answers.take_in(Inbound::Committed(commitment), &chunks, &tally);
+        answers.wait_for_answers(0).expect("answered");
+        assert_eq!(chunks.grant_of(&digest), Some(grant));
+        assert_eq!(answers.take_rejections(), [rejection]);
+        assert_eq!(answers.take_rejections(), []);
+        assert_eq!(tally.expired.load(Relaxed), 3);
+        answers.take_in(Inbound::Arrived { bytes: 77 }, &chunks, &tally);
+        assert_eq!(answers.arrived(), 77);
+        answers.take_in(Inbound::Closed, &chunks, &tally);
+        answers.wait_for_close().expect("closed");
+    }
+
+    #[test]
+    fn the_first_failure_is_the_reason() {
+        let answers = Answers::default();
+        answers.expect_answer();
+        answers.fail(ClientError::new(ErrorKind::NoSpace, "full"));
+        answers.fail(ClientError::lost());
+        assert!(answers.has_failed());
+        let kind = |error: ClientError| error.kind;
+        assert_eq!(answers.wait_for_answers(0).map_err(kind), Err(ErrorKind::NoSpace));
+        assert_eq!(answers.take_failure().map(kind), Some(ErrorKind::NoSpace));
+    }
+}

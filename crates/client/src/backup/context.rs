@@ -1,0 +1,24 @@
+//! Context of all examiners of a filespace.
+
+use super::chunks::Chunks;
+use super::crew::Crew;
+use super::digest::Digester;
+use super::tally::Tally;
+use crate::link::Link;
+use crate::rules::Rules;
+
+/// State that all examiners of one filespace share.
+pub(super) struct Context<'a> {
+    pub(super) link: &'a Link,
+    pub(super) filespace: &'a [u8],
+    pub(super) chunks: &'a Chunks<'a>,
+    pub(super) digester: &'a Digester,
+    pub(super) readers: &'a Crew,
+    pub(super) tally: &'a Tally,
+    pub(super) rules: &'a Rules,
+    /// Send every object, changed or not.
+    pub(super) sends_all: bool,
+    /// Leave a changed object for later if the frequency of its class says so.
+    pub(super) keeps_frequency: bool,
+    pub(super) is_dry: bool,
+}

@@ -1,0 +1,199 @@
+//! Drafts: objects on their way into a page change.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use format::page;
+use model::{
+    Attributes, ClassId, Extent, Kind, Name, Object, Payload, ServerTime, SessionPlace, Stat, Xattr,
+};
+use sys::ObjectStatus;
+
+use super::clock_step::{ClockStep, NO_CHANGE_TIME, clock_step};
+use super::expiry::GoneObject;
+use super::presented::ChangeBuilder;
+use super::read::Content;
+use super::segment::Segment;
+use super::stub;
+use crate::link::backup::KnownContent;
+use crate::link::versions::has_data;
+
+/// Maximum number of bytes of extended attributes in one change, so that it fits a message.
+const ATTRIBUTE_BYTES_MAX: usize = 24 << 20;
+
+/// Object on its way to the server.
+pub(super) struct Draft {
+    pub(super) name: Name,
+    pub(super) class: ClassId,
+    pub(super) stat: Stat,
+    pub(super) attributes: Attributes,
+    pub(super) content: DraftContent,
+}
+
+/// Content of a draft.
+pub(super) enum DraftContent {
+    Nothing,
+    /// Target of a symbolic link.
+    Target(Vec<u8>),
+    Data(Content),
+    /// Content that the server has as that of another object.
+    Known(KnownContent),
+}
+
+impl DraftContent {
+    /// Makes the content of a file that was read; an empty file has none.
+    pub(super) fn of_file(content: Content, stat: &Stat) -> Self {
+        if stat.size > 0 { Self::Data(content) } else { Self::Nothing }
+    }
+}
+
+/// Result of the examination of one segment.
+#[derive(Default)]
+pub(super) struct Outcome<'s> {
+    pub(super) backed_up: Vec<Draft>,
+    pub(super) updated: Vec<Draft>,
+    /// Names and stats as the server has them afterwards. The digests are made of them.
+    pub(super) stored: Vec<(&'s Name, Stat)>,
+    pub(super) expired: Vec<GoneObject>,
+    /// True if the next backup has to look at the page again, because an object failed or changes
+    /// unnoticed. Then the page gets no digest.
+    pub(super) has_failed: bool,
+    /// Bytes of extended attributes so far.
+    pub(super) attribute_bytes: usize,
+}
+
+impl Outcome<'_> {
+    /// Reserves room for the attributes of one more object; false if there is none left.
+    pub(super) fn admit(&mut self, attributes: &Attributes) -> bool {
+        let bytes = |xattr: &Xattr| xattr.name.len() + xattr.value.len();
+        self.attribute_bytes += attributes.xattrs.iter().map(bytes).sum::<usize>();
+        self.attribute_bytes <= ATTRIBUTE_BYTES_MAX
+    }
+
+    pub(super) fn has_changes(&self) -> bool {
+        !self.backed_up.is_empty() || !self.updated.is_empty()
+    }
+
+    /// Sorts everything by name, after objects were added out of turn.
+    pub(super) fn sort(&mut self) {
+        self.stored.sort_by(|a, b| a.0.cmp(b.0));
+        self.updated.sort_by(|a, b| a.name.cmp(&b.name));
+        self.backed_up.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+}
+
+/// Encodes drafts as a page, and adds their grants and quanta to `change`.
+pub(super) fn encode(drafts: Vec<Draft>, change: &mut ChangeBuilder<'_>) -> Bytes {
+    if drafts.is_empty() {
+        return Bytes::new();
+    }
+    debug_assert!(
+        drafts.is_sorted_by(|a, b| a.name <= b.name),
+        "the server reads pages sorted by name"
+    );
+    let object = |draft: Draft| {
+        let Draft { name, class, stat, attributes, content } = draft;
+        let hole = || Payload::Extents(vec![Extent::Hole { bytes: stat.size }]);
+        let payload = match content {
+            DraftContent::Target(target) => Payload::Target(target),
+            DraftContent::Data(content) => Payload::Extents(change.extents(&content)),
+            DraftContent::Known(known) => {
+                change.known.push(known);
+                hole()
+            }
+            // The server ignores the extents of an update, but the format needs some.
+            DraftContent::Nothing if has_data(&stat) => hole(),
+            DraftContent::Nothing => Payload::Nothing,
+        };
+        let (attributes, inserted) = (Arc::new(attributes), ServerTime(0));
+        Object { name, stat, attributes, class, inserted, payload }
+    };
+    let objects: Vec<Object<SessionPlace>> = drafts.into_iter().map(object).collect();
+    page::encode(&objects).into()
+}
+
+/// Attributes of an object, with the stat that they belong to.
+pub(super) struct Observation {
+    pub(super) found: ObjectStatus,
+    pub(super) attributes: Attributes,
+    /// Target of a symbolic link.
+    pub(super) target: Option<Vec<u8>>,
+}
+
+/// Reads the attributes of an object and the target of a symbolic link. If its change time is too
+/// young to tell later changes apart, it waits and takes the stat anew.
+pub(super) fn observe(
+    segment: &Segment,
+    name: &Name,
+    found: &ObjectStatus,
+) -> io::Result<Observation> {
+    let is_root = *name == Name::root();
+    let mut found = *found;
+    if let ClockStep::PassesIn(wait) = clock_step(&found.stat, sys::clock::now()) {
+        sys::clock::sleep(wait);
+        let again = match is_root {
+            true => Some(segment.dir.stat_self()?),
+            false => segment.dir.stat(name.as_bytes())?,
+        };
+        let is_same = |again: &ObjectStatus| again.stat.kind == found.stat.kind;
+        let changed = || io::Error::other("it changed while it was looked at");
+        found = again.filter(is_same).ok_or_else(changed)?;
+    }
+    if clock_step(&found.stat, sys::clock::now()) != ClockStep::Passed {
+        found.stat.ctime = NO_CHANGE_TIME;
+    }
+    if is_root {
+        let attributes = segment.dir.own_attributes()?;
+        return Ok(Observation { found, attributes, target: None });
+    }
+    let kind = found.stat.kind;
+    let attributes = match stub::of(&segment.dir, name, &found) {
+        Ok(Some(_)) => segment.dir.attributes_unopened(name.as_bytes())?,
+        _ => segment.dir.attributes(name.as_bytes(), kind)?,
+    };
+    let target = match kind {
+        Kind::Symlink => Some(segment.dir.read_link(name.as_bytes())?),
+        _ => None,
+    };
+    Ok(Observation { found, attributes, target })
+}
+
+#[cfg(test)]
+mod tests {
+    use sys::Dir;
+
+    use super::*;
+
+    #[test]
+    fn attributes_are_admitted_up_to_a_message() {
+        let attributes = |bytes: usize| {
+            let xattr = Xattr { name: b"user.a".to_vec(), value: vec![0; bytes - 6] };
+            Attributes { xattrs: vec![xattr], flags: 0 }
+        };
+        let mut outcome = Outcome::default();
+        assert!(outcome.admit(&attributes(ATTRIBUTE_BYTES_MAX)));
+        assert!(!outcome.admit(&attributes(6)));
+    }
+
+    #[test]
+    fn a_link_is_observed_with_its_target() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink("a target", folder.path().join("link")).expect("made");
+        std::fs::write(folder.path().join("file"), b"x").expect("written");
+        let path = folder.path().as_os_str().as_encoded_bytes();
+        let dir = Arc::new(Dir::open(path).expect("a folder"));
+        let segment = Segment::partial(dir, model::DirPath::root(), Vec::new(), Vec::new());
+        for (name, target) in [(&b"link"[..], Some(&b"a target"[..])), (b"file", None)] {
+            let found = segment.dir.stat(name).expect("stat").expect("no socket");
+            let name = Name::new(name).expect("a name");
+            let observation = observe(&segment, &name, &found).expect("observed");
+            assert_eq!(observation.target.as_deref(), target);
+            // The files were made in this step of the clock: either it passed, or no time counts.
+            assert!(
+                observation.found.stat.ctime == found.stat.ctime
+                    || observation.found.stat.ctime == NO_CHANGE_TIME
+            );
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Expirations: objects of the last backup that are gone. They are held back to the end, when their
+//! number is known: a disk that is not mounted is more likely than most of a filespace deleted.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use model::{DirPath, DirectoryDigest, Kind, Name};
+
+use super::outbox::Outbox;
+use super::tally::Tally;
+use crate::error::ClientError;
+use crate::link::Link;
+use crate::link::backup::{PageChange, PageKey};
+use crate::path::absolute;
+
+/// Object that is gone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct GoneObject {
+    pub(super) name: Name,
+    pub(super) kind: Kind,
+}
+
+/// Expirations of one page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Expiry {
+    pub(super) path: DirPath,
+    /// First name of the page.
+    pub(super) first: Vec<u8>,
+    /// Sorted by name.
+    pub(super) gone: Vec<GoneObject>,
+    /// Digest of the page without them.
+    pub(super) digest: Option<DirectoryDigest>,
+}
+
+impl Expiry {
+    pub(super) fn has_directory(&self) -> bool {
+        self.gone.iter().any(|object| object.kind == Kind::Directory)
+    }
+}
+
+/// Divides the objects that are gone from a segment by its `pages`, from the last page to the
+/// first. A page without an expiration gets its digest by such an entry too.
+pub(super) fn divide(path: &DirPath, mut gone: Vec<GoneObject>, pages: &[PageKey]) -> Vec<Expiry> {
+    debug_assert!(pages.is_sorted_by(|a, b| a.first < b.first), "pages are in order");
+    let mut expiries = Vec::with_capacity(pages.len());
+    for PageKey { first, digest } in pages.iter().rev() {
+        let from = gone.partition_point(|object| object.name.as_bytes() < &first[..]);
+        let (gone, first) = (gone.split_off(from), first.clone());
+        expiries.push(Expiry { path: path.clone(), first, gone, digest: *digest });
+    }
+    // A name before the first page is not of these pages: a server that errs has sent it.
+    expiries
+}
+
+/// Expirations of one filespace, at the end of its backup.
+pub(super) struct Expiries<'a> {
+    pub(super) link: &'a Link,
+    pub(super) filespace: &'a [u8],
+    pub(super) tally: &'a Tally,
+    pub(super) pages: Vec<Expiry>,
+}
+
+impl Expiries<'_> {
+    pub(super) fn has_directory(&self) -> bool {
+        self.pages.iter().any(Expiry::has_directory)
+    }
+
+    fn named(&self) -> u64 {
+        self.pages.iter().map(|page| page.gone.len() as u64).sum()
+    }
+
+    /// Counts the objects that expire, with those below directories that are gone.
+    fn count(&self) -> Result<u64, ClientError> {
+        let gone = self.pages.iter().flat_map(|page| page.gone.iter().map(move |one| (page, one)));
+        let directories = gone
+            .filter(|(_, object)| object.kind == Kind::Directory)
+            .map(|(page, object)| page.path.child(&object.name));
+        Ok(self.named() + self.link.count_objects(self.filespace, directories)?)
+    }
+
+    /// Returns true, with a warning, if so many objects are gone that it looks like a mistake.
+    pub(super) fn are_refused(&self) -> Result<bool, ClientError> {
+        if self.named() == 0 {
+            return Ok(false);
+        }
+        let gone = self.count()?;
+        let kept = self.tally.kept.load(Relaxed);
+        let refuses = policy::expiry_guard::refuses(gone, kept);
+        if refuses {
+            self.tally.warn(format!(
+                "{gone} of {} objects in {} are gone; they were not expired, because this looks \
+                 like an unmounted disk; if it is right, run again with --confirm-expire",
+                gone + kept,
+                model::escaped(self.filespace),
+            ));
+        }
+        Ok(refuses)
+    }
+
+    /// Reports the expirations of a dry run.
+    pub(super) fn plan(&self) -> Result<(), ClientError> {
+        self.tally.expired.fetch_add(self.count()?, Relaxed);
+        for page in &self.pages {
+            for object in &page.gone {
+                let path = absolute(self.filespace, &page.path.join(&object.name));
+                self.tally.plan("expire", path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the expirations.
+    pub(super) fn send(self, outbox: &mut Outbox<'_>) -> Result<(), ClientError> {
+        for Expiry { path, first, gone, digest } in self.pages {
+            let key = PageKey { first: first.clone(), digest };
+            let mut change = PageChange::new(path, first, vec![key]);
+            change.expired = gone.into_iter().map(|object| object.name).collect();
+            outbox.send_change(change)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gone(names: &[&str]) -> Vec<GoneObject> {
+        let name = |name: &&str| Name::new(name.as_bytes()).expect("a name");
+        names
+            .iter()
+            .map(|text| GoneObject { name: name(text), kind: Kind::File })
+            .collect()
+    }
+
+    fn page(first: &str, digest: u8) -> PageKey {
+        let digest = Some(DirectoryDigest([digest; 16]));
+        PageKey { first: first.as_bytes().to_vec(), digest }
+    }
+
+    #[test]
+    fn each_page_expires_its_own_names() {
+        let path = DirPath::root();
+        let pages = [page("", 1), page("f", 2), page("p", 3)];
+        let expiries = divide(&path, gone(&["a", "b", "f", "z"]), &pages);
+        let shown: Vec<_> = expiries
+            .iter()
+            .map(|expiry| (&expiry.first[..], expiry.gone.len(), expiry.digest))
+            .collect();
+        let digest = |digest| Some(DirectoryDigest([digest; 16]));
+        let expected = [(&b"p"[..], 1, digest(3)), (b"f", 1, digest(2)), (b"", 2, digest(1))];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_page_without_an_expiration_gets_its_digest() {
+        let expiries = divide(&DirPath::root(), gone(&["a"]), &[page("", 1), page("m", 2)]);
+        assert_eq!(expiries.len(), 2);
+        assert_eq!(expiries[0].gone, []);
+        assert!(expiries[0].digest.is_some());
+    }
+}

@@ -1,0 +1,336 @@
+//! Pipeline of a backup of directories: the threads that walk, examine, compress and send.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::Scope as Threads;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use model::DirPath;
+use policy::Verdict;
+use sys::lock::Mutex;
+use sys::process::processors;
+
+use super::answers::Answers;
+use super::crew::{Crew, Next};
+use super::examine::Examiner;
+use super::expiry::{Expiries, Expiry};
+use super::inventory::Inventory;
+use super::outbox::Outbox;
+use super::outgoing::Outgoing;
+use super::press::{FullQuantum, Press, Presser};
+use super::scope::Scope;
+use super::segment::Segment;
+use super::session::{OUTGOING_WAITING, Run, Session, in_session};
+use super::tally::Tally;
+use super::threads::joined;
+use super::top::{Start, Top};
+use super::walk::{Outlets, Queue, Task, Walk};
+use crate::error::ClientError;
+use crate::link::Link;
+use crate::link::pages::OldPage;
+use crate::path::{absolute, split};
+
+/// Maximum number of segments that wait to be examined.
+const SEGMENTS_WAITING: usize = 64;
+/// Maximum number of pages that were requested and have not come.
+const PAGES_WAITING: usize = 256;
+/// Maximum number of full quanta that wait for a pressing thread.
+const QUANTA_WAITING: usize = 2;
+/// Time that a quantum that is not full waits for more data.
+const QUANTUM_WAIT: Duration = Duration::from_millis(50);
+
+/// Segment with the server's page of it.
+struct Work {
+    segment: Segment,
+    old: OldPage,
+}
+
+/// Backs up the targets of `scope`.
+pub(super) fn back_up(run: Run<'_>, scope: &Scope<'_>) -> Result<(), ClientError> {
+    expect_objects(run.link, scope, run.tally)?;
+    in_session(run, scope, |session, outbox| session.back_up(outbox))
+}
+
+/// Sets the expected number of objects for the progress display: about as many as last time.
+fn expect_objects(link: &Link, scope: &Scope<'_>, tally: &Tally) -> Result<(), ClientError> {
+    let directories = scope.targets.iter().filter_map(|target| {
+        let (parent, name) = split(target)?;
+        Some(parent.child(&name))
+    });
+    let objects = link.count_objects(scope.filespace, directories)?;
+    tally.progress.objects_expected.fetch_add(objects, Relaxed);
+    Ok(())
+}
+
+impl Session<'_> {
+    fn back_up(&self, mut outbox: Outbox<'_>) -> Result<(), ClientError> {
+        let pages = self.run_threads(&mut outbox)?;
+        let Scope { filespace, .. } = *self.scope;
+        let expiries = Expiries { link: self.context.link, filespace, tally: self.tally(), pages };
+        let is_withheld = self
+            .check()
+            .and_then(|()| Ok(!self.options.confirm_expire && expiries.are_refused()?))
+            // Everything that was done until now stays done.
+            .inspect_err(|_| outbox.finish())?;
+        if self.options.dry_run {
+            return expiries.plan();
+        }
+        // The server lets the content of a directory go at once. Objects with the same content
+        // elsewhere must be committed before.
+        if expiries.has_directory() {
+            self.settle(&mut outbox)?;
+        }
+        // Otherwise expirations share a transaction with the last changes: each transaction costs
+        // the server a wait for its disk.
+        if !is_withheld {
+            expiries.send(&mut outbox)?;
+        }
+        self.settle(&mut outbox)?;
+        // The backup is complete although single objects failed: everything was looked at.
+        let is_complete = !is_withheld && !self.options.targets.is_selective();
+        outbox.close(is_complete, self.tally().report().summary_json())
+    }
+
+    /// Walks, examines, compresses and sends; returns the expirations that are held back.
+    fn run_threads(&self, outbox: &mut Outbox<'_>) -> Result<Vec<Expiry>, ClientError> {
+        let queue = Queue::default();
+        let tops = self.tops();
+        let inventory = self.inventory(&tops)?;
+        let walk = Walk {
+            filespace: self.scope.filespace,
+            queue: &queue,
+            crew: self.walkers,
+            rules: self.context.rules,
+            digester: self.context.digester,
+            inventory: &inventory,
+            tally: self.tally(),
+            answers: self.answers,
+            ignores_digests: self.context.sends_all,
+            expires: !self.options.targets.is_selective(),
+            crosses_filesystems: self.options.cross_filesystems,
+        };
+        let (work_sender, work) = bounded(SEGMENTS_WAITING);
+        let (changed_sender, changed) = bounded(SEGMENTS_WAITING);
+        let (unknown_sender, unknown) = bounded(SEGMENTS_WAITING);
+        let (full_sender, full) = bounded(QUANTA_WAITING);
+        let (outgoing_sender, outgoing) = bounded(OUTGOING_WAITING);
+        let outlets = Outlets { unknown: unknown_sender, changed: changed_sender };
+        let press = Press::new(self.compression(), processors(), self.answers);
+        let reading = Reading {
+            session: self,
+            crew: self.context.readers,
+            press: &press,
+            answers: self.answers,
+            expiries: Mutex::default(),
+        };
+        std::thread::scope(|threads| {
+            let inlets = Inlets { work, full: full_sender, outgoing: outgoing_sender.clone() };
+            (0..reading.crew.least()).for_each(|_| reading.start(threads, &inlets));
+            drop(inlets);
+            for _ in 0..processors() {
+                let presser = Presser::new(&press, outgoing_sender.clone())?;
+                let full = full.clone();
+                threads.spawn(move || presser.run(&full));
+            }
+            drop((full, outgoing_sender));
+            let sending = threads.spawn(|| outbox.run(&outgoing));
+            let (to_examine, again) = (work_sender.clone(), work_sender.clone());
+            threads.spawn(move || pass_on(&unknown, &to_examine));
+            threads.spawn(move || self.fetch_pages(&changed, &again));
+            let examined_chains = self.examine_chains(&tops, &work_sender);
+            drop(work_sender);
+            queue.push(&mut tasks(tops));
+            (0..self.walkers.least()).for_each(|_| start_walking(threads, &walk, outlets.clone()));
+            drop(outlets);
+            joined(sending);
+            examined_chains
+        })?;
+        Ok(reading.expiries.into_inner())
+    }
+
+    /// Opens the targets that are not excluded. A missing target is a failure.
+    fn tops(&self) -> Vec<Top> {
+        let open = |target: &Vec<u8>| match Top::open(self.scope.root, target) {
+            Ok(top) => Some(top).filter(|top| self.is_included(target, top)),
+            Err(error) => {
+                self.fail(target, error.to_string());
+                None
+            }
+        };
+        self.scope.targets.iter().filter_map(open).collect()
+    }
+
+    /// Returns true if the target itself is to be backed up. An excluded directory above it does
+    /// not matter: the user has named the target.
+    fn is_included(&self, target: &[u8], top: &Top) -> bool {
+        let Some(step) = top.chain.last() else { return true };
+        let path = absolute(self.scope.filespace, target);
+        let rules = self.context.rules;
+        let ruling = rules.ruling(|| path.clone(), step.found.stat.kind);
+        if let Verdict::Excluded { rule_index } = ruling.verdict {
+            self.tally().warn(rules.describe_exclusion(&path, rule_index));
+        }
+        ruling.verdict.is_included()
+    }
+
+    fn inventory(&self, tops: &[Top]) -> Result<Inventory, ClientError> {
+        let mut directories = tops.iter().filter_map(|top| Some(&top.start.as_ref()?.path));
+        let (link, filespace) = (self.context.link, self.scope.filespace);
+        match (directories.next(), directories.next()) {
+            (None, _) => Ok(Inventory::default()),
+            (Some(only), None) => Inventory::fetch(link, filespace, only),
+            (Some(_), Some(_)) => Inventory::fetch(link, filespace, &DirPath::root()),
+        }
+    }
+
+    /// Sends the targets themselves, and the directories above them, to be examined as single
+    /// objects. Nothing beside them is looked at.
+    fn examine_chains(&self, tops: &[Top], work: &Sender<Work>) -> Result<(), ClientError> {
+        let (link, filespace) = (self.context.link, self.scope.filespace);
+        let mut seen = BTreeSet::new();
+        for step in tops.iter().flat_map(|top| &top.chain) {
+            if !seen.insert((&step.path, &step.name)) {
+                continue;
+            }
+            let known = link.page_holding(filespace, &step.path, step.name.as_bytes())?;
+            if step.is_target {
+                self.tally().inspect(1, step.found.stat.size);
+            }
+            let entries = vec![(step.name.clone(), step.found)];
+            let (dir, path) = (Arc::clone(&step.dir), step.path.clone());
+            let segment = Segment::partial(dir, path, known.first, entries);
+            let segment = Segment { counts: step.is_target, ..segment };
+            // The readers end first only if the session has failed, and then it has kept the
+            // reason.
+            drop(work.send(Work { segment, old: known.page }));
+        }
+        Ok(())
+    }
+
+    /// Requests the pages of changed segments, many at a time, and passes both on.
+    fn fetch_pages(&self, changed: &Receiver<Segment>, work: &Sender<Work>) {
+        let fetched =
+            self.context
+                .link
+                .pages(self.scope.filespace)
+                .and_then(|(requests, mut replies)| {
+                    let (requested_sender, requested) = bounded::<Segment>(PAGES_WAITING);
+                    std::thread::scope(|threads| {
+                        let requesting = threads.spawn(move || {
+                            for segment in changed {
+                                requests.request(&segment.path, &segment.first)?;
+                                if requested_sender.send(segment).is_err() {
+                                    break;
+                                }
+                            }
+                            Ok(())
+                        });
+                        for segment in requested {
+                            let old = replies.next()?;
+                            if work.send(Work { segment, old }).is_err() {
+                                break;
+                            }
+                        }
+                        joined(requesting)
+                    })
+                });
+        if let Err(error) = fetched {
+            self.answers.fail(error);
+            changed.iter().for_each(drop);
+        }
+    }
+}
+
+fn tasks(tops: Vec<Top>) -> Vec<Task> {
+    let task = |Start { dir, path, device_id }| Task { parent: dir, name: None, path, device_id };
+    tops.into_iter().filter_map(|top| top.start.map(task)).collect()
+}
+
+/// Passes segments on that have no page at the server.
+fn pass_on(unknown: &Receiver<Segment>, work: &Sender<Work>) {
+    for segment in unknown {
+        if work.send(Work { segment, old: OldPage::default() }).is_err() {
+            break;
+        }
+    }
+}
+
+/// Starts a walking thread, which may start more.
+fn start_walking<'scope>(
+    threads: &'scope Threads<'scope, '_>,
+    walk: &'scope Walk<'_>,
+    outlets: Outlets,
+) {
+    threads.spawn(move || {
+        walk.run(&outlets, || start_walking(threads, walk, outlets.clone()));
+    });
+}
+
+/// Queues of a reading thread.
+#[derive(Clone)]
+struct Inlets {
+    work: Receiver<Work>,
+    full: Sender<FullQuantum>,
+    outgoing: Sender<Outgoing>,
+}
+
+/// Stage that examines and reads.
+struct Reading<'a> {
+    session: &'a Session<'a>,
+    crew: &'a Crew,
+    press: &'a Press<'a>,
+    answers: &'a Answers,
+    expiries: Mutex<Vec<Expiry>>,
+}
+
+impl Reading<'_> {
+    /// Starts a reading thread, which may start more.
+    fn start<'scope>(&'scope self, threads: &'scope Threads<'scope, '_>, inlets: &Inlets) {
+        let inlets = inlets.clone();
+        threads.spawn(move || {
+            let Inlets { full, outgoing, .. } = inlets.clone();
+            let presser = Presser::new(self.press, outgoing.clone());
+            match presser.map(|presser| self.session.examiner(presser, Some(full), outgoing)) {
+                Ok(examiner) => self.run(examiner, threads, &inlets),
+                Err(error) => {
+                    self.answers.fail(error);
+                    inlets.work.iter().for_each(drop);
+                }
+            }
+        });
+    }
+
+    /// Examines segments until the walk has ended or the crew is large enough without this thread.
+    /// Data that waits for more is sent when none has come for a while.
+    fn run<'scope>(
+        &'scope self,
+        mut examiner: Examiner<'_>,
+        threads: &'scope Threads<'scope, '_>,
+        inlets: &Inlets,
+    ) {
+        loop {
+            match inlets.work.recv_timeout(QUANTUM_WAIT) {
+                Ok(Work { segment, old }) => {
+                    let _filling = self.press.filling();
+                    if self.session.check().is_ok() {
+                        match old.objects() {
+                            Ok(old) => examiner.examine(segment, &old),
+                            Err(error) => self.answers.fail(error),
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => examiner.flush(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            match self.crew.next() {
+                Next::GoOn => {}
+                Next::Recruit => self.start(threads, inlets),
+                Next::Leave => break,
+            }
+        }
+        examiner.flush();
+        self.expiries.lock().append(&mut examiner.expiries);
+    }
+}

@@ -1,0 +1,117 @@
+//! Scopes: the targets of a backup, sorted by filespace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use sys::Dir;
+
+use super::tally::Tally;
+use crate::error::{ClientError, ErrorKind};
+use crate::report::Failure;
+
+/// Filespace, and the objects of it that are backed up.
+pub(super) struct Scope<'a> {
+    pub(super) filespace: &'a [u8],
+    /// Path at which its root directory is read.
+    pub(super) root: &'a [u8],
+    /// True if each file is read from a reflink that is made when it is opened.
+    pub(super) reflinks: bool,
+    /// Paths of the targets from the filespace's root.
+    pub(super) targets: &'a [Vec<u8>],
+}
+
+impl Scope<'_> {
+    /// Returns true if all of the filespace is backed up.
+    pub(super) fn is_whole(&self) -> bool {
+        self.targets.iter().any(|target| target == b"/")
+    }
+}
+
+/// Sorts paths by the filespace that holds them. Each missing path is a failure. The command fails
+/// if no path is left.
+pub(super) fn by_filespace(
+    paths: &[Vec<u8>],
+    tally: &Tally,
+) -> Result<BTreeMap<Vec<u8>, Vec<Vec<u8>>>, ClientError> {
+    let mut scopes: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
+    for path in paths {
+        match locate(path) {
+            Ok((filespace, target)) => scopes.entry(filespace).or_default().push(target),
+            Err(error) => {
+                tally.fail(Failure { path: path.clone(), error: error.to_string() });
+            }
+        }
+    }
+    if scopes.is_empty() {
+        let first = paths.first().map(|path| model::escaped(path)).unwrap_or_default();
+        let failure = tally.first_failure().map(|failure| failure.error).unwrap_or_default();
+        let message = format!("cannot back up {first}: {failure}");
+        return Err(ClientError::new(ErrorKind::NotFound, message));
+    }
+    scopes.values_mut().for_each(remove_covered);
+    Ok(scopes)
+}
+
+/// Splits a path into filespace and target. Refuses the file systems that the kernel makes up.
+fn locate(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let (filespace, target) = sys::mount::filespace_root(path)?;
+    if Dir::open(&filespace)?.is_pseudo()? {
+        return Err(io::Error::other("a pseudo file system is not backed up"));
+    }
+    Ok((filespace, target))
+}
+
+/// Removes targets at or below other targets: they are backed up with those.
+fn remove_covered(targets: &mut Vec<Vec<u8>>) {
+    let all: BTreeSet<Vec<u8>> = targets.drain(..).collect();
+    let is_covered = |target: &&Vec<u8>| {
+        let slashes = target.iter().enumerate().skip(1).filter(|(_, byte)| **byte == b'/');
+        let mut uppers = slashes.map(|(at, _)| &target[..at]);
+        target[..] != b"/"[..]
+            && (all.contains(&b"/"[..]) || uppers.any(|upper| all.contains(upper)))
+    };
+    targets.extend(all.iter().filter(|target| !is_covered(target)).cloned());
+    assert!(all.is_empty() || !targets.is_empty(), "a target is covered by one that stays");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::progress::Progress;
+
+    #[test]
+    fn targets_below_others_are_looked_at_once() {
+        for (targets, expected) in [
+            (&["/a", "/a"][..], &["/a"][..]),
+            (&["/a/b", "/a", "/c"], &["/a", "/c"]),
+            (&["/x", "/"], &["/"]),
+            (&["/a/b", "/a.b", "/a", "/a.b/c"], &["/a", "/a.b"]),
+        ] {
+            let mut targets = targets.iter().map(|path| path.as_bytes().to_vec()).collect();
+            remove_covered(&mut targets);
+            assert_eq!(targets, expected.iter().map(|t| t.as_bytes()).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_missing_path_fails_alone_unless_it_is_the_only_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let there = folder.path().as_os_str().as_encoded_bytes().to_vec();
+        let missing = [&there[..], b"/none"].concat();
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let scopes = by_filespace(&[there, missing.clone()], &tally).expect("one is there");
+        assert_eq!(scopes.len(), 1);
+        assert_eq!(tally.report().failed, 1);
+        let tally = Tally::new(Arc::new(Progress::default()));
+        let error = by_filespace(&[missing], &tally).expect_err("none is there");
+        assert_eq!(error.kind, ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_the_kernel_makes_up_is_refused() {
+        let error = locate(b"/proc/self").expect_err("a pseudo file system");
+        assert!(error.to_string().contains("pseudo"));
+    }
+}

@@ -1,0 +1,236 @@
+//! Archives and deletions at the server.
+
+use model::{ServerTime, mount_point};
+use wire::proto;
+
+use super::Link;
+use super::portions::{self, Section};
+use super::versions::Selection;
+use crate::error::{ClientError, ErrorKind};
+use crate::options::{ArchiveFilter, DeleteOptions};
+
+/// Archive, as the server knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArchiveSummary {
+    pub number: u64,
+    pub description: String,
+    pub created: ServerTime,
+    /// Time of the event that starts its retention; `None` before the event.
+    pub event: Option<ServerTime>,
+    pub held: bool,
+    pub complete: bool,
+    pub objects: u64,
+    pub bytes: u64,
+    /// Mount points on the node that its objects came from.
+    pub mount_points: Vec<Vec<u8>>,
+    filespaces: Vec<Vec<u8>>,
+}
+
+/// Deletion at the server, done or planned.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeletionSummary {
+    /// Number with which the deletion can be undone; `None` if nothing was deleted.
+    pub number: Option<u64>,
+    pub versions: u64,
+    pub details: String,
+    pub time: Option<ServerTime>,
+    /// End of the time in which the deletion can be undone.
+    pub until: Option<ServerTime>,
+}
+
+fn time(micros: i64) -> Option<ServerTime> {
+    (micros != 0).then_some(ServerTime(micros))
+}
+
+impl ArchiveSummary {
+    fn parse(archive: proto::Archive) -> Self {
+        let filespaces: Vec<_> = archive.filespaces.iter().map(|name| name.to_vec()).collect();
+        Self {
+            number: archive.number,
+            description: archive.description,
+            created: ServerTime(archive.created),
+            event: time(archive.event),
+            held: archive.held,
+            complete: archive.complete,
+            objects: archive.objects,
+            bytes: archive.bytes,
+            mount_points: filespaces.iter().map(|name| mount_point(name).to_vec()).collect(),
+            filespaces,
+        }
+    }
+
+    /// Returns the names of the archive's filespaces.
+    pub(crate) fn filespaces(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.filespaces.iter().map(Vec::as_slice)
+    }
+}
+
+impl DeletionSummary {
+    fn parse(deletion: proto::Deletion) -> Self {
+        Self {
+            number: (deletion.number != 0).then_some(deletion.number),
+            versions: deletion.versions,
+            details: deletion.details,
+            time: time(deletion.time),
+            until: time(deletion.until),
+        }
+    }
+}
+
+impl Link {
+    pub(crate) fn open_archive(&self, description: &str) -> Result<ArchiveSummary, ClientError> {
+        let request = proto::OpenArchiveRequest { description: description.to_owned() };
+        let archive = self.runtime.block_on(self.client().open_archive(request))?.into_inner();
+        Ok(ArchiveSummary::parse(archive))
+    }
+
+    /// Marks an archive as complete: it has all objects that it was made for.
+    pub(crate) fn complete_archive(&self, number: u64) -> Result<(), ClientError> {
+        let complete = true;
+        let request = proto::SetArchiveRequest { number, complete, ..Default::default() };
+        self.runtime.block_on(self.client().set_archive(request))?;
+        Ok(())
+    }
+
+    /// Reports the event of an archive, if `event` is set, and holds or releases it.
+    pub(crate) fn set_archive(
+        &self,
+        number: u64,
+        event: bool,
+        held: Option<bool>,
+    ) -> Result<ArchiveSummary, ClientError> {
+        let request = proto::SetArchiveRequest { number, complete: false, event, held };
+        let archive = self.runtime.block_on(self.client().set_archive(request))?.into_inner();
+        Ok(ArchiveSummary::parse(archive))
+    }
+
+    /// Returns the node's archives, newest first.
+    pub(crate) fn archives(&self) -> Result<Vec<ArchiveSummary>, ClientError> {
+        let archives = portions::all(|portion| {
+            let request = proto::ArchivesRequest { portion: Some(portion) };
+            let reply = self.runtime.block_on(self.client().archives(request))?.into_inner();
+            Ok(Section { items: reply.archives, next: reply.next })
+        })?;
+        Ok(archives.into_iter().map(ArchiveSummary::parse).collect())
+    }
+
+    /// Returns the archives that `filter` selects, newest first; fails if there are none.
+    pub(crate) fn archives_matching(
+        &self,
+        filter: &ArchiveFilter,
+    ) -> Result<Vec<ArchiveSummary>, ClientError> {
+        let ArchiveFilter { number, description } = filter;
+        let mut all = self.archives()?;
+        all.retain(|archive| number.is_none_or(|number| archive.number == number));
+        all.retain(|archive| {
+            description
+                .as_ref()
+                .is_none_or(|pattern| matches(pattern, &archive.description))
+        });
+        if all.is_empty() {
+            let message = match (number, description) {
+                (Some(number), _) => format!("there is no archive {number}"),
+                (None, Some(description)) => format!("no archive is described as '{description}'"),
+                (None, None) => "this node has no archives".to_owned(),
+            };
+            let message = format!("{message}; 'holdfast archives' shows all");
+            return Err(ClientError::new(ErrorKind::NotFound, message));
+        }
+        Ok(all)
+    }
+
+    /// Returns the names of the filespaces of the archive `number`, or of the backups.
+    pub(crate) fn filespaces_of(&self, archive: Option<u64>) -> Result<Vec<Vec<u8>>, ClientError> {
+        let Some(number) = archive else {
+            return Ok(self.filespaces(false)?.into_iter().map(|known| known.name).collect());
+        };
+        let filter = ArchiveFilter { number: Some(number), description: None };
+        let archives = self.archives_matching(&filter)?;
+        Ok(archives.into_iter().flat_map(|archive| archive.filespaces).collect())
+    }
+
+    /// Deletes the versions of `selection` that `options` say.
+    pub(crate) fn delete(
+        &self,
+        selection: &Selection,
+        options: &DeleteOptions,
+    ) -> Result<DeletionSummary, ClientError> {
+        let request = proto::DeleteRequest {
+            selection: Some(selection.message()),
+            active: options.active,
+            inactive: options.inactive,
+            dry_run: options.dry_run,
+        };
+        let deletion = self.runtime.block_on(self.client().delete(request))?.into_inner();
+        Ok(DeletionSummary::parse(deletion))
+    }
+
+    /// Returns the deletions that can be undone, newest first.
+    pub(crate) fn deletions(&self) -> Result<Vec<DeletionSummary>, ClientError> {
+        let deletions = portions::all(|portion| {
+            let request = proto::DeletionsRequest { portion: Some(portion) };
+            let reply = self.runtime.block_on(self.client().deletions(request))?.into_inner();
+            Ok(Section { items: reply.deletions, next: reply.next })
+        })?;
+        Ok(deletions.into_iter().map(DeletionSummary::parse).collect())
+    }
+
+    pub(crate) fn undelete(&self, number: u64) -> Result<DeletionSummary, ClientError> {
+        let request = proto::UndeleteRequest { number };
+        let deletion = self.runtime.block_on(self.client().undelete(request))?.into_inner();
+        Ok(DeletionSummary::parse(deletion))
+    }
+}
+
+/// Returns true if `text` matches `pattern`, where `*` is any text and `?` any character.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.chars().next() {
+        None => text.is_empty(),
+        Some('*') => {
+            let rest = &pattern[1..];
+            let tails = text.char_indices().map(|(at, _)| &text[at..]);
+            tails.chain([""]).any(|tail| matches(rest, tail))
+        }
+        Some(expected) => match text.chars().next() {
+            Some(actual) if expected == '?' || expected == actual => {
+                matches(&pattern[expected.len_utf8()..], &text[actual.len_utf8()..])
+            }
+            _ => false,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_match_with_wildcards() {
+        for (pattern, text, expected) in [
+            ("", "", true),
+            ("", "a", false),
+            ("project*", "project 2026", true),
+            ("*2026", "project 2026", true),
+            ("p?oject*", "pr\u{f6}ject", false),
+            ("pr?ject", "pr\u{f6}ject", true),
+            ("*a*b*", "xaxbx", true),
+            ("*a*b*", "xbxax", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn times_that_are_not_set_are_none() {
+        let archive = ArchiveSummary::parse(proto::Archive {
+            number: 7,
+            filespaces: vec![model::archive_filespace(7, b"/home").into()],
+            ..Default::default()
+        });
+        assert_eq!(archive.event, None);
+        assert_eq!(archive.mount_points, [b"/home"]);
+        assert_eq!(archive.filespaces().count(), 1);
+        let nothing = DeletionSummary::parse(proto::Deletion::default());
+        assert_eq!((nothing.number, nothing.time, nothing.until), (None, None, None));
+    }
+}

@@ -1,0 +1,415 @@
+//! Messages of a backup session.
+
+use bytes::Bytes;
+use model::{
+    ChunkDigest, DirPath, DirectoryDigest, GrantMac, Name, Place as ChunkPlace, PlaceCode as _,
+    SessionPlace,
+};
+use prost::Message as _;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use wire::proto;
+use wire::proto::Capability;
+
+use super::Link;
+use crate::error::{ClientError, ErrorKind};
+
+/// Maximum number of messages that wait for the network.
+const MESSAGES_WAITING: usize = 4;
+
+/// Grant of a chunk: its place, and the proof that the node may refer to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ChunkGrant {
+    pub(crate) place: ChunkPlace,
+    pub(crate) mac: GrantMac,
+}
+
+/// Place of a chunk that an object refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ChunkSource {
+    Granted(ChunkGrant),
+    /// Place in a quantum of this session.
+    Sent(SessionPlace),
+}
+
+/// Check of a quantum. With it the server notices if it received other chunks than were sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Check {
+    /// Check over the digests of the chunks.
+    Digests([u8; 16]),
+    /// Check over the data: without deduplication there are no digests.
+    Data(u64),
+}
+
+/// Quantum on its way to the server.
+pub(crate) struct SentQuantum {
+    pub(crate) number: u64,
+    pub(crate) record: Vec<u8>,
+    pub(crate) check: Check,
+    /// Digests of its chunks; none without deduplication.
+    pub(crate) digests: Vec<ChunkDigest>,
+}
+
+/// Key of a page, and its digest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PageKey {
+    /// First name of the page; empty for the first page of a directory.
+    pub(crate) first: Vec<u8>,
+    /// Digest of the page. Without one, the next backup examines the page.
+    pub(crate) digest: Option<DirectoryDigest>,
+}
+
+/// Statement that the object `name` has the content of an object that the server has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct KnownContent {
+    pub(crate) name: Name,
+    /// Filespace, directory and name of that object.
+    pub(crate) filespace: Vec<u8>,
+    pub(crate) directory: DirPath,
+    pub(crate) of: Name,
+}
+
+/// Change of one page. Objects that it does not name stay as they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PageChange {
+    pub(crate) directory: DirPath,
+    /// First name of the page; empty for the first page of a directory.
+    pub(crate) first: Vec<u8>,
+    /// Encoded page of objects with new versions.
+    pub(crate) backed_up: Bytes,
+    /// Encoded page of objects with new attributes only.
+    pub(crate) updated: Bytes,
+    /// Names of objects that are gone.
+    pub(crate) expired: Vec<Name>,
+    /// Encoded grants that the new versions refer to.
+    pub(crate) grants: Vec<u8>,
+    /// Pages that replace this one, in order. The first one has the same first name.
+    pub(crate) pages: Vec<PageKey>,
+    pub(crate) known: Vec<KnownContent>,
+}
+
+impl PageChange {
+    /// Makes a change that leaves every object as it is.
+    pub(crate) fn new(directory: DirPath, first: Vec<u8>, pages: Vec<PageKey>) -> Self {
+        assert!(
+            pages.first().is_some_and(|page| page.first == first),
+            "a page keeps its first name, whatever it is divided into"
+        );
+        Self {
+            directory,
+            first,
+            backed_up: Bytes::new(),
+            updated: Bytes::new(),
+            expired: Vec::new(),
+            grants: Vec::new(),
+            pages,
+            known: Vec::new(),
+        }
+    }
+
+    /// Returns the number of bytes of the change's large parts.
+    pub(crate) fn bytes(&self) -> usize {
+        self.backed_up.len() + self.updated.len() + self.grants.len()
+    }
+
+    fn message(self) -> proto::PageChange {
+        let name = |name: &Name| Bytes::copy_from_slice(name.as_bytes());
+        let page = |page: PageKey| proto::PageKey {
+            first: page.first.into(),
+            digest: page.digest.map_or_else(Bytes::new, |d| Bytes::copy_from_slice(&d.0)),
+        };
+        let known = |known: KnownContent| proto::KnownContent {
+            name: name(&known.name),
+            filespace: known.filespace.into(),
+            directory: Bytes::copy_from_slice(known.directory.as_bytes()),
+            of: name(&known.of),
+        };
+        proto::PageChange {
+            directory: Bytes::copy_from_slice(self.directory.as_bytes()),
+            first: self.first.into(),
+            backed_up: self.backed_up,
+            updated: self.updated,
+            expired: self.expired.iter().map(name).collect(),
+            grants: self.grants.into(),
+            pages: self.pages.into_iter().map(page).collect(),
+            known: self.known.into_iter().map(known).collect(),
+        }
+    }
+}
+
+/// Message to the server.
+pub(crate) enum Outbound {
+    Quantum {
+        number: u64,
+        record: Vec<u8>,
+        check: Check,
+    },
+    Changes(Vec<PageChange>),
+    /// End of a transaction.
+    Commit {
+        number: u64,
+    },
+    /// End of the session; `complete` if all of the filespace was looked at.
+    Close {
+        complete: bool,
+        report_json: String,
+    },
+}
+
+/// Message from the server.
+pub(crate) enum Inbound {
+    /// Bytes of quanta's records that have arrived at the server.
+    Arrived {
+        bytes: u64,
+    },
+    Committed(Commitment),
+    Closed,
+}
+
+/// Answer to a transaction.
+pub(crate) struct Commitment {
+    pub(crate) grants: Vec<QuantumGrants>,
+    pub(crate) rejections: Vec<Rejection>,
+    /// Number of objects that became inactive.
+    pub(crate) expired: u64,
+}
+
+/// Grants of the chunks of a quantum, in order.
+pub(crate) struct QuantumGrants {
+    pub(crate) number: u64,
+    pub(crate) grants: Vec<ChunkGrant>,
+}
+
+/// Object that the server did not take.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Rejection {
+    /// Path from the filespace's root.
+    pub(crate) path: Vec<u8>,
+    pub(crate) name: Vec<u8>,
+    /// First name of its page.
+    pub(crate) first: Vec<u8>,
+    pub(crate) reason: String,
+}
+
+/// Sending half of a session.
+pub(crate) struct SessionSender(mpsc::Sender<proto::ToServer>);
+
+/// Receiving half of a session.
+pub(crate) struct SessionReceiver<'a> {
+    link: &'a Link,
+    stream: Streaming<proto::FromServer>,
+}
+
+impl Link {
+    /// Opens a session for `filespace`. The server reports arrivals if
+    /// `reports_arrivals` is set and the server has that capability.
+    pub(crate) fn open_backup(
+        &self,
+        filespace: &[u8],
+        reports_arrivals: bool,
+    ) -> Result<(SessionSender, SessionReceiver<'_>), ClientError> {
+        let (sender, receiver) = mpsc::channel(MESSAGES_WAITING);
+        let filespace = Bytes::copy_from_slice(filespace);
+        let tells_arrivals = reports_arrivals && self.has(Capability::Arrivals);
+        let open = proto::OpenBackup { filespace, tells_arrivals };
+        let message = Some(proto::to_server::Message::Open(open));
+        sender
+            .blocking_send(proto::ToServer { message })
+            .map_err(|_| ClientError::lost())?;
+        let mut client = self.client();
+        let stream = self.runtime.block_on(async {
+            let mut stream = client.backup(ReceiverStream::new(receiver)).await?.into_inner();
+            match stream.message().await?.map(|reply| reply.message) {
+                Some(Some(proto::from_server::Message::Opened(_))) => Ok(stream),
+                Some(None) => Err(self.unknown_message()),
+                _ => Err(ClientError::new(ErrorKind::Bug, "the server did not open the session")),
+            }
+        })?;
+        Ok((SessionSender(sender), SessionReceiver { link: self, stream }))
+    }
+}
+
+/// Encoded message.
+pub(crate) struct Envelope {
+    message: proto::ToServer,
+    /// Bytes of the message on the wire.
+    pub(crate) bytes: u64,
+}
+
+impl Envelope {
+    pub(crate) fn new(outbound: Outbound) -> Self {
+        use proto::to_server::Message;
+        let message = match outbound {
+            Outbound::Quantum { number, record, check } => {
+                let (check, raw_check) = match check {
+                    Check::Digests(check) => (Bytes::copy_from_slice(&check), None),
+                    Check::Data(check) => (Bytes::new(), Some(check)),
+                };
+                let record = record.into();
+                Message::Quantum(proto::Quantum { number, record, check, raw_check })
+            }
+            Outbound::Changes(changes) => {
+                let changes = changes.into_iter().map(PageChange::message).collect();
+                Message::Changes(proto::Changes { changes })
+            }
+            Outbound::Commit { number } => Message::Commit(proto::Commit { number }),
+            Outbound::Close { complete, report_json } => {
+                Message::Close(proto::CloseBackup { complete, report_json })
+            }
+        };
+        let message = proto::ToServer { message: Some(message) };
+        let bytes = message.encoded_len() as u64;
+        Self { message, bytes }
+    }
+}
+
+impl SessionSender {
+    /// Makes a sender whose messages nobody receives, for a dry run.
+    pub(crate) fn closed() -> Self {
+        Self(mpsc::channel(1).0)
+    }
+
+    /// Sends a message. Blocks while too many wait for the network.
+    pub(crate) fn send(&self, envelope: Envelope) -> Result<(), ClientError> {
+        self.0.blocking_send(envelope.message).map_err(|_| ClientError::lost())
+    }
+}
+
+impl SessionReceiver<'_> {
+    /// Returns the next message; `None` at the end of the stream.
+    pub(crate) fn next(&mut self) -> Result<Option<Inbound>, ClientError> {
+        while let Some(reply) = self.link.runtime.block_on(self.stream.message())? {
+            let message = reply.message.ok_or_else(|| self.link.unknown_message())?;
+            if let Some(inbound) = parse(message) {
+                return Ok(Some(inbound));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn parse(message: proto::from_server::Message) -> Option<Inbound> {
+    use proto::from_server::Message;
+    let quantum = |quantum: &proto::QuantumGrants| QuantumGrants {
+        number: quantum.number,
+        grants: decode_grants(&quantum.grants),
+    };
+    let rejection = |rejected: proto::Rejected| Rejection {
+        path: [&rejected.directory[..], &rejected.name].concat(),
+        name: rejected.name.to_vec(),
+        first: rejected.first.to_vec(),
+        reason: rejected.reason,
+    };
+    match message {
+        Message::Arrived(arrived) => Some(Inbound::Arrived { bytes: arrived.bytes }),
+        Message::Committed(committed) => Some(Inbound::Committed(Commitment {
+            grants: committed.grants.iter().map(quantum).collect(),
+            rejections: committed.rejected.into_iter().map(rejection).collect(),
+            expired: committed.expired_objects,
+        })),
+        Message::Closed(proto::Closed {}) => Some(Inbound::Closed),
+        Message::Opened(_) => None,
+    }
+}
+
+/// Parses grants up to the first entry that is no grant.
+fn decode_grants(bytes: &[u8]) -> Vec<ChunkGrant> {
+    let (grants, _) = bytes.as_chunks::<16>();
+    let grant = |bytes: &[u8; 16]| {
+        let (place, mac) = bytes.split_first_chunk::<8>()?;
+        let mac = mac.first_chunk::<8>()?;
+        let place = ChunkPlace::from_code(u64::from_le_bytes(*place))?;
+        Some(ChunkGrant { place, mac: GrantMac(*mac) })
+    };
+    grants.iter().map_while(grant).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use model::PackNumber;
+
+    use super::*;
+
+    /// Makes a sender with room for `messages`, and a function that lists what was sent: `q7` for a
+    /// quantum, `c2` for two changes, `t0` for a commit, `end` for the close.
+    pub(crate) fn recorded(messages: usize) -> (SessionSender, impl FnMut() -> Vec<String>) {
+        use proto::to_server::Message;
+        let (sender, mut receiver) = mpsc::channel::<proto::ToServer>(messages);
+        let take = move || {
+            let mut sent = Vec::new();
+            while let Ok(message) = receiver.try_recv() {
+                sent.push(match message.message.expect("a message") {
+                    Message::Quantum(quantum) => format!("q{}", quantum.number),
+                    Message::Changes(changes) => format!("c{}", changes.changes.len()),
+                    Message::Commit(commit) => format!("t{}", commit.number),
+                    Message::Close(_) => "end".to_owned(),
+                    Message::Open(_) => "open".to_owned(),
+                });
+            }
+            sent
+        };
+        (SessionSender(sender), take)
+    }
+
+    #[test]
+    fn grants_are_read_up_to_the_first_damage() {
+        let place = |number| ChunkPlace::new(PackNumber(3), number);
+        let mut bytes = Vec::new();
+        for number in 1..=2 {
+            bytes.extend(place(number).code().to_le_bytes());
+            bytes.extend([9; 8]);
+        }
+        let mac = GrantMac([9; 8]);
+        let [one, two] = [1, 2].map(|number| ChunkGrant { place: place(number), mac });
+        assert_eq!(decode_grants(&bytes), [one, two]);
+        assert_eq!(decode_grants(&bytes[..31]), [one]);
+    }
+
+    #[test]
+    fn a_change_goes_out_as_it_was_made() {
+        let name = |name: &[u8]| Name::new(name).expect("a name");
+        let directory = DirPath::new(b"/d/").expect("a directory");
+        let pages = vec![
+            PageKey { first: b"a".to_vec(), digest: None },
+            PageKey { first: b"m".to_vec(), digest: Some(DirectoryDigest([7; 16])) },
+        ];
+        let mut change = PageChange::new(directory.clone(), b"a".to_vec(), pages);
+        change.expired = vec![name(b"gone")];
+        change.known = vec![KnownContent {
+            name: name(b"new"),
+            filespace: b"/".to_vec(),
+            directory,
+            of: name(b"old"),
+        }];
+        let message = change.message();
+        assert_eq!((&message.directory[..], &message.first[..]), (&b"/d/"[..], &b"a"[..]));
+        assert_eq!(message.expired, [Bytes::from_static(b"gone")]);
+        assert_eq!(message.pages[0].digest, Bytes::new());
+        assert_eq!(message.pages[1].digest, [7; 16][..]);
+        assert_eq!(
+            (&message.known[0].name[..], &message.known[0].of[..]),
+            (&b"new"[..], &b"old"[..])
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "a page keeps its first name")]
+    fn a_change_names_the_page_that_it_changes() {
+        drop(PageChange::new(DirPath::root(), b"a".to_vec(), Vec::new()));
+    }
+
+    #[test]
+    fn a_rejection_has_the_path_of_its_object() {
+        let rejected = proto::Rejected {
+            directory: Bytes::from_static(b"/d/"),
+            name: Bytes::from_static(b"n"),
+            reason: "no grant".to_owned(),
+            ..Default::default()
+        };
+        let committed = proto::Committed { rejected: vec![rejected], ..Default::default() };
+        let message = parse(proto::from_server::Message::Committed(committed));
+        let Some(Inbound::Committed(commitment)) = message else { panic!("a commitment") };
+        assert_eq!(commitment.rejections[0].path, b"/d/n");
+    }
+}

@@ -1,0 +1,177 @@
+//! Greeting: what the server tells a node about itself and the node's policy.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{ClassId, PackNumber, ServerTime};
+use policy::{ArchiveCopyGroup, BackupCopyGroup};
+use wire::proto;
+
+use super::version::unknown_from;
+use crate::error::{ClientError, ErrorKind};
+
+/// Answer of the server to the greeting.
+#[derive(Clone, Debug)]
+pub struct Hello {
+    pub node: String,
+    pub server_version: String,
+    /// The server's clock.
+    pub now: ServerTime,
+    /// The classes that objects may be bound to.
+    pub classes: BTreeMap<ClassId, Class>,
+    pub default_class: ClassId,
+    /// Class of directories.
+    pub directory_class: ClassId,
+    /// Statements of the server, which follow the node's own.
+    pub option_set: Option<OptionSet>,
+    /// Damaged packs. Their chunks have to be sent again.
+    pub damaged_packs: BTreeSet<PackNumber>,
+}
+
+/// Management class, as far as a client needs it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Class {
+    pub name: String,
+    /// Backup copy group; without one, objects of the class are not backed up.
+    pub backup: Option<BackupCopyGroup>,
+    /// Archive copy group; without one, objects of the class are not archived.
+    pub archive: Option<ArchiveCopyGroup>,
+}
+
+impl Class {
+    /// Parses a class; `None` if it has words that this version does not know.
+    pub(crate) fn parse(message: &proto::ManagementClass) -> Option<(ClassId, Self)> {
+        fn word<T: std::str::FromStr>(text: Option<&String>) -> Option<T> {
+            text?.parse().ok()
+        }
+        let days = |days: Option<u32>| u16::try_from(days?).ok();
+        let backup = |group: &proto::BackupCopyGroup| {
+            Some(BackupCopyGroup {
+                versions_existing_max: word(group.versions_existing.as_ref())?,
+                versions_deleted_max: word(group.versions_deleted.as_ref())?,
+                extra_days: word(group.extra_days.as_ref())?,
+                only_days: word(group.only_days.as_ref())?,
+                mode: word(group.mode.as_ref())?,
+                frequency_days: days(group.frequency_days)?,
+                serialization: word(group.serialization.as_ref())?,
+            })
+        };
+        let archive = |group: &proto::ArchiveCopyGroup| {
+            Some(ArchiveCopyGroup {
+                keep_days: word(group.keep_days.as_ref())?,
+                starts: word(group.starts.as_ref())?,
+                minimum_days: days(group.minimum_days)?,
+            })
+        };
+        let class = Self {
+            name: message.name.clone(),
+            backup: match &message.backup {
+                Some(group) => Some(backup(group)?),
+                None => None,
+            },
+            archive: match &message.archive {
+                Some(group) => Some(archive(group)?),
+                None => None,
+            },
+        };
+        Some((ClassId(u16::try_from(message.number).ok()?), class))
+    }
+}
+
+impl Hello {
+    /// Returns the name of the class `id`; empty for a class that is gone.
+    pub fn class_name(&self, id: ClassId) -> &str {
+        self.classes.get(&id).map_or("", |class| &class.name)
+    }
+}
+
+/// Option set of the server: a list of statements with a name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OptionSet {
+    pub name: String,
+    pub text: Vec<u8>,
+}
+
+/// Greeting of the server with the keys that it gives the node.
+pub(super) struct Greeting {
+    pub(super) hello: Hello,
+    pub(super) domain_key: [u8; 32],
+    pub(super) digest_key: [u8; 32],
+}
+
+impl Greeting {
+    pub(super) fn parse(reply: proto::HelloReply) -> Result<Self, ClientError> {
+        let short = |_| ClientError::new(ErrorKind::Bug, "the server sent keys of another length");
+        let domain_key = <[u8; 32]>::try_from(&reply.domain_key[..]).map_err(short)?;
+        let digest_key = <[u8; 32]>::try_from(&reply.digest_key[..]).map_err(short)?;
+        let server = reply.server_version.clone();
+        let unknown = || unknown_from(&server, "words of its policy");
+        let class = |number: u32| u16::try_from(number).map(ClassId).map_err(|_| unknown());
+        let classes: Option<_> = reply.classes.iter().map(Class::parse).collect();
+        let option_set = reply.option_set.filter(|set| !set.name.is_empty());
+        let hello = Hello {
+            node: reply.node,
+            server_version: reply.server_version,
+            now: ServerTime(reply.now),
+            classes: classes.ok_or_else(unknown)?,
+            default_class: class(reply.default_class)?,
+            directory_class: class(reply.directory_class)?,
+            option_set: option_set.map(|set| OptionSet { name: set.name, text: set.text.to_vec() }),
+            damaged_packs: reply.damaged_packs.into_iter().map(PackNumber).collect(),
+        };
+        Ok(Self { hello, domain_key, digest_key })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply() -> proto::HelloReply {
+        proto::HelloReply {
+            node: "alpha".to_owned(),
+            domain_key: vec![1; 32].into(),
+            digest_key: vec![2; 32].into(),
+            classes: vec![proto::ManagementClass {
+                number: 3,
+                name: "standard".to_owned(),
+                ..Default::default()
+            }],
+            default_class: 3,
+            directory_class: 3,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_greeting_is_parsed() {
+        let greeting = Greeting::parse(reply()).expect("valid");
+        assert_eq!((greeting.domain_key, greeting.digest_key), ([1; 32], [2; 32]));
+        assert_eq!(greeting.hello.class_name(ClassId(3)), "standard");
+        assert_eq!(greeting.hello.class_name(ClassId(4)), "");
+        assert_eq!(greeting.hello.option_set, None);
+    }
+
+    #[test]
+    fn a_greeting_that_makes_no_sense_is_refused() {
+        type Change = fn(&mut proto::HelloReply);
+        let changes: [(Change, ErrorKind); 5] = [
+            (|reply| reply.domain_key = vec![1; 31].into(), ErrorKind::Bug),
+            (|reply| reply.digest_key = vec![].into(), ErrorKind::Bug),
+            (|reply| reply.default_class = 1 << 16, ErrorKind::Usage),
+            (|reply| reply.classes[0].number = 1 << 16, ErrorKind::Usage),
+            (
+                |reply| {
+                    let versions_existing = Some("some".to_owned());
+                    let group = proto::BackupCopyGroup { versions_existing, ..Default::default() };
+                    reply.classes[0].backup = Some(group);
+                },
+                ErrorKind::Usage,
+            ),
+        ];
+        for (change, kind) in changes {
+            let mut reply = reply();
+            change(&mut reply);
+            assert_eq!(Greeting::parse(reply).err().map(|error| error.kind), Some(kind));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Channel to the server: TCP, and TLS 1.3 that trusts the CA of the enrolment alone.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use sys::lock::Mutex;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Endpoint};
+use wire::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+
+use crate::error::{ClientError, ErrorKind};
+use crate::node::home::Identity;
+
+/// Maximum number of bytes that wait in the kernel for the network: some quanta.
+const UNSENT_BYTES: u32 = 1 << 20;
+/// Time limit for the TCP connection, and again for the TLS handshake.
+const CONNECT_LIMIT: Duration = Duration::from_secs(15);
+/// Time that a fleet of servers has to take over from a server that died.
+pub(super) const TAKEOVER: Duration = Duration::from_secs(45);
+/// Pause between two rounds of attempts during a takeover.
+pub(super) const TAKEOVER_PAUSE: Duration = Duration::from_millis(500);
+/// Interval between two signs of life on a silent connection.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// Condition under which the server's certificate is trusted.
+pub(crate) enum Trust {
+    /// The server's CA has this SHA-256. The node has no certificate yet.
+    Fingerprint([u8; 32]),
+    /// The server's CA is the CA of the node's own certificate.
+    Pinned(Identity),
+}
+
+/// Connects to the first server that answers of `addresses`, which are separated by commas.
+/// `buffer_bytes` is the size of the socket buffers, if it is not the system's.
+///
+/// If there are several addresses, it tries again for the time of a takeover.
+pub(crate) async fn connect(
+    addresses: &str,
+    trust: Trust,
+    buffer_bytes: Option<u32>,
+) -> Result<Channel, ClientError> {
+    let config = Arc::new(tls_config(trust)?);
+    let all: Vec<&str> = addresses.split(',').collect();
+    let began = sys::clock::monotonic();
+    loop {
+        let mut failure = None;
+        for address in &all {
+            match connect_to(address, &config, buffer_bytes).await {
+                Err(error) if error.kind == ErrorKind::Retry => failure = Some(error),
+                other => return other,
+            }
+        }
+        let none = || ClientError::new(ErrorKind::Usage, "no server is named");
+        let failure = failure.ok_or_else(none)?;
+        if all.len() == 1 || began.elapsed() > TAKEOVER {
+            return Err(failure);
+        }
+        tokio::time::sleep(TAKEOVER_PAUSE).await;
+    }
+}
+
+async fn connect_to(
+    address: &str,
+    config: &Arc<rustls::ClientConfig>,
+    buffer_bytes: Option<u32>,
+) -> Result<Channel, ClientError> {
+    let unreachable = |error: &dyn std::fmt::Display| unreachable(address, error);
+    let stream = tokio::time::timeout(CONNECT_LIMIT, TcpStream::connect(address))
+        .await
+        .map_err(|_| unreachable(&"it does not answer"))?
+        .map_err(|error| unreachable(&error))?;
+    stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
+    if let Some(bytes) = buffer_bytes {
+        sys::net::set_buffers(&stream, bytes).map_err(|error| unreachable(&error))?;
+    }
+    // The call is only advice: data waits in this process, where the wait shows that the network is
+    // slow.
+    drop(sys::net::limit_unsent(&stream, UNSENT_BYTES));
+    let name = ServerName::try_from(wire::SERVER_NAME).expect("a DNS name");
+    let handshake = TlsConnector::from(Arc::clone(config)).connect(name, stream);
+    let stream = tokio::time::timeout(CONNECT_LIMIT, handshake)
+        .await
+        .map_err(|_| unreachable(&"it does not speak TLS"))?
+        .map_err(|error| judged(address, &error))?;
+    // The channel gets this one stream: a lost connection is not made again.
+    let stream = Mutex::new(Some(TokioIo::new(stream)));
+    let connector = tower::service_fn(move |_| {
+        let stream = stream.lock().take();
+        let lost = || io::Error::from(io::ErrorKind::ConnectionAborted);
+        async move { stream.ok_or_else(lost) }
+    });
+    Endpoint::from_static("https://server.holdfast.internal")
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .http2_keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE)
+        .connect_with_connector(connector)
+        .await
+        .map_err(|error| judged(address, &error))
+}
+
+fn unreachable(address: &str, error: &dyn std::fmt::Display) -> ClientError {
+    ClientError::new(ErrorKind::Retry, format!("cannot reach the server at {address}: {error}"))
+}
+
+/// Tells a lost connection from a server that is not trusted, by the `error` of a handshake.
+fn judged(address: &str, error: &(dyn std::error::Error + 'static)) -> ClientError {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    let innermost = chain.clone().last().unwrap_or(error);
+    // TLS reports a refusal as invalid data. Any other I/O error is a lost connection.
+    let is_lost = |error: &io::Error| error.kind() != io::ErrorKind::InvalidData;
+    if chain.filter_map(|error| error.downcast_ref()).any(is_lost) {
+        return unreachable(address, innermost);
+    }
+    let message =
+        format!("the server at {address} is not trusted, or refuses this node: {innermost}");
+    ClientError::new(ErrorKind::Refused, message)
+}
+
+fn tls_config(trust: Trust) -> Result<rustls::ClientConfig, ClientError> {
+    let failed = |error: rustls::Error| {
+        let message = format!("the node's certificate cannot be used: {error}; enrol again");
+        ClientError::new(ErrorKind::Refused, message)
+    };
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(failed)?;
+    let mut config = match trust {
+        Trust::Fingerprint(fingerprint) => {
+            let verifier = PinnedCa { fingerprint, provider };
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(verifier))
+                .with_no_client_auth()
+        }
+        Trust::Pinned(Identity { leaf, ca, key }) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(ca.clone()).map_err(failed)?;
+            builder
+                .with_root_certificates(roots)
+                .with_client_auth_cert(vec![leaf, ca], key)
+                .map_err(failed)?
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(config)
+}
+
+/// Verifier that trusts only a server whose chain ends in the CA with this fingerprint.
+#[derive(Debug)]
+struct PinnedCa {
+    fingerprint: [u8; 32],
+    provider: Arc<CryptoProvider>,
+}
+
+impl PinnedCa {
+    fn verifier(
+        &self,
+        chain: &[CertificateDer<'_>],
+    ) -> Result<Arc<WebPkiServerVerifier>, rustls::Error> {
+        let is_pinned =
+            |certificate: &&CertificateDer<'_>| wire::fingerprint(certificate) == self.fingerprint;
+        let ca = chain.iter().find(is_pinned).ok_or_else(|| {
+            rustls::Error::General("its CA is not the one that the token names".to_owned())
+        })?;
+        let mut roots = RootCertStore::empty();
+        roots.add(ca.clone().into_owned())?;
+        WebPkiServerVerifier::builder_with_provider(roots.into(), Arc::clone(&self.provider))
+            .build()
+            .map_err(|error| rustls::Error::General(error.to_string()))
+    }
+}
+
+impl ServerCertVerifier for PinnedCa {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.verifier(intermediates)?
+            .verify_server_cert(leaf, intermediates, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(rustls::Error::General("TLS 1.3 only".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,43 @@
+//! Agreement with the server on a protocol.
+
+use tonic::Status;
+use wire::proto;
+use wire::version::{self, PROTOCOL, Role, Settled, Speaker};
+
+use crate::{ClientError, ErrorKind};
+
+/// Version of this program.
+const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+
+/// Returns the greeting of this client.
+pub(super) fn greeting() -> proto::HelloRequest {
+    Speaker::own(Role::Client, PROGRAM).request()
+}
+
+/// Settles with the server that gave `reply`.
+pub(super) fn settle(reply: &proto::HelloReply) -> Result<Settled, ClientError> {
+    let own = Speaker::own(Role::Client, PROGRAM);
+    version::settle(&own, &Speaker::server(reply))
+        .map_err(|error| ClientError::new(ErrorKind::Usage, error.to_string()))
+}
+
+/// Returns the error of a part of the server's answer that this client does not know. `server` is
+/// the version of the server's program.
+pub(super) fn unknown_from(server: &str, part: &str) -> ClientError {
+    let message = format!(
+        "server {server} sent {part} that client {PROGRAM} does not know; upgrade the client"
+    );
+    ClientError::new(ErrorKind::Usage, message)
+}
+
+/// Returns the message for a call or a message that the server does not know.
+pub(crate) fn unknown(status: &Status) -> String {
+    match status.message() {
+        // A server of protocol 2 or newer names itself.
+        "" => format!(
+            "a server of protocol 1 does not know a call of client {PROGRAM}, which speaks \
+             protocol {PROTOCOL}; upgrade the server"
+        ),
+        text => format!("{text} (client {PROGRAM}, protocol {PROTOCOL})"),
+    }
+}

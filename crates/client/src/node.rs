@@ -1,0 +1,8 @@
+//! The node: its folder, its encryption keys, and how it is enrolled.
+
+mod enrolment;
+pub(crate) mod home;
+pub mod keys;
+
+pub use enrolment::{Enrolment, enrol};
+pub use home::{Commands, SYSTEM_FOLDER, client_toml, commands};

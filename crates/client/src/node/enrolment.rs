@@ -1,0 +1,84 @@
+//! Enrolment: a one-time token becomes the node's certificate.
+
+use std::path::Path;
+
+use wire::proto;
+
+use super::home::{
+    CONFIG_FILE, ClientConfig, IDENTITY_FILE, Request, SERVERS_FILE, default_cache_megabytes,
+    write_identity,
+};
+use crate::error::{ClientError, ErrorKind};
+use crate::link::runtime::runtime;
+use crate::link::tls::{self, Trust};
+use crate::tuning::{Stillness, Tuning};
+
+/// File that keeps the identity that an enrolment replaces.
+const REPLACED_FILE: &str = "node.pem.replaced";
+
+/// Result of an enrolment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Enrolment {
+    pub node: String,
+    pub server: String,
+}
+
+/// Enrols this machine at the server `address` with `token`, into the folder `home`.
+///
+/// The server must hold the CA that the token names. Nothing is sent before that is certain.
+/// The configuration is written last: without it the machine is not enrolled.
+pub fn enrol(home: &Path, address: &str, token: &str) -> Result<Enrolment, ClientError> {
+    let token = wire::Token::parse(token)
+        .map_err(|error| ClientError::new(ErrorKind::Usage, error.to_string()))?;
+    std::fs::create_dir_all(home).map_err(|error| ClientError::file("make", home, &error))?;
+    let request = Request::make()?;
+    let runtime = runtime()?;
+    let enrol = proto::EnrolRequest {
+        secret: token.secret.to_vec().into(),
+        signing_request: request.signing_request.clone().into(),
+    };
+    let certificate = runtime.block_on(async {
+        let trust = Trust::Fingerprint(token.ca_fingerprint);
+        let channel = tls::connect(address, trust, None).await?;
+        let mut client = proto::enrolment_client::EnrolmentClient::new(channel);
+        Ok::<_, ClientError>(client.enrol(enrol).await?.into_inner())
+    })?;
+    keep_replaced(home)?;
+    write_identity(home, &request, &certificate.chain_pem)?;
+    let config = ClientConfig {
+        server: address.to_owned(),
+        node: certificate.node.clone(),
+        dedup_cache_megabytes: default_cache_megabytes(),
+        dedup_cache_folder: None,
+        inclexcl: None,
+        encryption_keys: None,
+        dirmc: None,
+        pre_command: None,
+        post_command: None,
+        snapshot: Stillness::default(),
+        tuning: Tuning::default(),
+    };
+    // The list may come from the server of an earlier enrolment.
+    match std::fs::remove_file(home.join(SERVERS_FILE)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(ClientError::file("remove", &home.join(SERVERS_FILE), &error));
+        }
+        _ => {}
+    }
+    let text = toml::to_string(&config)
+        .map_err(|error| ClientError::new(ErrorKind::Bug, error.to_string()))?;
+    let path = home.join(CONFIG_FILE);
+    sys::durable::write(&path, text.as_bytes(), 0o600)
+        .map_err(|error| ClientError::file("write", &path, &error))?;
+    Ok(Enrolment { node: certificate.node, server: address.to_owned() })
+}
+
+/// Keeps the identity that is about to be replaced: it may be the only way to a node's backups.
+fn keep_replaced(home: &Path) -> Result<(), ClientError> {
+    let path = home.join(REPLACED_FILE);
+    match std::fs::read(home.join(IDENTITY_FILE)) {
+        Ok(identity) => sys::durable::write(&path, &identity, 0o600)
+            .map_err(|error| ClientError::file("write", &path, &error)),
+        Err(_) => Ok(()),
+    }
+}

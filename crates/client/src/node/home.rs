@@ -1,0 +1,342 @@
+//! The node's folder: its name, its server, and its certificate.
+//!
+//! `client.toml` says where the server is; `node.pem` holds the node's key, its certificate and the
+//! server's CA in one file, so that a renewal replaces all three or nothing.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{CertificateParams, KeyPair};
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ClientError, ErrorKind};
+use crate::tuning::{Stillness, Tuning};
+
+/// Folder of the system's own node, which root uses.
+pub const SYSTEM_FOLDER: &str = "/etc/holdfast";
+pub(super) const CONFIG_FILE: &str = "client.toml";
+pub(super) const IDENTITY_FILE: &str = "node.pem";
+/// File with the addresses that a server has sent, one a line.
+pub(super) const SERVERS_FILE: &str = "servers";
+
+/// `client.toml`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClientConfig {
+    /// Address and port of the server; several are separated by commas.
+    pub(crate) server: String,
+    /// Name of the node at the server. It is for people: the certificate decides.
+    pub(crate) node: String,
+    /// Maximum size of the deduplication cache, in megabytes.
+    #[serde(default = "default_cache_megabytes")]
+    pub(crate) dedup_cache_megabytes: u64,
+    /// Folder of the deduplication cache, on a fast disk; the node's folder if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dedup_cache_folder: Option<PathBuf>,
+    /// File with the node's include and exclude statements; `inclexcl` in its folder if there is
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) inclexcl: Option<PathBuf>,
+    /// File with the node's encryption keys; `encryption.keys` in its folder if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) encryption_keys: Option<PathBuf>,
+    /// Management class of directories (DIRMC); the class that keeps longest if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dirmc: Option<String>,
+    /// Shell command that runs before each backup and archive. If it fails, they do not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pre_command: Option<String>,
+    /// Shell command that runs after each backup and archive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) post_command: Option<String>,
+    /// Means by which backups make files stand still while they are read: `off` (the default),
+    /// `auto`, `btrfs`, `lvm` or `reflink`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) snapshot: Stillness,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) tuning: Tuning,
+}
+
+/// Schema of `client.toml`, with the effect and the default of each key: for its reference.
+pub fn client_toml() -> Schema {
+    schemars::schema_for!(ClientConfig)
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+pub(super) fn default_cache_megabytes() -> u64 {
+    256
+}
+
+/// Folder of an enrolled node, as it was read.
+pub(crate) struct Home {
+    pub(crate) folder: PathBuf,
+    pub(crate) config: ClientConfig,
+    identity_pem: Vec<u8>,
+}
+
+/// Certificate chain and key of the node, as TLS takes them.
+pub(crate) struct Identity {
+    pub(crate) leaf: CertificateDer<'static>,
+    pub(crate) ca: CertificateDer<'static>,
+    pub(crate) key: PrivateKeyDer<'static>,
+}
+
+/// Shell commands of the node's folder that run around each backup and archive.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Commands {
+    /// Command that runs before a backup or archive. If the command fails, nothing is stored.
+    pub pre: Option<String>,
+    /// Command that runs after a backup or archive, also when this has failed.
+    pub post: Option<String>,
+}
+
+/// Reads the commands that run around a backup from the node's folder.
+pub fn commands(home: &Path) -> Result<Commands, ClientError> {
+    let ClientConfig { pre_command, post_command, .. } = Home::load(home)?.config;
+    Ok(Commands { pre: pre_command, post: post_command })
+}
+
+impl Home {
+    pub(crate) fn load(folder: &Path) -> Result<Self, ClientError> {
+        let path = folder.join(CONFIG_FILE);
+        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => ClientError::new(
+                ErrorKind::Usage,
+                format!(
+                    "this machine is not enrolled ({} is not there); run 'holdfast enroll'",
+                    path.display()
+                ),
+            ),
+            _ => ClientError::file("read", &path, &error),
+        })?;
+        let config = toml::from_str(&text).map_err(|error| {
+            ClientError::new(ErrorKind::Usage, format!("{} is not valid: {error}", path.display()))
+        })?;
+        let path = folder.join(IDENTITY_FILE);
+        let identity_pem =
+            std::fs::read(&path).map_err(|error| ClientError::file("read", &path, &error))?;
+        Ok(Self { folder: folder.to_owned(), config, identity_pem })
+    }
+
+    pub(crate) fn identity(&self) -> Result<Identity, ClientError> {
+        parse(&self.identity_pem).ok_or_else(|| {
+            let path = self.folder.join(IDENTITY_FILE);
+            let message = format!("{} is damaged; enrol again", path.display());
+            ClientError::new(ErrorKind::Damaged, message)
+        })
+    }
+
+    /// Returns the addresses of the servers, separated by commas: the configured ones first, then
+    /// those that a server has sent.
+    pub(crate) fn addresses(&self) -> String {
+        let mut all: Vec<&str> = self.config.server.split(',').collect();
+        let learned = self.learned_servers();
+        for address in learned.lines() {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+        all.join(",")
+    }
+
+    pub(crate) fn has_several_servers(&self) -> bool {
+        self.addresses().contains(',')
+    }
+
+    fn learned_servers(&self) -> String {
+        // Without this file the node knows the configured servers only.
+        std::fs::read_to_string(self.folder.join(SERVERS_FILE)).unwrap_or_default()
+    }
+
+    /// Stores the addresses of `servers`, for a time when no configured server answers.
+    pub(crate) fn learn(&self, servers: &[String]) {
+        let is_address = |address: &&String| !address.is_empty() && !address.contains([',', '\n']);
+        let text: String = servers
+            .iter()
+            .filter(is_address)
+            .map(|address| format!("{address}\n"))
+            .collect();
+        if text.is_empty() || text == self.learned_servers() {
+            return;
+        }
+        if let Err(error) =
+            sys::durable::write(&self.folder.join(SERVERS_FILE), text.as_bytes(), 0o600)
+        {
+            tracing::warn!(%error, "the addresses of the servers are not kept");
+        }
+    }
+
+    /// Replaces the certificate by a renewed one.
+    pub(crate) fn renew(&self, request: &Request, chain_pem: &str) -> Result<(), ClientError> {
+        write_identity(&self.folder, request, chain_pem)
+    }
+}
+
+/// Parses a key, a leaf certificate and a CA; `None` if one of them is missing or damaged.
+fn parse(pem: &[u8]) -> Option<Identity> {
+    let key = PrivateKeyDer::from_pem_slice(pem).ok()?;
+    let mut chain = CertificateDer::pem_slice_iter(pem).map_while(Result::ok);
+    Some(Identity { leaf: chain.next()?, ca: chain.next()?, key })
+}
+
+/// Key made on this machine, and the request to certify it.
+pub(crate) struct Request {
+    key: KeyPair,
+    pub(crate) signing_request: Vec<u8>,
+}
+
+impl Request {
+    pub(crate) fn make() -> Result<Self, ClientError> {
+        let failed = |error: rcgen::Error| {
+            ClientError::new(ErrorKind::Bug, format!("cannot make a key: {error}"))
+        };
+        let key = KeyPair::generate().map_err(failed)?;
+        let params = CertificateParams::new(Vec::new()).map_err(failed)?;
+        let signing_request = params.serialize_request(&key).map_err(failed)?.der().to_vec();
+        Ok(Self { key, signing_request })
+    }
+}
+
+/// Writes key and certificates in one step, once they have proved usable.
+pub(super) fn write_identity(
+    folder: &Path,
+    request: &Request,
+    chain_pem: &str,
+) -> Result<(), ClientError> {
+    let pem = format!("{}{chain_pem}", request.key.serialize_pem());
+    let unusable =
+        || ClientError::new(ErrorKind::Bug, "the server sent a certificate that cannot be used");
+    parse(pem.as_bytes()).ok_or_else(unusable)?;
+    let path = folder.join(IDENTITY_FILE);
+    sys::durable::write(&path, pem.as_bytes(), 0o600)
+        .map_err(|error| ClientError::file("write", &path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes the folder of a node that was enrolled at `server`.
+    fn enrolled(folder: &Path, server: &str) -> Home {
+        let config = format!("server = \"{server}\"\nnode = \"alpha\"\n");
+        std::fs::write(folder.join(CONFIG_FILE), config).expect("written");
+        std::fs::write(folder.join(IDENTITY_FILE), b"no certificate").expect("written");
+        Home::load(folder).expect("a node's folder")
+    }
+
+    #[test]
+    fn a_folder_without_a_configuration_is_not_enrolled() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = Home::load(folder.path()).err().expect("refused");
+        assert_eq!(error.kind, ErrorKind::Usage);
+        assert!(error.message.contains("run 'holdfast enroll'"), "{}", error.message);
+        std::fs::write(folder.path().join(CONFIG_FILE), "nodes = 1").expect("written");
+        let error = Home::load(folder.path()).err().expect("refused");
+        assert!(error.message.contains("is not valid"), "{}", error.message);
+    }
+
+    #[test]
+    fn a_damaged_identity_is_refused_by_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = enrolled(folder.path(), "one:1").identity().err().expect("refused");
+        assert_eq!(error.kind, ErrorKind::Damaged);
+        assert!(error.message.contains(IDENTITY_FILE), "{}", error.message);
+    }
+
+    #[test]
+    fn configured_servers_come_before_learned_ones() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let home = enrolled(folder.path(), "one:1,two:2");
+        assert_eq!(home.addresses(), "one:1,two:2");
+        home.learn(&["two:2".to_owned(), "three:3".to_owned(), "a,b".to_owned(), String::new()]);
+        assert_eq!(home.addresses(), "one:1,two:2,three:3");
+        assert!(home.has_several_servers());
+        // The node keeps its addresses if a server names none.
+        home.learn(&[]);
+        assert_eq!(home.addresses(), "one:1,two:2,three:3");
+    }
+
+    #[test]
+    fn a_node_of_one_server_has_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(!enrolled(folder.path(), "one:1").has_several_servers());
+    }
+
+    /// Reads `text` as `client.toml`.
+    fn config(text: &str) -> Result<ClientConfig, ClientError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join(CONFIG_FILE), text).expect("written");
+        std::fs::write(folder.path().join(IDENTITY_FILE), b"").expect("written");
+        Home::load(folder.path()).map(|home| home.config)
+    }
+
+    const LEAST: &str = "server = \"one:1\"\nnode = \"alpha\"\n";
+
+    #[test]
+    fn a_short_configuration_has_the_documented_defaults() {
+        let found = config(LEAST).expect("a configuration");
+        assert_eq!((found.server.as_str(), found.node.as_str()), ("one:1", "alpha"));
+        assert_eq!((found.dedup_cache_megabytes, found.snapshot), (256, Stillness::Off));
+        assert_eq!(found.tuning, Tuning::default());
+        assert_eq!((found.dedup_cache_folder, found.inclexcl), (None, None));
+        assert_eq!((found.encryption_keys, found.dirmc), (None, None));
+        assert_eq!((found.pre_command, found.post_command), (None, None));
+    }
+
+    #[test]
+    fn every_key_is_read_and_written_back() {
+        let keys = "dedup_cache_megabytes = 0\ndedup_cache_folder = \"/fast\"\n\
+                    inclexcl = \"/etc/list\"\nencryption_keys = \"/etc/keys\"\n\
+                    dirmc = \"LONG\"\npre_command = \"sync; true\"\npost_command = \"false\"\n\
+                    snapshot = \"reflink\"\n[tuning]\nresource_utilization = 3\n\
+                    compression = \"auto\"\ndeduplication = false\ntransaction_bytes = 1\n\
+                    transaction_objects = 2\nsocket_buffer_bytes = 65536\n";
+        let found = config(&format!("{LEAST}{keys}")).expect("a configuration");
+        assert_eq!(found.dedup_cache_megabytes, 0);
+        assert_eq!(found.dedup_cache_folder.as_deref(), Some(Path::new("/fast")));
+        assert_eq!(found.pre_command.as_deref(), Some("sync; true"));
+        assert_eq!(found.snapshot, Stillness::Reflink);
+        assert_eq!(found.tuning.transaction_bytes(), 1);
+        let written = toml::to_string(&found).expect("text");
+        assert_eq!(config(&written).expect("a configuration"), found);
+    }
+
+    #[test]
+    fn a_configuration_that_is_not_understood_is_refused_by_its_key() {
+        for (line, named) in [
+            ("dedup_cache_megabyte = 1", "dedup_cache_megabyte"),
+            ("dedup_cache_megabytes = -1", "dedup_cache_megabytes"),
+            ("snapshot = \"zfs\"", "snapshot"),
+            ("[tuning]\ncompression = 20", "compression"),
+            ("[tuning]\ncompression = \"20\"", "compression"),
+            ("[tuning]\nresource_utilization = 256", "resource_utilization"),
+            ("[tuning]\nthreads = 2", "threads"),
+            ("node = \"beta\"", "node"),
+        ] {
+            let error = config(&format!("{LEAST}{line}\n")).expect_err("refused");
+            assert_eq!(error.kind, ErrorKind::Usage);
+            assert!(error.message.contains(CONFIG_FILE), "{}", error.message);
+            assert!(error.message.contains(named), "{line}: {}", error.message);
+        }
+        for missing in ["server = \"one:1\"", "node = \"alpha\"", ""] {
+            assert!(config(missing).is_err(), "{missing}");
+        }
+    }
+
+    #[test]
+    fn the_commands_around_a_backup_are_those_of_the_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        enrolled(folder.path(), "one:1");
+        assert_eq!(commands(folder.path()).expect("read"), Commands::default());
+        let text = format!("{LEAST}pre_command = \"before\"\npost_command = \"after\"\n");
+        std::fs::write(folder.path().join(CONFIG_FILE), text).expect("written");
+        let found = commands(folder.path()).expect("read");
+        assert_eq!(found.pre.as_deref(), Some("before"));
+        assert_eq!(found.post.as_deref(), Some("after"));
+    }
+}

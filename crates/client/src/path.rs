@@ -1,0 +1,184 @@
+//! Paths on the node, filespaces, and paths within filespaces: pure arithmetic on bytes.
+
+use model::{DirPath, Name, mount_point};
+
+use crate::error::{ClientError, ErrorKind};
+
+/// An object or a directory in a filespace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) filespace: Vec<u8>,
+    /// Directory that holds the object.
+    pub(crate) directory: DirPath,
+    /// Name of the object; `None` for the filespace's root.
+    pub(crate) name: Option<Name>,
+}
+
+impl Place {
+    /// Returns the path that this place has if it is a directory.
+    pub(crate) fn below(&self) -> DirPath {
+        self.name.as_ref().map_or_else(DirPath::root, |name| self.directory.child(name))
+    }
+}
+
+/// Returns the path on the node of `path` in `filespace`.
+pub(crate) fn absolute(filespace: &[u8], path: &[u8]) -> Vec<u8> {
+    match (mount_point(filespace), path) {
+        (b"/", path) => path.to_vec(),
+        (filespace, b"/") => filespace.to_vec(),
+        (filespace, path) => [filespace, path].concat(),
+    }
+}
+
+/// Returns the path on the node of the directory `directory` of `filespace`, without a slash at its
+/// end.
+pub(crate) fn absolute_dir(filespace: &[u8], directory: &DirPath) -> Vec<u8> {
+    let path = directory.as_bytes();
+    let path = path.strip_suffix(b"/").filter(|path| !path.is_empty()).unwrap_or(path);
+    absolute(filespace, path)
+}
+
+/// Splits the path of an object, from its filespace's root, into its directory and its name. The
+/// root lies in [`DirPath::above_root`].
+pub(crate) fn split(path: &[u8]) -> Option<(DirPath, Name)> {
+    let with_slash = if path == b"/" { path.to_vec() } else { [path, b"/"].concat() };
+    DirPath::new(&with_slash).ok()?.parent()
+}
+
+/// Returns the components of `path`, in order.
+pub(crate) fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&byte| byte == b'/').filter(|part| !part.is_empty())
+}
+
+/// Returns the absolute `path` without `.`, `..` and double slashes. Symbolic links are not
+/// followed, because their targets may be gone.
+pub(crate) fn normalise(path: &[u8]) -> Result<Vec<u8>, ClientError> {
+    if !path.starts_with(b"/") {
+        let message = format!("{} is not a path from '/'", model::escaped(path));
+        return Err(ClientError::new(ErrorKind::Usage, message));
+    }
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in components(path) {
+        match part {
+            b"." => {}
+            b".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let plain = [b"/", parts.join(&b'/').as_slice()].concat();
+    assert!(plain.len() <= path.len(), "a plain path is no longer than the one it is made of");
+    Ok(plain)
+}
+
+/// Returns the places where `path` may be stored. The first is the path as it is written. If its
+/// symbolic links above the last component lead elsewhere, the second is the path with these links
+/// followed, as a backup of it does.
+pub(crate) fn places<'a>(
+    filespaces: impl Iterator<Item = &'a [u8]> + Clone,
+    path: &[u8],
+) -> Vec<Place> {
+    let mut places = candidates(filespaces.clone(), path);
+    if let Ok((filespace, within)) = sys::mount::filespace_root(path) {
+        let resolved = absolute(&filespace, &within);
+        if resolved != path {
+            places.extend(candidates(filespaces, &resolved));
+        }
+    }
+    places
+}
+
+/// Returns the place of the absolute `path` in each filespace that may hold it, innermost first.
+fn candidates<'a>(filespaces: impl Iterator<Item = &'a [u8]>, path: &[u8]) -> Vec<Place> {
+    let mut places: Vec<Place> = filespaces.filter_map(|name| place(name, path)).collect();
+    places.sort_by_key(|place| std::cmp::Reverse(mount_point(&place.filespace).len()));
+    places
+}
+
+fn place(filespace: &[u8], path: &[u8]) -> Option<Place> {
+    let within = match mount_point(filespace) {
+        b"/" => path,
+        filespace => match path.strip_prefix(filespace)? {
+            b"" => b"/",
+            rest if rest.starts_with(b"/") => rest,
+            _ => return None,
+        },
+    };
+    let filespace = filespace.to_vec();
+    if within == b"/" {
+        return Some(Place { filespace, directory: DirPath::above_root(), name: None });
+    }
+    let (directory, name) = split(within)?;
+    Some(Place { filespace, directory, name: Some(name) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(path: &str, expected: &[[&str; 3]]) {
+        let filespaces = [&b"/"[..], b"/home", b"/home/me"];
+        let places = candidates(filespaces.into_iter(), path.as_bytes());
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("plain");
+        let shown: Vec<[String; 3]> = places
+            .iter()
+            .map(|place| {
+                let name = place.name.as_ref().map_or(&b""[..], Name::as_bytes);
+                [text(&place.filespace), text(place.directory.as_bytes()), text(name)]
+            })
+            .collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn the_innermost_filespace_comes_first() {
+        check("/usr/share", &[["/", "/usr/", "share"]]);
+        check("/home", &[["/home", "", ""], ["/", "/", "home"]]);
+        check("/homer", &[["/", "/", "homer"]]);
+        check("/home/x", &[["/home", "/", "x"], ["/", "/home/", "x"]]);
+        check("/", &[["/", "", ""]]);
+    }
+
+    #[test]
+    fn paths_are_made_plain() {
+        for (path, plain) in [("/a//b/./c/../d/", "/a/b/d"), ("/", "/"), ("/..", "/")] {
+            assert_eq!(normalise(path.as_bytes()).expect("absolute"), plain.as_bytes());
+        }
+        for relative in ["", "a", "./a", "../a"] {
+            let error = normalise(relative.as_bytes()).expect_err("not absolute");
+            assert_eq!(error.kind, ErrorKind::Usage);
+        }
+    }
+
+    #[test]
+    fn paths_of_a_filespace_are_paths_of_the_node() {
+        assert_eq!(absolute(b"/", b"/usr"), b"/usr");
+        assert_eq!(absolute(b"/home", b"/"), b"/home");
+        assert_eq!(absolute(b"/home", b"/me"), b"/home/me");
+    }
+
+    #[test]
+    fn directories_are_shown_without_a_slash() {
+        for (filespace, directory, expected) in [
+            (&b"/"[..], &b"/usr/lib/"[..], &b"/usr/lib"[..]),
+            (b"/home", b"/", b"/home"),
+            (b"/", b"/", b"/"),
+            (b"/home", b"/me/", b"/home/me"),
+        ] {
+            let directory = DirPath::new(directory).expect("a directory");
+            assert_eq!(absolute_dir(filespace, &directory), expected);
+        }
+    }
+
+    #[test]
+    fn a_path_is_split_at_its_last_component() {
+        let (directory, name) = split(b"/a/b/c").expect("a path");
+        assert_eq!((directory.as_bytes(), name.as_bytes()), (&b"/a/b/"[..], &b"c"[..]));
+        let (directory, name) = split(b"/").expect("the root");
+        assert_eq!((directory, name), (DirPath::above_root(), Name::root()));
+        assert_eq!(split(b"relative"), None);
+        assert_eq!(components(b"//a///b/").collect::<Vec<_>>(), [b"a", b"b"]);
+    }
+}

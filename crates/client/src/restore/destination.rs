@@ -1,0 +1,35 @@
+//! Destinations: receivers of entries and of their data.
+
+use std::io;
+use std::ops::Range;
+
+use super::recent::RecentQuanta;
+use crate::link::versions::{Entry, WHOLE_FILE};
+
+/// Receiver of entries and of their data.
+pub(super) trait Destination: Sync {
+    /// File that is being filled.
+    type File: Send + Sync;
+
+    /// Takes an entry; returns the file to fill if its data is needed.
+    fn take(&mut self, entry: Entry) -> Option<Self::File>;
+
+    /// Writes a checked chunk. Several threads may write to one file.
+    fn write(&self, file: &Self::File, chunk: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Completes a file: all its chunks have been written.
+    fn complete(&self, file: &Self::File);
+
+    /// Gives a file up. It is called at most once, and not after `complete`.
+    fn lose(&self, file: &Self::File, reason: &str);
+
+    /// Returns the store for quanta that may be needed again soon; `None` if none will be.
+    fn recent(&self) -> Option<&RecentQuanta> {
+        None
+    }
+
+    /// Returns the range of each file that is needed.
+    fn range(&self) -> Range<u64> {
+        WHOLE_FILE
+    }
+}

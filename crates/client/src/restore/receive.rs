@@ -1,0 +1,242 @@
+//! Reception: windows of entries and their quanta come from the server and go to a destination.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crossbeam_channel::{Receiver, bounded};
+
+use super::destination::Destination;
+use super::opener::{Opener, Work};
+use super::tally::Tally;
+use super::window::{Window, WindowBuilder};
+use crate::error::{ClientError, ErrorKind};
+use crate::link::Link;
+use crate::link::restore::{Arrival, DamagedChunks, RestoreStream};
+use crate::link::stage::Purpose;
+use crate::link::versions::{Entry, Selection};
+
+/// Maximum number of quanta that wait for a thread.
+const QUANTA_WAITING: usize = 8;
+/// Maximum number of directories of a window: more save hardly a quantum that comes twice.
+const WINDOW_DIRECTORIES_MAX: u32 = 2048;
+/// Number of windows whose directories are open: one gets its data, two are being answered.
+const WINDOWS_AT_ONCE: u64 = 3;
+/// Number of files that are open for other reasons.
+const OTHER_FILES: u64 = 128;
+
+/// Receives the versions of `selection` into `destination`; returns their number. With a `purpose`
+/// the server serves it by its order of purposes.
+pub(super) fn receive<D: Destination>(
+    link: &Link,
+    selection: &Selection,
+    purpose: Option<Purpose>,
+    destination: &mut D,
+    tally: &Tally,
+) -> Result<u64, ClientError> {
+    let directories_max = directories_max(sys::process::raise_open_files());
+    let stream = link.restore(selection, purpose, directories_max)?;
+    let builder = WindowBuilder::new();
+    let ready = VecDeque::new();
+    let mut reception = Reception { link, stream, tally, entries: 0, builder, ready };
+    while reception.receive_next(destination)? {}
+    Ok(reception.entries)
+}
+
+/// Returns the maximum number of directories of a window, so that the directories of all windows
+/// can be open with `open_files` files.
+fn directories_max(open_files: u64) -> u32 {
+    let share = open_files.saturating_sub(OTHER_FILES) / (WINDOWS_AT_ONCE + 1);
+    u32::try_from(share).unwrap_or(u32::MAX).clamp(1, WINDOW_DIRECTORIES_MAX)
+}
+
+/// State of a reception into files of type `F`.
+struct Reception<'a, F> {
+    link: &'a Link,
+    stream: RestoreStream<'a>,
+    tally: &'a Tally,
+    /// Number of entries so far.
+    entries: u64,
+    /// Window whose entries come.
+    builder: WindowBuilder<F>,
+    /// Windows that have been answered, oldest first. Data comes for the oldest.
+    ready: VecDeque<Arc<Window<F>>>,
+}
+
+impl<F: Send + Sync> Reception<'_, F> {
+    fn next(&mut self) -> Result<Arrival, ClientError> {
+        self.stream.next(&self.tally.progress)
+    }
+
+    /// Takes the next message; if it brings data, everything up to the end of the window's data.
+    /// Returns false after the last window.
+    ///
+    /// One thread takes entries, several take data. So no entry is taken while data comes.
+    fn receive_next<D: Destination<File = F>>(
+        &mut self,
+        destination: &mut D,
+    ) -> Result<bool, ClientError> {
+        match self.next()? {
+            Arrival::Entries(entries) => self.take_entries(entries, destination),
+            Arrival::EntriesEnd { window } => self.answer(window)?,
+            Arrival::Quantum(quantum) => {
+                let window = Arc::clone(self.ready.front().ok_or_else(out_of_turn)?);
+                let first = Work { window, quantum };
+                let is_last = match first.window.is_small() {
+                    true => self.take_little_data(first, destination)?,
+                    false => self.take_data(first, destination)?,
+                };
+                return Ok(!is_last);
+            }
+            Arrival::Damaged(damaged) => {
+                let window = self.ready.front().ok_or_else(out_of_turn)?;
+                lose_damaged(window, destination, &damaged);
+            }
+            // The window needs no more data: all of it is damaged, or none was asked for.
+            Arrival::DataEnd { is_last } => {
+                if let Some(window) = self.ready.pop_front() {
+                    window.lose_rest(destination);
+                }
+                return Ok(!is_last);
+            }
+        }
+        Ok(true)
+    }
+
+    fn take_entries<D: Destination<File = F>>(&mut self, entries: Vec<Entry>, to: &mut D) {
+        for entry in entries {
+            self.entries += 1;
+            let pieces = entry.pieces_within(&to.range());
+            let file = to.take(entry);
+            self.builder.add(file, pieces.as_deref());
+        }
+    }
+
+    /// Ends the entries of a window, and asks for the data that its files lack.
+    fn answer(&mut self, number: u64) -> Result<(), ClientError> {
+        let (window, bits) = std::mem::replace(&mut self.builder, WindowBuilder::new()).finish();
+        self.ready.push_back(Arc::new(window));
+        self.stream.answer(number, bits)
+    }
+
+    fn count(&self, work: &Work<F>) {
+        let bytes = work.quantum.record.len() as u64;
+        self.tally.progress.bytes_transferred.fetch_add(bytes, Relaxed);
+    }
+
+    /// Takes the data of a window, as [`Self::take_data`], on this thread alone: for so little data
+    /// the start of threads takes longer.
+    fn take_little_data<D: Destination<File = F>>(
+        &mut self,
+        first: Work<F>,
+        destination: &mut D,
+    ) -> Result<bool, ClientError> {
+        let window = Arc::clone(&first.window);
+        let mut opener = Opener::new(self.link).map_err(|error| {
+            ClientError::new(ErrorKind::Bug, format!("no room to decompress: {error}"))
+        })?;
+        let mut next = Some(first);
+        let is_last = loop {
+            if let Some(work) = next.take() {
+                self.count(&work);
+                opener.open_or_lose(&work, destination);
+            }
+            match self.next()? {
+                Arrival::Quantum(quantum) => {
+                    next = Some(Work { window: Arc::clone(&window), quantum });
+                }
+                Arrival::Damaged(damaged) => lose_damaged(&window, destination, &damaged),
+                Arrival::Entries(entries) => self.take_entries(entries, destination),
+                Arrival::EntriesEnd { window } => self.answer(window)?,
+                Arrival::DataEnd { is_last } => break is_last,
+            }
+        };
+        window.lose_rest(destination);
+        self.ready.pop_front();
+        Ok(is_last)
+    }
+
+    /// Takes the data of a window with a thread a processor; returns true after the last window.
+    ///
+    /// Entries that come in between wait until the data is done: all threads use the destination.
+    fn take_data<D: Destination<File = F>>(
+        &mut self,
+        first: Work<F>,
+        destination: &mut D,
+    ) -> Result<bool, ClientError> {
+        let mut early = Vec::new();
+        let link = self.link;
+        let window = Arc::clone(&first.window);
+        let shared: &D = destination;
+        let is_last = std::thread::scope(|scope| {
+            let (sender, receiver) = bounded(QUANTA_WAITING);
+            for _ in 0..sys::process::processors() {
+                let receiver = receiver.clone();
+                scope.spawn(move || open_all(&receiver, link, shared));
+            }
+            drop(receiver);
+            let mut next = Some(first);
+            loop {
+                if let Some(work) = next.take() {
+                    self.count(&work);
+                    if sender.send(work).is_err() {
+                        return Err(ClientError::new(ErrorKind::Bug, "no thread takes data"));
+                    }
+                }
+                match self.next()? {
+                    Arrival::Quantum(quantum) => {
+                        next = Some(Work { window: Arc::clone(&window), quantum });
+                    }
+                    Arrival::Damaged(damaged) => lose_damaged(&window, shared, &damaged),
+                    Arrival::DataEnd { is_last } => return Ok(is_last),
+                    arrival => early.push(arrival),
+                }
+            }
+        })?;
+        window.lose_rest(destination);
+        self.ready.pop_front();
+        for arrival in early {
+            match arrival {
+                Arrival::Entries(entries) => self.take_entries(entries, destination),
+                Arrival::EntriesEnd { window } => self.answer(window)?,
+                Arrival::Quantum(_) | Arrival::Damaged(_) | Arrival::DataEnd { .. } => {
+                    return Err(out_of_turn());
+                }
+            }
+        }
+        Ok(is_last)
+    }
+}
+
+fn out_of_turn() -> ClientError {
+    ClientError::new(ErrorKind::Bug, "the server sent data out of turn")
+}
+
+fn lose_damaged<D: Destination>(window: &Window<D::File>, to: &D, damaged: &DamagedChunks) {
+    window.lose(to, damaged.first_place, damaged.count, &damaged.reason);
+}
+
+/// Opens quanta, as a thread of its own.
+fn open_all<D: Destination>(work: &Receiver<Work<D::File>>, link: &Link, destination: &D) {
+    match Opener::new(link) {
+        Ok(mut opener) => work.iter().for_each(|work| opener.open_or_lose(&work, destination)),
+        Err(error) => work.iter().for_each(|work| work.lose(destination, &error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_of_all_windows_can_be_open_at_once() {
+        for limit in [0, 1, 128, 200, 1024, 4096, 8320, 1 << 20, u64::MAX] {
+            let directories = directories_max(limit);
+            assert!((1..=WINDOW_DIRECTORIES_MAX).contains(&directories), "{limit}");
+            let open = u64::from(directories) * WINDOWS_AT_ONCE;
+            assert!(open + OTHER_FILES <= limit || directories == 1, "{limit}");
+        }
+        assert_eq!(directories_max(u64::MAX), WINDOW_DIRECTORIES_MAX);
+        assert!(directories_max(1024) > 200);
+    }
+}

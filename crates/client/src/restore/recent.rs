@@ -1,0 +1,107 @@
+//! Recently received quanta. Small files that were migrated together lie in one quantum, and are
+//! recalled one by one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use chunk::{DomainKey, RawQuantum, SealKey, Unsealer};
+use sys::lock::Mutex;
+
+use crate::link::versions::Piece;
+
+/// Maximum number of quanta, of at most 2 MiB each.
+const QUANTA_MAX: usize = 16;
+
+/// Quantum as it came. Its chunks are checked when they are used.
+pub(crate) struct RecentQuantum {
+    pub(crate) first_place: u64,
+    pub(crate) raw: RawQuantum,
+    /// Digests of its chunks, 32 bytes each.
+    pub(crate) digests: Vec<u8>,
+}
+
+/// Store of quanta, the last used first.
+#[derive(Default)]
+pub(crate) struct RecentQuanta {
+    quanta: Mutex<VecDeque<Arc<RecentQuantum>>>,
+}
+
+impl RecentQuanta {
+    pub(crate) fn put(&self, quantum: RecentQuantum) {
+        assert_eq!(
+            quantum.digests.len(),
+            quantum.raw.lengths().len() * 32,
+            "one digest for each chunk"
+        );
+        let mut quanta = self.quanta.lock();
+        quanta.retain(|known| known.first_place != quantum.first_place);
+        quanta.push_front(Arc::new(quantum));
+        quanta.truncate(QUANTA_MAX);
+    }
+
+    /// Returns the content of `piece`, if its quantum is here and the chunk is undamaged.
+    pub(crate) fn content(
+        &self,
+        piece: &Piece,
+        key: &DomainKey,
+        seal_keys: &[SealKey],
+    ) -> Option<Vec<u8>> {
+        let quantum = self.holding(piece.place)?;
+        let index = usize::try_from(piece.place - quantum.first_place).ok()?;
+        let chunk = quantum.raw.chunks().nth(index)?;
+        let digest = quantum.digests.get(index * 32..(index + 1) * 32)?;
+        if key.digest(chunk).0 != *digest {
+            return None;
+        }
+        if !piece.is_sealed {
+            return Some(chunk.to_vec());
+        }
+        Unsealer::new(seal_keys).ok()?.unseal(chunk, piece.bytes as usize).ok()
+    }
+
+    fn holding(&self, place: u64) -> Option<Arc<RecentQuantum>> {
+        let mut quanta = self.quanta.lock();
+        let holds = |known: &Arc<RecentQuantum>| {
+            let end = known.first_place + known.raw.lengths().len() as u64;
+            (known.first_place..end).contains(&place)
+        };
+        let at = quanta.iter().position(holds)?;
+        let quantum = quanta.remove(at)?;
+        quanta.push_front(Arc::clone(&quantum));
+        assert!(quanta.len() <= QUANTA_MAX, "a quantum that is found takes its own place again");
+        Some(quantum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quantum(first_place: u64, chunks: &[&[u8]], key: &DomainKey) -> RecentQuantum {
+        let mut raw = RawQuantum::default();
+        chunks.iter().for_each(|chunk| _ = raw.push(chunk));
+        let digests = chunks.iter().flat_map(|chunk| key.digest(chunk).0).collect();
+        RecentQuantum { first_place, raw, digests }
+    }
+
+    #[test]
+    fn what_came_lately_is_found_and_checked() {
+        let key = DomainKey::new([1; 32]);
+        let piece = |place| Piece { place, offset: 0, bytes: 3, is_sealed: false };
+        let recent = RecentQuanta::default();
+        let content = |place| recent.content(&piece(place), &key, &[]);
+        recent.put(quantum(10, &[b"abc", b"def"], &key));
+        assert_eq!(content(11).as_deref(), Some(&b"def"[..]));
+        assert_eq!((content(9), content(12)), (None, None));
+        let mut damaged = quantum(20, &[b"xyz"], &key);
+        damaged.digests[0] ^= 1;
+        recent.put(damaged);
+        assert_eq!(content(20), None);
+        for number in 0..QUANTA_MAX as u64 - 1 {
+            recent.put(quantum(100 + number, &[b"abc"], &key));
+            assert!(content(10).is_some(), "what is used stays");
+        }
+        (0..QUANTA_MAX as u64).for_each(|number| recent.put(quantum(200 + number, &[b"a"], &key)));
+        assert_eq!(content(10), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! Counters of a restore, which all threads raise.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use sys::lock::Mutex;
+
+use crate::progress::Progress;
+use crate::report::{FAILURES_LISTED, Failure, RestoreReport};
+
+/// Report of a restore while it runs.
+pub(super) struct Tally {
+    pub(super) progress: Arc<Progress>,
+    report: Mutex<RestoreReport>,
+}
+
+impl Tally {
+    pub(super) fn new(progress: Arc<Progress>) -> Self {
+        Self { progress, report: Mutex::default() }
+    }
+
+    fn note(&self, change: impl FnOnce(&mut RestoreReport)) {
+        change(&mut self.report.lock());
+    }
+
+    /// Counts a restored object.
+    pub(super) fn restored(&self, bytes: u64) {
+        self.progress.objects.fetch_add(1, Relaxed);
+        self.progress.done.fetch_add(1, Relaxed);
+        self.progress.bytes.fetch_add(bytes, Relaxed);
+        self.note(|report| {
+            report.restored += 1;
+            report.bytes_restored += bytes;
+        });
+    }
+
+    /// Counts an object that stays as it is; `is_kept` if it differs from the stored version.
+    pub(super) fn skipped(&self, is_kept: bool) {
+        self.progress.objects.fetch_add(1, Relaxed);
+        self.note(|report| {
+            report.skipped += 1;
+            report.kept += u64::from(is_kept);
+            assert!(report.kept <= report.skipped, "an object that is kept is skipped");
+        });
+    }
+
+    pub(super) fn fail(&self, path: Vec<u8>, error: impl Into<String>) {
+        self.progress.objects.fetch_add(1, Relaxed);
+        self.progress.failed.fetch_add(1, Relaxed);
+        let failure = Failure { path, error: error.into() };
+        self.note(|report| {
+            // An object that fails in two ways fails once.
+            if report.failures.iter().any(|known| known.path == failure.path) {
+                return;
+            }
+            report.failed += 1;
+            if report.failures.len() < FAILURES_LISTED {
+                report.failures.push(failure);
+            }
+        });
+    }
+
+    pub(super) fn into_report(self) -> RestoreReport {
+        self.report.into_inner()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_has_what_was_counted() {
+        let tally = Tally::new(Arc::new(Progress::default()));
+        tally.restored(10);
+        tally.restored(5);
+        tally.skipped(false);
+        tally.skipped(true);
+        tally.fail(b"/x".to_vec(), "no room");
+        tally.fail(b"/x".to_vec(), "no attributes");
+        assert_eq!(tally.progress.objects.load(Relaxed), 6);
+        let report = tally.into_report();
+        assert_eq!((report.restored, report.bytes_restored), (2, 15));
+        assert_eq!((report.skipped, report.kept), (2, 1));
+        assert_eq!((report.failed, report.failures[0].error.as_str()), (1, "no room"));
+    }
+}

@@ -1,0 +1,44 @@
+//! Records the sessions that `tests/it/versions.rs` replays, with the program in `HOLDFAST_BIN`:
+//!
+//! ```text
+//! HOLDFAST_BIN=... cargo run -p e2e --example record_sessions -- crates/e2e/testdata/sessions-vN
+//! ```
+//!
+//! The program is that of the release that introduced protocol N. Recorded sessions are never
+//! written again.
+
+use std::path::Path;
+
+use e2e::harness::Node;
+use e2e::scratch::Scratch;
+use e2e::session_tree;
+use e2e::transcript::{Recorder, encode};
+
+fn main() {
+    let folder = std::env::args_os().nth(1).expect("the folder of the transcripts is named");
+    let folder = Path::new(&folder);
+    std::fs::create_dir_all(folder).expect("the folder is made");
+    let scratch = Scratch::new();
+    let server = session_tree::server(&scratch.join("server"));
+    let node = Node::enrol(&server, "anna");
+    let recorder = Recorder::start(server.dir(), node.home(), server.port());
+    session_tree::redirect(&node, &server, recorder.port());
+    let tree = Path::new(session_tree::RECORDED);
+    // The tree of an earlier run, if there is one.
+    drop(std::fs::remove_dir_all(tree));
+    session_tree::plant(tree);
+    let write = |name: &str| {
+        let bytes = encode(&recorder.take());
+        std::fs::write(folder.join(name), bytes).expect("the transcript is written");
+    };
+    node.backup(tree, &[]).expect(&[0]);
+    write("backup");
+    session_tree::change(tree);
+    node.backup(tree, &[]).expect(&[0]);
+    write("incremental");
+    node.list(tree, &["--recursive"]);
+    write("list");
+    node.restore(tree, &scratch.folder("out"), &[]).expect(&[0]);
+    write("restore");
+    std::fs::remove_dir_all(tree).expect("the tree is removed");
+}

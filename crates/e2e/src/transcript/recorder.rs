@@ -1,0 +1,146 @@
+//! Recorder of sessions: it stands between a client and a server and ends TLS on both sides.
+
+use std::net::TcpListener as Listener;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{RecvStream, client, server};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use super::grpc::{self, Incoming};
+use super::{Entry, Event, stage};
+
+/// Recorder on a port of its own. It listens until the process ends.
+pub struct Recorder {
+    port: u16,
+    log: Arc<Log>,
+}
+
+#[derive(Default)]
+struct Log(Mutex<(u32, Vec<Entry>)>);
+
+impl Recorder {
+    /// Starts a recorder before the server in `server`, which listens on `to`, for the node whose
+    /// folder is `home`.
+    pub fn start(server: &Path, home: &Path, to: u16) -> Self {
+        let (listener, port) = listen(0);
+        let log = Arc::new(Log::default());
+        let way = Way { home: home.to_owned(), to, log: Arc::clone(&log) };
+        let acceptor = stage::acceptor(server);
+        run(async move {
+            let listener = TcpListener::from_std(listener).expect("a listener");
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(way.clone().carry(acceptor.clone(), stream));
+            }
+        });
+        Self { port, log }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns what has been recorded, and begins anew.
+    pub fn take(&self) -> Vec<Entry> {
+        std::mem::take(&mut *self.log.lock()).1
+    }
+}
+
+/// Returns a listener on `port`, or on a free one for 0.
+pub(super) fn listen(port: u16) -> (Listener, u16) {
+    let listener = Listener::bind(("127.0.0.1", port)).expect("the port is free");
+    listener.set_nonblocking(true).expect("a socket");
+    let port = listener.local_addr().expect("it has one").port();
+    (listener, port)
+}
+
+/// Runs `work` on a thread of its own until the process ends.
+pub(super) fn run(work: impl Future<Output = ()> + Send + 'static) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    std::thread::spawn(move || runtime.block_on(work));
+}
+
+impl Log {
+    fn lock(&self) -> MutexGuard<'_, (u32, Vec<Entry>)> {
+        self.0.lock().expect("nobody panics while he records")
+    }
+
+    fn open(&self, path: &str) -> u32 {
+        let mut log = self.lock();
+        let call = log.0;
+        log.0 += 1;
+        log.1.push(Entry { call, event: Event::Call(path.to_owned()) });
+        call
+    }
+
+    fn push(&self, call: u32, event: Event) {
+        self.lock().1.push(Entry { call, event });
+    }
+}
+
+/// Way from a client to the server.
+#[derive(Clone)]
+struct Way {
+    home: PathBuf,
+    to: u16,
+    log: Arc<Log>,
+}
+
+impl Way {
+    /// Carries one connection. It ends where one of the two sides does.
+    async fn carry(self, acceptor: TlsAcceptor, stream: TcpStream) {
+        let Ok(stream) = acceptor.accept(stream).await else { return };
+        let Ok(mut below) = server::handshake(stream).await else { return };
+        let upstream = stage::connect(&self.home, self.to).await;
+        let Ok((above, connection)) = client::handshake(upstream).await else { return };
+        tokio::spawn(connection);
+        while let Some(Ok((request, respond))) = below.accept().await {
+            tokio::spawn(self.clone().call(above.clone(), request, respond));
+        }
+    }
+
+    /// Carries one call.
+    async fn call(
+        self,
+        above: client::SendRequest<Bytes>,
+        request: http::Request<RecvStream>,
+        mut respond: SendResponse<Bytes>,
+    ) -> Option<()> {
+        let path = request.uri().path().to_owned();
+        let call = self.log.open(&path);
+        let mut above = above.ready().await.ok()?;
+        let (response, mut up) = above.send_request(grpc::request(&path), false).ok()?;
+        let log = Arc::clone(&self.log);
+        tokio::spawn(async move {
+            let mut questions = Incoming::new(request.into_body());
+            while let Some(question) = questions.next().await {
+                log.push(call, Event::Question(question.clone()));
+                grpc::send(&mut up, &question);
+            }
+            log.push(call, Event::QuestionsEnd);
+            grpc::finish(&mut up);
+        });
+        let response = response.await.ok()?;
+        if response.headers().contains_key("grpc-status") {
+            let status = grpc::status(response.headers());
+            let mut answer = grpc::response();
+            answer.headers_mut().extend(grpc::trailers(&status));
+            self.log.push(call, Event::Status(status));
+            respond.send_response(answer, true).ok()?;
+            return Some(());
+        }
+        let mut down = respond.send_response(grpc::response(), false).ok()?;
+        let mut answers = Incoming::new(response.into_body());
+        while let Some(answer) = answers.next().await {
+            self.log.push(call, Event::Answer(answer.clone()));
+            grpc::send(&mut down, &answer);
+        }
+        let status = answers.status().await;
+        self.log.push(call, Event::Status(status.clone()));
+        down.send_trailers(grpc::trailers(&status)).ok()
+    }
+}

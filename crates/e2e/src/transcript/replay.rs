@@ -1,0 +1,268 @@
+//! Replay of recorded sessions: to a server in place of the client, and to a client in place of the
+//! server.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::{self, ResponseFuture, SendRequest};
+use h2::server::{self, SendResponse};
+use h2::{RecvStream, SendStream};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use super::compare::{differences, first_field};
+use super::grpc::{self, Incoming};
+use super::recorder::{listen, run};
+use super::{Entry, Event, stage};
+
+/// Time limit for one answer.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// Field of an answer to a backup that reports arrivals, at times that may differ.
+const ARRIVED: u32 = 4;
+
+/// Sends to the server on `port` the messages of the client of `entries`, as the node whose folder
+/// is `home`. Returns the differences between its answers and the recorded ones.
+pub fn replay(home: &Path, port: u16, entries: &[Entry]) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let stream = stage::connect(home, port).await;
+        let (sender, connection) = client::handshake(stream).await.expect("the server speaks HTTP");
+        tokio::spawn(connection);
+        let mut calls = HashMap::new();
+        let mut found = Vec::new();
+        for entry in entries {
+            let step = step(&sender, &mut calls, entry);
+            match tokio::time::timeout(ANSWER_MAX, step).await {
+                Ok(differences) => found.extend(differences),
+                Err(_) => {
+                    found.push(format!("no answer in time: {entry:?}"));
+                    return found;
+                }
+            }
+        }
+        found
+    })
+}
+
+/// Calls the method `path` of the server on `port` with `questions`, as the node whose folder is
+/// `home`. Returns the status of the answer: code, space, text.
+pub fn end_of_call(home: &Path, port: u16, path: &str, questions: &[Vec<u8>]) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let stream = stage::connect(home, port).await;
+        let (sender, connection) = client::handshake(stream).await.expect("the server speaks HTTP");
+        tokio::spawn(connection);
+        let mut call = Call::new(&sender, path).await;
+        for question in questions {
+            grpc::send(&mut call.questions, question);
+        }
+        let status = tokio::time::timeout(ANSWER_MAX, call.end()).await;
+        status.expect("the call ends in time").replace("%20", " ")
+    })
+}
+
+/// Call of the imitated client.
+struct Call {
+    path: String,
+    questions: SendStream<Bytes>,
+    response: Option<ResponseFuture>,
+    answers: Option<Incoming>,
+    /// Status of a call that was answered with nothing else.
+    status: Option<String>,
+}
+
+impl Call {
+    async fn new(sender: &SendRequest<Bytes>, path: &str) -> Self {
+        let mut sender = sender.clone().ready().await.expect("the connection is there");
+        let sent = sender.send_request(grpc::request(path), false);
+        let (response, questions) = sent.expect("the connection is there");
+        let (path, response) = (path.to_owned(), Some(response));
+        Self { path, questions, response, answers: None, status: None }
+    }
+
+    /// Waits for the head of the answers.
+    async fn begin(&mut self) {
+        let Some(response) = self.response.take() else { return };
+        match response.await {
+            Ok(response) if response.headers().contains_key("grpc-status") => {
+                self.status = Some(grpc::status(response.headers()));
+            }
+            Ok(response) => self.answers = Some(Incoming::new(response.into_body())),
+            Err(error) => self.status = Some(format!("14 {error}")),
+        }
+    }
+
+    async fn answer(&mut self) -> Option<Vec<u8>> {
+        self.begin().await;
+        loop {
+            let answer = self.answers.as_mut()?.next().await?;
+            if !is_arrival(&self.path, &answer) {
+                return Some(answer);
+            }
+        }
+    }
+
+    async fn end(&mut self) -> String {
+        while self.answer().await.is_some() {}
+        match self.answers.take() {
+            Some(answers) => answers.status().await,
+            None => self.status.take().unwrap_or_default(),
+        }
+    }
+}
+
+fn is_arrival(path: &str, answer: &[u8]) -> bool {
+    path.ends_with("/Backup") && first_field(answer) == ARRIVED
+}
+
+async fn step(
+    sender: &SendRequest<Bytes>,
+    calls: &mut HashMap<u32, Call>,
+    Entry { call, event }: &Entry,
+) -> Vec<String> {
+    if let Event::Call(path) = event {
+        calls.insert(*call, Call::new(sender, path).await);
+        return Vec::new();
+    }
+    let call = calls.get_mut(call).expect("a call begins with its path");
+    match event {
+        Event::Question(question) => grpc::send(&mut call.questions, question),
+        Event::QuestionsEnd => grpc::finish(&mut call.questions),
+        Event::Answer(expected) if !is_arrival(&call.path, expected) => {
+            let Some(answer) = call.answer().await else {
+                let status = call.end().await;
+                return vec![format!("{} ended without an answer: {status}", call.path)];
+            };
+            return differences(&call.path, expected, &answer);
+        }
+        Event::Status(expected) => {
+            let status = call.end().await;
+            let code = |status: &str| status.split(' ').next().unwrap_or_default().to_owned();
+            if code(&status) != code(expected) {
+                return vec![format!("{} ended with {status}, not {expected}", call.path)];
+            }
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// Recorded calls of one method, in order.
+type Scripts = HashMap<String, Vec<Vec<Event>>>;
+
+/// Imitation of a server: it answers each call as a recorded one of the same method was answered.
+/// A call beyond the recorded ones is answered as the last of them.
+pub struct Imitation {
+    scripts: Mutex<Scripts>,
+}
+
+impl Imitation {
+    /// Imitates, on `port`, the server of `entries` with the authority of the server in `server`.
+    pub fn start(server: &Path, port: u16, entries: &[Entry]) {
+        let (listener, _) = listen(port);
+        let acceptor = stage::acceptor(server);
+        let imitation = Arc::new(Self { scripts: Mutex::new(scripts(entries)) });
+        run(async move {
+            let listener = TcpListener::from_std(listener).expect("a listener");
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(Arc::clone(&imitation).serve(acceptor.clone(), stream));
+            }
+        });
+    }
+
+    async fn serve(self: Arc<Self>, acceptor: TlsAcceptor, stream: TcpStream) {
+        let Ok(stream) = acceptor.accept(stream).await else { return };
+        let Ok(mut connection) = server::handshake(stream).await else { return };
+        while let Some(Ok((request, respond))) = connection.accept().await {
+            let script = self.script(request.uri().path());
+            tokio::spawn(play(script, request, respond));
+        }
+    }
+
+    fn script(&self, path: &str) -> Option<Vec<Event>> {
+        let mut scripts = self.scripts.lock().expect("nobody panics while he looks");
+        let of_method = scripts.get_mut(path)?;
+        if of_method.len() > 1 {
+            return Some(of_method.remove(0));
+        }
+        of_method.first().cloned()
+    }
+}
+
+fn scripts(entries: &[Entry]) -> Scripts {
+    let mut scripts = Scripts::new();
+    for entry in entries {
+        let Event::Call(path) = &entry.event else { continue };
+        let of_call = entries.iter().filter(|other| other.call == entry.call).skip(1);
+        let events = of_call.map(|other| other.event.clone()).collect();
+        scripts.entry(path.clone()).or_default().push(events);
+    }
+    scripts
+}
+
+/// Questions that have come, by the number of their first field.
+struct Questions {
+    incoming: Incoming,
+    counts: HashMap<u32, usize>,
+    has_ended: bool,
+}
+
+impl Questions {
+    /// Reads until `count` questions of `kind` have come, or until no more come.
+    async fn await_kind(&mut self, kind: u32, count: usize) {
+        while !self.has_ended && self.counts.get(&kind).copied().unwrap_or(0) < count {
+            self.read().await;
+        }
+    }
+
+    async fn read(&mut self) {
+        match self.incoming.next().await {
+            Some(question) => *self.counts.entry(first_field(&question)).or_default() += 1,
+            None => self.has_ended = true,
+        }
+    }
+}
+
+/// Answers one call. Each answer waits until the client has sent as many messages of each kind as
+/// in the recording.
+async fn play(
+    script: Option<Vec<Event>>,
+    request: http::Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+) -> Option<()> {
+    let Some(script) = script else {
+        let mut answer = grpc::response();
+        answer.headers_mut().extend(grpc::trailers("12 "));
+        respond.send_response(answer, true).ok()?;
+        return Some(());
+    };
+    let incoming = Incoming::new(request.into_body());
+    let mut questions = Questions { incoming, counts: HashMap::new(), has_ended: false };
+    let mut answers = respond.send_response(grpc::response(), false).ok()?;
+    let mut recorded: HashMap<u32, usize> = HashMap::new();
+    let mut last = 0;
+    for event in script {
+        match event {
+            Event::Question(question) => {
+                last = first_field(&question);
+                *recorded.entry(last).or_default() += 1;
+            }
+            Event::Answer(answer) => {
+                let count = recorded.get(&last).copied().unwrap_or(0);
+                questions.await_kind(last, count).await;
+                grpc::send(&mut answers, &answer);
+            }
+            Event::QuestionsEnd => {
+                while !questions.has_ended {
+                    questions.read().await;
+                }
+            }
+            Event::Status(status) => answers.send_trailers(grpc::trailers(&status)).ok()?,
+            Event::Call(_) => unreachable!("a script begins after the call"),
+        }
+    }
+    Some(())
+}

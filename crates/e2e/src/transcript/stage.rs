@@ -1,0 +1,65 @@
+//! TLS for both ends of a recorded session, by the certificates in a server's and a node's folder.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rcgen::{CertificateParams, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+/// Name in the certificate of every server.
+const SERVER_NAME: &str = "server.holdfast.internal";
+
+fn read(folder: &Path, name: &str) -> String {
+    let path = folder.join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {path:?}: {error}"))
+}
+
+/// Returns the TLS end of a server whose certificate comes from the authority in `server`.
+pub(super) fn acceptor(server: &Path) -> TlsAcceptor {
+    let (ca_pem, ca_key) = (read(server, "ca.pem"), read(server, "ca.key"));
+    let ca_key = KeyPair::from_pem(&ca_key).expect("the authority's key");
+    let issuer = Issuer::from_ca_cert_pem(&ca_pem, ca_key).expect("the authority");
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec![SERVER_NAME.to_owned()]).expect("a DNS name");
+    let leaf = params.signed_by(&key, &issuer).expect("the authority signs");
+    let ca = CertificateDer::from_pem_slice(ca_pem.as_bytes()).expect("the authority");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has them")
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![leaf.der().clone(), ca],
+            PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+        )
+        .expect("key and certificate fit");
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    TlsAcceptor::from(Arc::new(config))
+}
+
+/// Connects to the server on `port` as the node whose folder is `home`.
+pub(super) async fn connect(home: &Path, port: u16) -> TlsStream<TcpStream> {
+    let pem = read(home, "node.pem");
+    let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).expect("the node's key");
+    let chain = CertificateDer::pem_slice_iter(pem.as_bytes());
+    let chain: Vec<_> = chain.collect::<Result<_, _>>().expect("the node's certificates");
+    let mut roots = RootCertStore::empty();
+    roots.add(chain[1].clone()).expect("the authority's certificate");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has them")
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, key)
+        .expect("key and certificate fit");
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = TcpStream::connect(("127.0.0.1", port)).await.expect("the server listens");
+    let name = ServerName::try_from(SERVER_NAME).expect("a DNS name");
+    let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
+    connecting.await.expect("the server is the one that enrolled the node")
+}

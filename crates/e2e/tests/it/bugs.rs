@@ -1,0 +1,77 @@
+//! Bugs that are planted in a real server: a panic without a lock ends one session, a panic with a
+//! lock ends the process, and nodes go on after either.
+
+use std::time::Duration;
+
+use e2e::harness::Node;
+use e2e::manifest::assert_same;
+
+use crate::scene::{Scene, manifest};
+
+/// Status of a process that a bug has ended.
+const ENDED_BY_A_BUG: i32 = 70;
+
+/// Time limit for a bug to be in the audit trail.
+const RECORDED_MAX: Duration = Duration::from_secs(20);
+
+/// Makes a server with a node, which has threads panic at `point`, once.
+fn with_bug(point: &str) -> Scene {
+    let mut scene = Scene::with_files(40, 3000);
+    scene.server.terminate().expect(&[0]);
+    scene.server.set_environment(&[&format!("HOLDFAST_FAULTS={point}")]);
+    scene.server.restart();
+    scene
+}
+
+/// A node meets the bug at `point`. It ends the node's session only: another node and the next
+/// session of the same one are served, and the administrator reads of it.
+#[track_caller]
+fn check_session(point: &str) {
+    let scene = with_bug(point);
+    let other = Node::enrol(&scene.server, "berta");
+    let outcome = scene.node.backup(&scene.tree, &[]);
+    assert!(scene.server.is_up(), "{point}: one session ended the server: {outcome}");
+    other.backup(&scene.tree, &[]).expect(&[0]).counts(&[("failed", 0)]);
+    scene.backup();
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("back", &[])));
+    let is_recorded = || scene.server.admin(&["events"]).to_string().contains("bug of the server");
+    let began = e2e::clock::now();
+    while !is_recorded() {
+        assert!(began.elapsed() < RECORDED_MAX, "the bug is not in the audit trail");
+        e2e::clock::pause(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn a_bug_while_a_quantum_is_decoded_ends_one_session() {
+    check_session("quantum");
+}
+
+#[test]
+fn a_bug_while_a_change_is_decoded_ends_one_session() {
+    check_session("change");
+}
+
+#[test]
+fn a_bug_while_a_question_is_answered_ends_one_session() {
+    check_session("answer");
+}
+
+/// The thread that panics holds the lock of the claims. The next one that wants it ends the server,
+/// which says where the bug was; a supervisor starts it again, and the node goes on.
+#[test]
+fn a_bug_while_a_lock_is_held_ends_the_server() {
+    let mut scene = with_bug("claim");
+    let first = scene.node.backup(&scene.tree, &[]);
+    assert_ne!(first.code(), 0, "it met the bug: {first}");
+    // Asked for by whoever comes next.
+    let next = scene.node.backup(&scene.tree, &[]);
+    assert_ne!(next.code(), 0, "nobody goes on with the claims: {next}");
+    let ended = scene.server.ends();
+    assert_eq!(ended.code(), ENDED_BY_A_BUG, "{ended}");
+    assert!(ended.stderr.contains("claims.rs"), "it hides where it was: {ended}");
+    scene.server.set_environment(&[]);
+    scene.server.restart();
+    scene.backup();
+    assert_same(&manifest(&scene.tree), &manifest(&scene.restore("back", &[])));
+}

@@ -1,0 +1,13 @@
+//! Lists of volumes on the command line.
+
+use format::volume::{VolumeName, VolumeNameError};
+
+use crate::values::volume_name;
+
+/// Volumes with commas between them.
+#[derive(Clone, Debug)]
+pub(super) struct VolumeList(pub(super) Vec<VolumeName>);
+
+pub(super) fn volume_list(text: &str) -> Result<VolumeList, VolumeNameError> {
+    text.split(',').map(volume_name).collect::<Result<_, _>>().map(VolumeList)
+}

@@ -1,0 +1,120 @@
+//! The context of a command: output, progress, the node's home and its servers.
+
+use std::cell::OnceCell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::{Client, Progress};
+
+use crate::error::CommandError;
+use crate::meter::{Meter, Mode};
+use crate::options::Global;
+use crate::output::{self, Format, Output};
+use crate::report::FAILURES_SHOWN;
+use crate::{home, interrupt};
+
+/// The context of a command: everything that it works with except its own arguments.
+pub(crate) struct Context {
+    pub(crate) global: Global,
+    pub(crate) output: Output,
+    progress: OnceCell<Arc<Progress>>,
+}
+
+/// Maximum number of servers that a command tries, one after the other.
+const SERVERS_TRIED_MAX: u32 = 30;
+/// Pause before the next server is tried.
+const SERVER_PAUSE: Duration = Duration::from_secs(1);
+
+impl Context {
+    pub(crate) fn new(global: Global, format: Format) -> Self {
+        Self { output: Output::new(format, global.quiet), global, progress: OnceCell::new() }
+    }
+
+    pub(crate) fn home(&self) -> Result<PathBuf, CommandError> {
+        home::folder(self.global.home.as_ref())
+    }
+
+    pub(crate) fn client(&self) -> Result<Client, CommandError> {
+        Ok(Client::open(&self.home()?)?)
+    }
+
+    /// Runs `work` with a display of its progress. A signal stops it.
+    pub(crate) fn watch<T>(
+        &self,
+        work: impl FnOnce(&Client, &Arc<Progress>) -> Result<T, client::ClientError>,
+    ) -> Result<T, CommandError> {
+        sys::process::raise_open_files();
+        let client = self.client()?;
+        let progress = self.progress()?;
+        let meter = self.meter(&progress);
+        let result = work(&client, &progress);
+        drop(meter);
+        Ok(result?)
+    }
+
+    /// Runs `work` as [`Self::watch`] does. When the connection to the server is lost and there are
+    /// other servers, runs it again with one of these, which finds the part that is done.
+    pub(crate) fn watch_at_any_server<T>(
+        &self,
+        work: impl Fn(&Client, &Arc<Progress>) -> Result<T, client::ClientError>,
+    ) -> Result<T, CommandError> {
+        sys::process::raise_open_files();
+        let progress = self.progress()?;
+        let _meter = self.meter(&progress);
+        let mut servers = SERVERS_TRIED_MAX;
+        loop {
+            let client = self.client()?;
+            servers -= 1;
+            match work(&client, &progress) {
+                Err(error)
+                    if error.kind == client::ErrorKind::Retry
+                        && client.has_several_servers()
+                        && servers > 0
+                        && !progress.is_stopped() =>
+                {
+                    output::say(&format!("{}; going on with another server", error.message));
+                    // A server that has lost the catalogue may not have noticed yet.
+                    sys::clock::sleep(SERVER_PAUSE);
+                }
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    /// Shows `progress` until the meter is dropped.
+    pub(crate) fn meter(&self, progress: &Arc<Progress>) -> Meter {
+        let terminal = output::stderr_is_terminal();
+        let mode = Mode::choose(self.global.progress, self.global.quiet, terminal);
+        Meter::start(progress, mode)
+    }
+
+    /// Returns the progress that a signal stops. Signals are caught from the first call on.
+    pub(crate) fn progress(&self) -> Result<Arc<Progress>, CommandError> {
+        if let Some(progress) = self.progress.get() {
+            return Ok(Arc::clone(progress));
+        }
+        let progress = Arc::new(Progress::default());
+        interrupt::watch(&progress, self.global.quiet)?;
+        Ok(Arc::clone(self.progress.get_or_init(|| progress)))
+    }
+
+    /// Returns true if the steps of long work are shown.
+    pub(crate) fn shows_steps(&self) -> bool {
+        !self.global.quiet && (self.global.progress || output::stderr_is_terminal())
+    }
+
+    /// Returns the maximum number of failures that a text names.
+    pub(crate) fn failures_max(&self) -> usize {
+        if self.global.verbose { usize::MAX } else { FAILURES_SHOWN }
+    }
+
+    /// Writes `text`. A quiet command writes only `troubles`, to standard error.
+    pub(crate) fn report(&mut self, text: &str, troubles: &str) {
+        if !self.global.quiet {
+            self.output.text(text);
+        } else if !troubles.is_empty() {
+            output::say(troubles.trim_end());
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The options of all commands.
+
+use std::path::PathBuf;
+
+/// Options of all commands, before or after the command's name.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Global options")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+pub(crate) struct Global {
+    /// The folder with this node's configuration and keys [default: HOLDFAST_HOME; without it
+    /// /etc/holdfast for root and ~/.config/holdfast for others]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// Write JSON to standard output: one document, or one a line for lists
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Write results, failures and warnings only
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Write details to standard error
+    #[arg(long, short, global = true)]
+    pub(crate) verbose: bool,
+    /// Show progress even where standard error is not a terminal
+    #[arg(long, global = true)]
+    pub(crate) progress: bool,
+}

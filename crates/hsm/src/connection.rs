@@ -1,0 +1,82 @@
+//! The worker's connection to the server: made when it is first needed, and made again after the
+//! server was away.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use client::{Client, ClientError, ErrorKind, Progress, SpaceRules};
+use sys::lock::Mutex;
+
+use crate::fill::{ContentSource, FillError, Part, fill};
+
+/// Connection of one node to its server.
+pub(crate) struct Connection {
+    home: PathBuf,
+    client: Mutex<Option<Arc<Client>>>,
+}
+
+impl Connection {
+    /// `home` is the node's folder.
+    pub(crate) fn new(home: &Path) -> Self {
+        Self { home: home.to_owned(), client: Mutex::default() }
+    }
+
+    /// The client, which connects if no connection is open. An open connection may be dead already.
+    pub(crate) fn client(&self) -> Result<Arc<Client>, ClientError> {
+        let mut client = self.client.lock();
+        if let Some(client) = &*client {
+            return Ok(Arc::clone(client));
+        }
+        let new = Arc::new(Client::open(&self.home)?);
+        *client = Some(Arc::clone(&new));
+        Ok(new)
+    }
+
+    /// The client, after the server has answered a request of it.
+    pub(crate) fn tested_client(&self) -> Result<Arc<Client>, ClientError> {
+        let client = self.client()?;
+        match client.filespaces() {
+            Err(error) if error.kind == ErrorKind::Retry => {
+                self.disconnect();
+                self.client()
+            }
+            Err(error) => Err(error),
+            Ok(_) => Ok(client),
+        }
+    }
+
+    /// The node's statements on files that may migrate, as the server has them now.
+    pub(crate) fn rules(&self) -> Result<SpaceRules, ClientError> {
+        self.tested_client()?.space_rules()
+    }
+
+    /// Gives the connection up. The next [`Self::client`] makes another.
+    pub(crate) fn disconnect(&self) {
+        *self.client.lock() = None;
+    }
+}
+
+impl ContentSource for Connection {
+    fn fill(&self, part: &Part<'_>, progress: &Arc<Progress>) -> Result<(), FillError> {
+        let client = self.client().map_err(|error| FillError::Unreachable(error.message))?;
+        let filled = fill(&client, part, progress);
+        if matches!(filled, Err(FillError::Unreachable(_))) && !progress.is_stopped() {
+            self.disconnect();
+        }
+        filled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_node_connects_to_no_server() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let connection = Connection::new(folder.path());
+        assert!(connection.client().is_err());
+        connection.disconnect();
+        assert!(connection.rules().is_err());
+    }
+}

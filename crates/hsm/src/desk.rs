@@ -1,0 +1,64 @@
+//! The place at which the requests of one user are carried out.
+
+use std::io;
+
+use client::ClientError;
+
+use crate::caller::Caller;
+use crate::connection::Connection;
+use crate::mount::Mount;
+use crate::recall::Recaller;
+
+/// Reason why a request is not carried out, or not to the end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// Ask as root.
+    #[error("only root may ask for this")]
+    Forbidden,
+    /// Correct the request.
+    #[error("the request cannot be read: {0}")]
+    Malformed(#[from] serde_json::Error),
+    #[error("you have no request {0}")]
+    NoRecall(u64),
+    /// The file system is not managed: manage it, or start 'holdfast hsm run' again.
+    #[error("{} is not managed by the space management that runs; restart it", model::escaped(.0))]
+    NotManaged(Vec<u8>),
+    /// Name a path of a managed file system.
+    #[error("{} is in no managed file system", model::escaped(.0))]
+    Elsewhere(Vec<u8>),
+    /// Run 'holdfast hsm reconcile'.
+    #[error(
+        "the files are deleted, but their copies were not released: {0}; 'holdfast hsm reconcile' \
+         releases them"
+    )]
+    CopiesLeft(String),
+    /// See to the server.
+    #[error("{}", .0.message)]
+    Server(#[from] ClientError),
+    /// The file system failed: repair it.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+/// The requests of one user, and the objects that they need.
+pub(crate) struct Desk<'a> {
+    pub(crate) recaller: &'a Recaller,
+    pub(crate) connection: &'a Connection,
+    pub(crate) caller: &'a Caller,
+}
+
+impl Desk<'_> {
+    /// The managed file system at `mount_point`.
+    pub(crate) fn mount_at(&self, mount_point: &[u8]) -> Result<&Mount, RequestError> {
+        let is_meant = |mount: &&Mount| mount.mount_point() == mount_point;
+        let mount = self.recaller.mounts().iter().find(is_meant);
+        mount.ok_or_else(|| RequestError::NotManaged(mount_point.to_vec()))
+    }
+
+    /// The managed file system that `path` lies in; the path need not exist.
+    pub(crate) fn mount_holding(&self, path: &[u8]) -> Result<&Mount, RequestError> {
+        let holding = self.recaller.mounts().iter().filter(|mount| mount.within(path).is_some());
+        let innermost = holding.max_by_key(|mount| mount.mount_point().len());
+        innermost.ok_or_else(|| RequestError::Elsewhere(path.to_vec()))
+    }
+}

@@ -1,0 +1,81 @@
+//! The result of one file of a request: its new state, or why it keeps its state.
+
+use std::io;
+
+use crate::record::FileState;
+
+/// Final state of a file of a request or of the monitor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Settled {
+    pub(crate) state: FileState,
+    /// Bytes that came free, were copied or were recalled.
+    pub(crate) bytes: u64,
+}
+
+impl Settled {
+    /// A file in `state` for which nothing had to be moved.
+    pub(crate) fn unmoved(state: FileState) -> Self {
+        Self { state, bytes: 0 }
+    }
+}
+
+/// Result of one file.
+pub(crate) type Outcome = Result<Settled, FileError>;
+
+/// Reason why one file keeps its state. Each variant asks for another reaction of the user.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    /// Leave the file out of the request, or change the rules.
+    #[error(transparent)]
+    Ineligible(#[from] Ineligible),
+    /// Repeat the request when no program has the file open.
+    #[error("somebody has it open")]
+    InUse,
+    /// Repeat the request.
+    #[error("{0}")]
+    Changed(&'static str),
+    /// Run a backup first.
+    #[error("its current state is not backed up")]
+    NotBackedUp,
+    /// Name a path that is managed and belongs to the user.
+    #[error(transparent)]
+    Unmanaged(#[from] Unmanaged),
+    /// The server gives the reason.
+    #[error("{0}")]
+    Server(String),
+    /// The file system failed: repair it.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+impl From<client::ClientError> for FileError {
+    fn from(error: client::ClientError) -> Self {
+        Self::Server(error.message)
+    }
+}
+
+/// Reason why a file does not migrate here.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Ineligible {
+    #[error("it is excluded from space management: {0}")]
+    Excluded(String),
+    #[error("a socket is not migrated")]
+    Socket,
+    #[error("only regular files are migrated")]
+    NotRegular,
+    #[error("it lies in another file system")]
+    OtherFilesystem,
+    #[error("it is smaller than {bytes_min} bytes")]
+    TooSmall { bytes_min: u64 },
+}
+
+/// Reason why a path is refused: this worker does not manage it, or the requester may not use it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Unmanaged {
+    #[error("its file system {} is not managed", model::escaped(.0))]
+    Filesystem(Vec<u8>),
+    /// One text for files that are missing and files of other users, so that users do not learn of
+    /// files of others.
+    #[error("there is nothing of yours")]
+    NothingOwn,
+}

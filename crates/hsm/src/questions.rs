@@ -1,0 +1,81 @@
+//! Questions of the kernel that outlive the process that should have answered them.
+
+use std::os::fd::{OwnedFd, RawFd};
+
+use format::stub::{STUB_ATTRIBUTE, STUB_BYTES_MAX};
+use rustix::io::Errno;
+use sys::fanotify::{Answer, Group, Question};
+
+use crate::relay::{Inquiry, OpenQuestion};
+
+/// Upper limit of the numbers of questions that a keeper may have read and not handed on before it
+/// died: a question has the number of a descriptor.
+const NUMBERS_END: RawFd = 1 << 20;
+
+/// Questions that a keeper that died has left, with their files.
+#[derive(Debug, Default)]
+pub struct OpenQuestions(Vec<(Inquiry, OwnedFd)>);
+
+impl OpenQuestions {
+    /// Takes over the questions of a command line; see [`OpenQuestion::word`]. A question that
+    /// cannot be taken over is refused later, with the unknown questions.
+    pub fn inherit(words: &[String]) -> Self {
+        Self(words.iter().filter_map(|word| OpenQuestion::inherit(word)).collect())
+    }
+
+    pub(crate) fn into_inner(self) -> Vec<(Inquiry, OwnedFd)> {
+        self.0
+    }
+
+    /// Makes the waiting programs fail, because another keeper with the same group has taken over.
+    pub(crate) fn refuse(self, group: &Group) {
+        for (inquiry, file) in self.0 {
+            drop(file);
+            refuse(group, inquiry.number);
+        }
+    }
+}
+
+/// Makes every program fail that waits for an answer of `group`. No other process may have the
+/// group. The kernel asks this group no more questions.
+pub(crate) fn refuse_group(group: &Group) {
+    if let Err(error) = group.forget_filesystems() {
+        tracing::error!(%error, "cannot end the questions of a group that nobody answers");
+    }
+    refuse_unread(group);
+    refuse_unknown(group, |_| false);
+}
+
+/// Answers the questions of `group` that nobody has read, before the group closes and the kernel
+/// lets all programs go on: programs that use a stub fail, the others go on.
+pub(crate) fn refuse_unread(group: &Group) {
+    while let Ok(questions) = group.read()
+        && !questions.is_empty()
+    {
+        for Question { file, number, .. } in questions {
+            let record = sys::space::attribute::<STUB_BYTES_MAX>(&file, STUB_ATTRIBUTE);
+            drop(file);
+            match record {
+                Ok(None) => answer(group, number, Answer::Go),
+                Ok(Some(_)) | Err(_) => refuse(group, number),
+            }
+        }
+    }
+}
+
+/// Refuses the questions that a keeper that died has read and not handed on, unless they are
+/// `known`.
+pub(crate) fn refuse_unknown(group: &Group, known: impl Fn(RawFd) -> bool) {
+    (0..NUMBERS_END)
+        .filter(|number| !known(*number))
+        .for_each(|number| refuse(group, number));
+}
+
+pub(crate) fn refuse(group: &Group, number: RawFd) {
+    answer(group, number, Answer::Fail(Errno::AGAIN));
+}
+
+pub(crate) fn answer(group: &Group, number: RawFd, answer: Answer) {
+    // Most numbers have no waiting program, and a program that waited may have been killed.
+    drop(group.answer(number, answer));
+}

@@ -1,0 +1,316 @@
+//! Records of files to which content has come that may not be on the disk yet.
+//!
+//! The record of a file names each grain as soon as it has come, but is valid only until the
+//! machine restarts. After the content has reached the disk, [`Records::catch_up`] writes the
+//! lasting record. A machine that stops in between finds holes, and they are filled again.
+//!
+//! Each of these records keeps its file open, so that the content cannot be removed meanwhile.
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use format::stub::{Grains, State, Stub, Unsynced};
+use sys::ObjectStatus;
+use sys::lock::Mutex;
+use sys::space::SpaceFile;
+
+use crate::mount::{FileId, Mount};
+use crate::record;
+
+/// Maximum number of bytes that are recalled beyond a need, for a program that reads in order.
+const AHEAD_BYTES_MAX: u64 = 64 << 20;
+/// Number of unsynced records above which a thread catches up before it recalls further files.
+const UNSYNCED_MAX: usize = 8192;
+
+/// A record that holds for this start of the machine only.
+struct UnsyncedRecord {
+    stub: Stub,
+    file: Arc<SpaceFile>,
+    /// Offset at which a program that reads in order would need content next.
+    next: u64,
+    /// Number of bytes that were recalled beyond the last need.
+    ahead_bytes: u64,
+}
+
+impl UnsyncedRecord {
+    /// Bytes to recall beyond `part`: twice as many each time a program reads on in order.
+    fn ahead(&mut self, part: &Range<u64>) -> u64 {
+        let is_in_order = part.start == self.next && part.start > 0;
+        let length = part.end - part.start;
+        self.ahead_bytes =
+            if is_in_order { (self.ahead_bytes.max(length) * 2).min(AHEAD_BYTES_MAX) } else { 0 };
+        self.next = part.end + self.ahead_bytes;
+        self.ahead_bytes
+    }
+}
+
+/// The unsynced records. See the module.
+#[derive(Default)]
+pub(super) struct Records {
+    unsynced: Mutex<HashMap<FileId, UnsyncedRecord>>,
+    /// Held while lasting records are written: two threads that sync at once save no time.
+    catching_up: Mutex<()>,
+}
+
+impl Records {
+    /// The present record of a file. An unsynced record is newer than the one in the file.
+    ///
+    /// The part of a copy beyond the end of a file that was cut counts as resident, before anybody
+    /// makes the file longer again: the new part is not part of the copy.
+    pub(super) fn current(
+        &self,
+        id: FileId,
+        file: &Arc<SpaceFile>,
+        found: &ObjectStatus,
+    ) -> io::Result<Option<Stub>> {
+        let unsynced = self.unsynced.lock().get(&id).map(|record| record.stub.clone());
+        let stub = match unsynced {
+            Some(stub) => Some(stub),
+            None => record::read(&**file)?,
+        };
+        let Some(mut stub) = stub else { return Ok(None) };
+        let size = found.stat.size;
+        if let State::Migrated(grains) = &mut stub.state
+            && size < stub.size
+        {
+            let grain = format::stub::grain_bytes(stub.size);
+            let cut = size.next_multiple_of(grain)..stub.size;
+            if !grains.missing(&cut).is_empty() {
+                let synced = grains.clone();
+                grains.set(&cut);
+                self.note(id, file, &mut stub, synced)?;
+            }
+        }
+        Ok(Some(stub))
+    }
+
+    /// Notes that `part`, of whole grains, has come to the file with the record `stub`.
+    pub(super) fn note_part(
+        &self,
+        id: FileId,
+        file: &Arc<SpaceFile>,
+        mut stub: Stub,
+        part: &Range<u64>,
+    ) -> io::Result<()> {
+        let State::Migrated(grains) = &mut stub.state else { return Ok(()) };
+        let synced = grains.clone();
+        grains.set(part);
+        stub.was_recalled = true;
+        self.note(id, file, &mut stub, synced)
+    }
+
+    /// Writes a record with new grains that may not be on the disk; `synced` are the grains that
+    /// are.
+    fn note(
+        &self,
+        id: FileId,
+        file: &Arc<SpaceFile>,
+        stub: &mut Stub,
+        synced: Grains,
+    ) -> io::Result<()> {
+        stub.unsynced.get_or_insert(Unsynced { boot: record::boot(), synced });
+        // Written under the lock, as in `write_for_good`, so that the record that is written last
+        // is the newest.
+        let mut unsynced = self.unsynced.lock();
+        record::write(file, stub)?;
+        match unsynced.get_mut(&id) {
+            Some(known) => known.stub = stub.clone(),
+            None => {
+                let (stub, file) = (stub.clone(), Arc::clone(file));
+                unsynced.insert(id, UnsyncedRecord { stub, file, next: 0, ahead_bytes: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes to recall beyond `part` of the file.
+    pub(super) fn ahead(&self, id: FileId, part: &Range<u64>) -> u64 {
+        self.unsynced.lock().get_mut(&id).map_or(0, |record| record.ahead(part))
+    }
+
+    pub(super) fn contains(&self, id: FileId) -> bool {
+        self.unsynced.lock().contains_key(&id)
+    }
+
+    /// True if the number of unsynced records is so high that no more files should be opened.
+    pub(super) fn are_many(&self) -> bool {
+        self.unsynced.lock().len() > UNSYNCED_MAX
+    }
+
+    /// Syncs the file systems, then writes the unsynced records as lasting ones. A record of a file
+    /// for which `is_wanted` holds stays in memory, because more content is about to come.
+    pub(super) fn catch_up(&self, mounts: &[Mount], is_wanted: &dyn Fn(FileId) -> bool) {
+        let _held = self.catching_up.lock();
+        let unsynced: Vec<(FileId, Arc<SpaceFile>, Stub)> = self
+            .unsynced
+            .lock()
+            .iter()
+            .map(|(id, record)| (*id, Arc::clone(&record.file), record.stub.clone()))
+            .collect();
+        for mount in mounts {
+            let of_mount = unsynced.iter().filter(|(id, ..)| id.device_id == mount.device_id);
+            let of_mount: Vec<_> = of_mount.collect();
+            if of_mount.is_empty() {
+                continue;
+            }
+            if let Err(error) = sys::space::sync_filesystem(&*mount.root) {
+                let mount_point = model::escaped(mount.mount_point());
+                tracing::error!(mount_point, %error, "cannot sync the file system");
+                continue;
+            }
+            for (id, file, stub) in of_mount {
+                self.write_for_good(*id, file, stub, is_wanted);
+            }
+        }
+    }
+
+    /// Writes the lasting record of a file whose content was synced, unless more content has come
+    /// since.
+    fn write_for_good(
+        &self,
+        id: FileId,
+        file: &SpaceFile,
+        stub: &Stub,
+        is_wanted: &dyn Fn(FileId) -> bool,
+    ) {
+        let mut unsynced = self.unsynced.lock();
+        if unsynced.get(&id).is_none_or(|record| record.stub != *stub) {
+            return;
+        }
+        if let Err(error) = record::write(file, &record::synced(stub)) {
+            tracing::error!(%error, "cannot write the record of a file");
+        } else if !is_wanted(id) {
+            unsynced.remove(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use format::stub::STUB_ATTRIBUTE;
+    use model::{BatchId, CopyId, Timestamp};
+
+    use super::*;
+    use crate::FilesystemSettings;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_program_that_reads_in_order_gets_twice_as_much_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), b"").unwrap();
+        let dir = sys::Dir::open(folder.path().as_os_str().as_bytes()).unwrap();
+        let file = Arc::new(SpaceFile::open(&dir, b"f").unwrap());
+        let mut record = UnsyncedRecord { stub: stub(100 * MIB), file, next: 0, ahead_bytes: 0 };
+        assert_eq!(record.ahead(&(0..MIB)), 0, "the beginning is read by everybody");
+        assert_eq!(record.ahead(&(MIB..2 * MIB)), 2 * MIB);
+        assert_eq!(record.ahead(&(4 * MIB..5 * MIB)), 4 * MIB);
+        assert_eq!(record.ahead(&(50 * MIB..51 * MIB)), 0, "it went elsewhere");
+        assert_eq!(record.ahead(&(51 * MIB..90 * MIB)), AHEAD_BYTES_MAX);
+    }
+
+    fn stub(size: u64) -> Stub {
+        record::emptied(Stub {
+            state: State::Premigrated,
+            was_recalled: false,
+            copy: CopyId { batch: BatchId(1), index: 0 },
+            size,
+            mtime: Timestamp::default(),
+            content: [0; 16],
+            unsynced: None,
+        })
+    }
+
+    /// An empty stub of 4 MiB on a real file system.
+    struct Scene {
+        _folder: tempfile::TempDir,
+        mount: Mount,
+        file: Arc<SpaceFile>,
+        records: Records,
+    }
+
+    impl Scene {
+        /// `None` if the test needs root and does not run as root.
+        fn new() -> Option<Self> {
+            if !sys::process::is_root() {
+                return None;
+            }
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("f");
+            std::fs::File::create(path).unwrap().set_len(4 * MIB).unwrap();
+            let settings = FilesystemSettings::new(folder.path().as_os_str().as_bytes().to_vec());
+            let mount = Mount::open(settings).unwrap();
+            let file = Arc::new(SpaceFile::open(&mount.root, b"f").unwrap());
+            record::write(&file, &stub(4 * MIB)).unwrap();
+            Some(Self { _folder: folder, mount, file, records: Records::default() })
+        }
+
+        fn id(&self) -> FileId {
+            FileId::of(&self.file.stat().unwrap())
+        }
+
+        fn current(&self) -> Stub {
+            let found = self.file.stat().unwrap();
+            self.records.current(self.id(), &self.file, &found).unwrap().unwrap()
+        }
+
+        fn note(&self, part: Range<u64>) {
+            self.records.note_part(self.id(), &self.file, self.current(), &part).unwrap();
+        }
+
+        fn catch_up(&self, is_wanted: bool) {
+            self.records.catch_up(std::slice::from_ref(&self.mount), &|_| is_wanted);
+        }
+
+        /// The grains that would be left after a stop of the machine.
+        fn synced(&self) -> Grains {
+            let bytes = self.file.attribute::<8192>(STUB_ATTRIBUTE).unwrap().unwrap();
+            match Stub::decode(&bytes).unwrap().as_of(record::boot() ^ 1).state {
+                State::Migrated(grains) => grains,
+                State::Premigrated => panic!("it is whole"),
+            }
+        }
+    }
+
+    #[test]
+    fn content_counts_after_a_stop_of_the_machine_only_once_it_was_synced() {
+        let Some(scene) = Scene::new() else { return };
+        scene.note(0..MIB);
+        assert!(scene.records.contains(scene.id()));
+        assert_eq!(scene.synced().missing(&(0..MIB)).first(), Some(&(0..MIB)));
+        scene.catch_up(true);
+        assert!(scene.synced().missing(&(0..MIB)).is_empty());
+        assert!(scene.records.contains(scene.id()), "more is about to come");
+        scene.note(MIB..2 * MIB);
+        assert_eq!(scene.synced().missing(&(0..2 * MIB)).first(), Some(&(0..2 * MIB)));
+        scene.catch_up(false);
+        assert!(!scene.records.contains(scene.id()), "it would keep the file open for ever");
+    }
+
+    #[test]
+    fn a_whole_file_becomes_premigrated_when_it_was_synced() {
+        let Some(scene) = Scene::new() else { return };
+        scene.note(0..4 * MIB);
+        assert!(matches!(scene.current().state, State::Migrated(_)));
+        scene.catch_up(false);
+        let stub = scene.current();
+        assert_eq!((stub.state, stub.was_recalled), (State::Premigrated, true));
+    }
+
+    #[test]
+    fn the_cut_part_of_a_stub_is_not_recalled_when_it_grows_again() {
+        let Some(scene) = Scene::new() else { return };
+        let path = scene._folder.path().join("f");
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_len(MIB + 5).unwrap();
+        let State::Migrated(grains) = scene.current().state else { panic!("nothing came") };
+        assert_eq!(grains.missing(&(0..4 * MIB)).first(), Some(&(0..2 * MIB)));
+        file.set_len(4 * MIB).unwrap();
+        let State::Migrated(grains) = scene.current().state else { panic!("nothing came") };
+        assert_eq!(grains.missing(&(0..4 * MIB)).first(), Some(&(0..2 * MIB)));
+    }
+}

@@ -1,0 +1,296 @@
+//! Recalls of real stubs, from a source that follows the script of a test.
+
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use client::Progress;
+use format::stub::Stub;
+use model::{BatchId, CopyId, Timestamp};
+
+use super::*;
+use crate::fill::{FillError, Part};
+use crate::record;
+
+/// A recaller without file systems.
+pub(crate) fn recaller_of_nothing() -> Recaller {
+    recaller_managing(Vec::new())
+}
+
+pub(crate) fn recaller_managing(mounts: Vec<Mount>) -> Recaller {
+    let (_, worker) = Relay::pair().unwrap();
+    recaller(mounts, worker, Script::default(), Box::new(|_, _| false))
+}
+
+fn recaller(mounts: Vec<Mount>, relay: Relay, script: Script, make_room: MakeRoom) -> Recaller {
+    let group = Group::inherited(tempfile::tempfile().unwrap().into(), Asks::Ranges);
+    Recaller::new(Arc::new(group), Arc::new(relay), mounts, Box::new(script), make_room)
+}
+
+/// An empty stub on a real file system that is managed.
+pub(crate) struct StubScene {
+    folder: tempfile::TempDir,
+    pub(crate) mount: Mount,
+    pub(crate) file: SpaceFile,
+}
+
+impl StubScene {
+    /// `None` if the test needs root and does not run as root.
+    pub(crate) fn on_disk(bytes: u64) -> Option<Self> {
+        Self::with(bytes, |_| {})
+    }
+
+    fn with(bytes: u64, change: impl FnOnce(&mut FilesystemSettings)) -> Option<Self> {
+        if !sys::process::is_root() {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mount_point = folder.path().as_os_str().as_bytes().to_vec();
+        std::fs::File::create(folder.path().join("f")).unwrap().set_len(bytes).unwrap();
+        let mut settings = FilesystemSettings::new(mount_point);
+        change(&mut settings);
+        let mount = Mount::open(settings).unwrap();
+        let file = SpaceFile::open(&mount.root, b"f").unwrap();
+        let stub = record::emptied(Stub {
+            state: State::Premigrated,
+            was_recalled: false,
+            copy: CopyId { batch: BatchId(1), index: 0 },
+            size: bytes,
+            mtime: Timestamp::default(),
+            content: [0; 16],
+            unsynced: None,
+        });
+        record::write(&file, &stub).unwrap();
+        Some(Self { folder, mount, file })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// A source that fails as often as the test says, and then fills with ones.
+#[derive(Default)]
+struct Script {
+    failures: Mutex<Vec<FillError>>,
+    fills: Arc<AtomicUsize>,
+}
+
+impl ContentSource for Script {
+    fn fill(&self, part: &Part<'_>, progress: &Arc<Progress>) -> Result<(), FillError> {
+        if let Some(error) = self.failures.lock().pop() {
+            return Err(error);
+        }
+        self.fills.fetch_add(1, Relaxed);
+        let end = part.range.end.min(part.stub.size);
+        let content = vec![1; usize::try_from(end - part.range.start).unwrap()];
+        progress.bytes.fetch_add(content.len() as u64, Relaxed);
+        Ok(part.file.write_at(&content, part.range.start)?)
+    }
+}
+
+/// A recaller with one stub, and the keeper's end of its relay.
+struct Scene {
+    folder: tempfile::TempDir,
+    keeper: Relay,
+    recaller: Recaller,
+    fills: Arc<AtomicUsize>,
+}
+
+impl Scene {
+    fn new(
+        bytes: u64,
+        failures: Vec<FillError>,
+        change: impl FnOnce(&mut FilesystemSettings),
+    ) -> Option<Self> {
+        let StubScene { folder, mount, .. } = StubScene::with(bytes, change)?;
+        let (keeper, worker) = Relay::pair().unwrap();
+        let script = Script { failures: Mutex::new(failures), fills: Arc::default() };
+        let fills = Arc::clone(&script.fills);
+        let recaller = recaller(vec![mount], worker, script, Box::new(|_, _| true));
+        Some(Self { folder, keeper, recaller, fills })
+    }
+
+    fn file(&self) -> SpaceFile {
+        SpaceFile::open(&self.recaller.mounts()[0].root, b"f").unwrap()
+    }
+
+    fn ask(&self, number: RawFd, access: Access) {
+        let file = self.file().as_fd().try_clone_to_owned().unwrap();
+        self.recaller.take(Question { file, number, pid: std::process::id(), access });
+    }
+
+    fn request(&self) -> crossbeam_channel::Receiver<Completion> {
+        let (list, completions) = crossbeam_channel::unbounded();
+        let file = self.file();
+        let found = file.stat().unwrap();
+        let requester = Requester::of(std::process::id());
+        self.recaller.request(file, &found, requester, ListEntry { index: 7, list });
+        completions
+    }
+
+    /// Serves the next file as a thread does.
+    fn serve(&self) {
+        let id = self.recaller.next_file().unwrap();
+        self.recaller.serve_file(id);
+    }
+
+    #[track_caller]
+    fn check_answer(&self, number: RawFd, answer: Answer) {
+        assert_eq!(self.keeper.next_answer().unwrap(), Some((number, answer)));
+    }
+
+    #[track_caller]
+    fn check_no_answer(&self) {
+        let error = self.keeper.next_answer().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    }
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn a_program_that_opens_a_stub_waits_for_its_whole_content() {
+    let Some(scene) = Scene::new(3 * MIB, Vec::new(), |_| {}) else { return };
+    scene.ask(5, Access::Open);
+    scene.check_no_answer();
+    assert_eq!(scene.recaller.open_questions().len(), 1);
+    scene.serve();
+    scene.check_answer(5, Answer::Go);
+    let content = std::fs::read(scene.folder.path().join("f")).unwrap();
+    assert!(content.iter().all(|byte| *byte == 1));
+    assert!(scene.recaller.is_busy(FileId::of(&scene.file().stat().unwrap())), "unsynced");
+    scene.recaller.catch_up();
+    assert!(!scene.recaller.is_busy(FileId::of(&scene.file().stat().unwrap())));
+    scene.ask(6, Access::Open);
+    scene.check_answer(6, Answer::Go);
+    assert_eq!(record::read(&scene.file()).unwrap().unwrap().state, State::Premigrated);
+}
+
+#[test]
+fn a_large_file_comes_range_by_range() {
+    let part_wise = |settings: &mut FilesystemSettings| settings.whole_bytes_max = 0;
+    let Some(scene) = Scene::new(8 * MIB, Vec::new(), part_wise) else { return };
+    scene.ask(5, Access::Open);
+    scene.check_answer(5, Answer::Go);
+    scene.ask(6, Access::Content(5 * MIB..5 * MIB + 10));
+    scene.serve();
+    scene.check_answer(6, Answer::Go);
+    scene.ask(7, Access::Content(5 * MIB + 100..6 * MIB));
+    scene.check_answer(7, Answer::Go);
+    let Some(Stub { state: State::Migrated(grains), .. }) = record::read(&scene.file()).unwrap()
+    else {
+        panic!("it is not all here");
+    };
+    assert_eq!(grains.missing(&(0..8 * MIB)), [0..5 * MIB, 6 * MIB..8 * MIB]);
+}
+
+#[test]
+fn a_file_is_recalled_once_for_everybody() {
+    let Some(scene) = Scene::new(MIB, Vec::new(), |_| {}) else { return };
+    let completions = scene.request();
+    scene.ask(5, Access::Open);
+    scene.ask(6, Access::Content(0..10));
+    let statuses = scene.recaller.statuses();
+    assert_eq!((statuses.len(), statuses[0].waiters), (1, 3));
+    scene.serve();
+    scene.check_answer(5, Answer::Go);
+    scene.check_answer(6, Answer::Go);
+    let completion = completions.try_recv().unwrap();
+    assert_eq!((completion.index, completion.result), (7, Ok(MIB)));
+    assert_eq!(scene.fills.load(Relaxed), 1);
+    assert!(scene.recaller.statuses().is_empty());
+}
+
+#[test]
+fn reading_fails_where_only_requests_recall() {
+    let Some(scene) = Scene::new(MIB, Vec::new(), |settings| settings.requests_only = true) else {
+        return;
+    };
+    scene.ask(5, Access::Open);
+    scene.check_answer(5, Answer::Fail(Errno::PERM));
+    let completions = scene.request();
+    scene.serve();
+    assert_eq!(completions.try_recv().unwrap().result, Ok(MIB));
+}
+
+#[test]
+fn a_user_with_too_many_recalls_is_refused() {
+    let one = |settings: &mut FilesystemSettings| settings.user_recalls_max = 1;
+    let Some(scene) = Scene::new(MIB, Vec::new(), one) else { return };
+    scene.ask(5, Access::Open);
+    scene.check_no_answer();
+    scene.ask(6, Access::Open);
+    scene.check_answer(6, Answer::Fail(Errno::AGAIN));
+}
+
+#[test]
+fn lost_content_is_an_error_for_everybody_who_waits() {
+    let lost = || vec![FillError::Lost("damaged".to_owned())];
+    let Some(scene) = Scene::new(MIB, lost(), |_| {}) else { return };
+    scene.ask(5, Access::Open);
+    let completions = scene.request();
+    scene.serve();
+    scene.check_answer(5, Answer::Fail(Errno::IO));
+    let failed = Err(RecallError::Failed("damaged".to_owned()));
+    assert_eq!(completions.try_recv().unwrap().result, failed);
+    scene.ask(6, Access::Open);
+    scene.serve();
+    scene.check_answer(6, Answer::Go);
+}
+
+#[test]
+fn a_full_file_system_gets_room_once() {
+    let full = || FillError::NoRoom(std::io::ErrorKind::StorageFull.into());
+    let Some(scene) = Scene::new(MIB, vec![full()], |_| {}) else { return };
+    scene.ask(5, Access::Open);
+    scene.serve();
+    scene.check_answer(5, Answer::Go);
+    let Some(scene) = Scene::new(MIB, vec![full(), full()], |_| {}) else { return };
+    scene.ask(5, Access::Open);
+    scene.serve();
+    scene.check_answer(5, Answer::Fail(Errno::NOSPC));
+}
+
+#[test]
+fn a_cancelled_recall_refuses_everybody_who_waits() {
+    let Some(scene) = Scene::new(MIB, Vec::new(), |_| {}) else { return };
+    let completions = scene.request();
+    scene.ask(5, Access::Open);
+    let number = scene.recaller.statuses()[0].number;
+    let root = Requester::default();
+    let other = Requester { uid: 4711, ..Requester::default() };
+    assert!(!scene.recaller.cancel(number, &other));
+    assert!(!scene.recaller.cancel(number + 1, &root));
+    assert!(scene.recaller.cancel(number, &root));
+    scene.check_answer(5, Answer::Fail(Errno::AGAIN));
+    assert_eq!(completions.try_recv().unwrap().result, Err(RecallError::Cancelled));
+}
+
+#[test]
+fn a_file_that_is_no_stub_or_not_managed_needs_no_recall() {
+    let Some(scene) = Scene::new(MIB, Vec::new(), |_| {}) else { return };
+    let ask = |recaller: &Recaller, file: std::fs::File| {
+        let (pid, access) = (std::process::id(), Access::Open);
+        recaller.take(Question { file: file.into(), number: 5, pid, access });
+    };
+    let plain = scene.folder.path().join("plain");
+    std::fs::write(&plain, b"content").unwrap();
+    ask(&scene.recaller, std::fs::File::open(&plain).unwrap());
+    scene.check_answer(5, Answer::Go);
+    let stub = std::fs::File::open(scene.folder.path().join("f")).unwrap();
+    let (keeper, worker) = Relay::pair().unwrap();
+    let unmanaged = recaller(Vec::new(), worker, Script::default(), Box::new(|_, _| false));
+    ask(&unmanaged, stub);
+    assert_eq!(keeper.next_answer().unwrap(), Some((5, Answer::Fail(Errno::IO))));
+}
+
+#[test]
+fn threads_are_claimed_once() {
+    let recaller = recaller_of_nothing();
+    assert_eq!(recaller.claim_threads(), queue::AT_ONCE);
+    assert_eq!(recaller.claim_threads(), 0);
+    recaller.forget_thread();
+    assert_eq!(recaller.claim_threads(), 1);
+}

@@ -1,0 +1,183 @@
+//! Requests that compare the records of a file system with the server's copies.
+
+use std::collections::HashSet;
+use std::io;
+
+use client::{ClientError, ErrorKind, ListedCopy};
+use model::{Attributes, CopyId, ServerTime};
+
+use crate::control::{PathText, Reply};
+use crate::desk::{Desk, RequestError};
+use crate::mount::Mount;
+use crate::outcome::Settled;
+use crate::record::FileState;
+use crate::{stub, tree};
+
+/// Age below which a copy that no file names is kept: a record that names it may be about to be
+/// written.
+const ORPHAN_AGE_MICROS: i64 = 3600 * 1_000_000;
+
+/// Makes stubs again for copies that no file names any more, at the paths of their files.
+pub(super) fn undelete(desk: &Desk<'_>, mount: &Mount) -> Result<(), RequestError> {
+    let copies = desk.connection.client()?.copies(mount.mount_point(), true)?;
+    let named = NamedCopies::collect(desk, mount)?;
+    for copy in newest_by_path(copies).iter().filter(|copy| !named.contains(copy.id)) {
+        match stub::make(mount, copy, &Attributes::default()) {
+            // A file is there, so it was not deleted.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => desk.caller.send_file(&copy.path, Err(error.into())),
+            Ok(()) => {
+                desk.caller.send_file(&copy.path, Ok(Settled::unmoved(FileState::Migrated)));
+            }
+        }
+        if !desk.caller.listens() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The newest copy for each path.
+fn newest_by_path(mut copies: Vec<ListedCopy>) -> Vec<ListedCopy> {
+    copies.sort_by(|a, b| (&a.path, b.since).cmp(&(&b.path, a.since)));
+    copies.dedup_by(|later, first| later.path == first.path);
+    copies
+}
+
+/// Releases the copies that no file names, unless `dry_run`, and names the stubs without a copy.
+pub(super) fn reconcile(
+    desk: &Desk<'_>,
+    mount: &Mount,
+    dry_run: bool,
+) -> Result<Reply, RequestError> {
+    let client = desk.connection.client()?;
+    let disconnect = |error: ClientError| {
+        if error.kind == ErrorKind::Retry {
+            desk.connection.disconnect();
+        }
+        error
+    };
+    // The ages of copies are by the server's clock. Its time at the last greeting is too early,
+    // which is the safe side.
+    let before = ServerTime(client.hello().now.0 - ORPHAN_AGE_MICROS);
+    let copies = client.copies(mount.mount_point(), false).map_err(disconnect)?;
+    let named = NamedCopies::collect(desk, mount)?;
+    let orphans = named.orphans(&copies, before);
+    if !dry_run && !orphans.is_empty() {
+        client.release(mount.mount_point(), &orphans).map_err(disconnect)?;
+    }
+    let released = orphans.len() as u64;
+    let kept = copies.len() as u64 - released;
+    Ok(Reply::Reconciled { kept, released, lost: named.lost(&copies) })
+}
+
+/// A stub, with the copy that its record names.
+struct MigratedFile {
+    copy: CopyId,
+    path: Vec<u8>,
+}
+
+/// The copies that the records of a file system name.
+#[derive(Default)]
+struct NamedCopies {
+    copies: HashSet<CopyId>,
+    migrated: Vec<MigratedFile>,
+}
+
+impl NamedCopies {
+    /// Reads all records of a file system. Fails if a record cannot be read: it may name any copy.
+    fn collect(desk: &Desk<'_>, mount: &Mount) -> io::Result<Self> {
+        desk.recaller.catch_up();
+        let mut named = Self::default();
+        let mut failure = None;
+        let mut visit = |visited: tree::Visited<'_>| {
+            if let Some(stub) = &visited.stub {
+                named.copies.insert(stub.copy);
+                if visited.state() == FileState::Migrated {
+                    let path = mount.absolute(&visited.file_path());
+                    named.migrated.push(MigratedFile { copy: stub.copy, path });
+                }
+            }
+            true
+        };
+        let mut fail = |path: &[u8], error: &io::Error| {
+            let path = model::escaped(&mount.absolute(path));
+            failure = Some(format!("not everything could be read: {path}: {error}"));
+        };
+        tree::walk(mount.mount_point(), b"/", &mut visit, &mut fail)?;
+        failure.map_or(Ok(named), |failure| Err(io::Error::other(failure)))
+    }
+
+    fn contains(&self, copy: CopyId) -> bool {
+        self.copies.contains(&copy)
+    }
+
+    /// The copies from before `before` that no record names, sorted.
+    fn orphans(&self, copies: &[ListedCopy], before: ServerTime) -> Vec<CopyId> {
+        let is_orphan = |copy: &&ListedCopy| !self.contains(copy.id) && copy.since < before;
+        let mut orphans: Vec<CopyId> =
+            copies.iter().filter(is_orphan).map(|copy| copy.id).collect();
+        orphans.sort();
+        orphans
+    }
+
+    /// Paths of the stubs whose copy the server does not have.
+    fn lost(self, copies: &[ListedCopy]) -> Vec<PathText> {
+        let at_server: HashSet<CopyId> = copies.iter().map(|copy| copy.id).collect();
+        let lost = self.migrated.into_iter().filter(|file| !at_server.contains(&file.copy));
+        lost.map(|file| PathText(file.path)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{BatchId, Kind, Stat, Timestamp};
+
+    use super::*;
+
+    fn id(index: u16) -> CopyId {
+        CopyId { batch: BatchId(1), index }
+    }
+
+    fn copy(index: u16, since: i64, path: &str) -> ListedCopy {
+        let stat = Stat {
+            kind: Kind::File,
+            mode: 0o600,
+            uid: 0,
+            gid: 0,
+            size: 1,
+            mtime: Timestamp::default(),
+            ctime: Timestamp::default(),
+            inode: 1,
+            linked: false,
+            device: 0,
+        };
+        let path = path.as_bytes().to_vec();
+        ListedCopy { id: id(index), since: ServerTime(since), is_released: false, stat, path }
+    }
+
+    #[test]
+    fn a_young_copy_without_a_name_is_no_orphan() {
+        let named = NamedCopies { copies: [id(1)].into(), migrated: Vec::new() };
+        let copies = [copy(4, 10, "/d"), copy(1, 10, "/a"), copy(2, 10, "/b"), copy(3, 99, "/c")];
+        assert_eq!(named.orphans(&copies, ServerTime(50)), [id(2), id(4)]);
+        assert_eq!(named.orphans(&copies, ServerTime(10)), []);
+    }
+
+    #[test]
+    fn a_stub_without_a_copy_is_lost() {
+        let file = |index, path: &str| MigratedFile { copy: id(index), path: path.into() };
+        let named = NamedCopies {
+            copies: [id(1), id(2)].into(),
+            migrated: vec![file(1, "/here"), file(2, "/lost")],
+        };
+        assert_eq!(named.lost(&[copy(1, 0, "/here")]), [PathText(b"/lost".to_vec())]);
+    }
+
+    #[test]
+    fn the_newest_of_several_copies_of_a_path_comes_back() {
+        let copies = vec![copy(1, 5, "/a"), copy(2, 9, "/a"), copy(3, 7, "/a"), copy(4, 1, "/b")];
+        let newest: Vec<CopyId> = newest_by_path(copies).iter().map(|copy| copy.id).collect();
+        assert_eq!(newest, [id(2), id(4)]);
+    }
+}

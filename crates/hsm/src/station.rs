@@ -1,0 +1,363 @@
+//! The process of the keeper: its start, the takeover from a dead keeper, and its end, at which no
+//! program may read zeros.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::atomic::AtomicU32;
+
+use model::escaped;
+use sys::Dir;
+use sys::fanotify::{Asks, Group};
+
+use crate::hidden;
+use crate::holder::{Holder, HolderEnds};
+use crate::keeper::{Keeping, WorkerEnds, keep};
+use crate::keeper_lock::KeeperLock;
+use crate::questions::{OpenQuestions, refuse_group, refuse_unread};
+use crate::settings::Settings;
+
+/// Starts the other processes; the command line knows their arguments.
+pub trait Launcher {
+    /// Starts a worker that inherits both ends and the pipe of `holder`.
+    fn start_worker(&self, ends: WorkerEnds<'_>, holder: Option<&Holder>) -> io::Result<Child>;
+
+    /// Starts a holder that inherits both ends.
+    fn start_holder(&self, ends: HolderEnds<'_>) -> io::Result<Child>;
+}
+
+/// A service manager that holds the kernel's group of questions too. While it does, programs that
+/// use files wait. So no program reads zeros if keeper and worker are killed together.
+pub trait Supervisor {
+    /// The group that the supervisor has held for a keeper that has gone.
+    fn held_group(&self) -> io::Result<Option<Group>>;
+
+    /// Tells the supervisor that all managed file systems are watched. The supervisor holds `group`
+    /// from now on.
+    fn ready(&self, group: &Group);
+
+    /// Tells the supervisor that it need not hold the group any more.
+    fn forget(&self);
+}
+
+/// Reason why the keeper does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperError {
+    /// Add a file system.
+    #[error("no file system is managed; 'holdfast hsm add' adds one")]
+    NothingManaged,
+    /// Another keeper works already: leave it as it is.
+    #[error("space management runs already")]
+    RunsAlready,
+    /// This program or its folder is in the file system: move it, because the program would wait
+    /// for itself.
+    #[error(
+        "cannot watch {}: this program or its folder {} is on it",
+        escaped(.mount_point), .home.display()
+    )]
+    OnManaged { mount_point: Vec<u8>, home: PathBuf },
+    /// See to the system.
+    #[error("{what}")]
+    System {
+        what: String,
+        #[source]
+        error: io::Error,
+    },
+}
+
+fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> KeeperError {
+    let what = what.into();
+    move |error| KeeperError::System { what, error }
+}
+
+/// The place of the one keeper of a node.
+pub struct Station<'a> {
+    /// The node's folder.
+    pub home: &'a Path,
+    pub launcher: &'a dyn Launcher,
+    pub supervisor: Option<&'a dyn Supervisor>,
+    /// Number of times that this process was told to end.
+    pub told_to_end: &'a AtomicU32,
+    /// Tells the user.
+    pub say: &'a dyn Fn(&str),
+}
+
+impl Station<'_> {
+    /// Keeps the questions about all managed file systems, until it is time to end. The kernel asks
+    /// as many kinds of questions as it can, at most `asks`.
+    pub fn run(&self, settings: &Settings, asks: Asks) -> Result<(), KeeperError> {
+        if settings.filesystems.is_empty() {
+            return Err(KeeperError::NothingManaged);
+        }
+        let lock = KeeperLock::lock_or_replace(self.home)
+            .map_err(failed(format!("cannot take the lock in {}", self.home.display())))?
+            .ok_or(KeeperError::RunsAlready)?;
+        let opened = Group::open(asks);
+        let opened = opened.map_err(failed("cannot have the kernel ask about files"))?;
+        let held = self.supervisor.map(Supervisor::held_group).transpose();
+        // Programs are refused if a dead keeper has read their question. Questions that no keeper
+        // has read are answered.
+        let (group, adopted) = match held.map_err(failed("cannot take over"))?.flatten() {
+            Some(held) => (held, Some(OpenQuestions::default())),
+            None => (opened, None),
+        };
+        self.watch(settings, &group).inspect_err(|_| {
+            // Files that are shown already are hidden again, before the group closes and the kernel
+            // lets all programs go on.
+            if KeeperLock::last_keeper(self.home).is_none() {
+                self.conceal();
+            }
+        })?;
+        if let Some(supervisor) = self.supervisor {
+            supervisor.ready(&group);
+        }
+        lock.take_over(self.home)
+            .map_err(failed("cannot end the keeper that ran before"))?;
+        if group.asks() == Asks::Opening {
+            (self.say)(
+                "this kernel asks at opening only (before 6.14): every file is recalled as a \
+                 whole, and truncate(2) by path loses the rest of the last page of a stub",
+            );
+        }
+        let holder = self.start_holder(&group);
+        self.stay(group, Some(lock), holder, adopted);
+        Ok(())
+    }
+
+    /// Takes the place of a keeper that has died. This process goes on as far as it can, whatever
+    /// fails: if it ended, programs would read stubs as zeros.
+    pub fn take_over(&self, group: Group, holder: Option<Holder>, adopted: OpenQuestions) {
+        let lock = match KeeperLock::lock_after_death(self.home) {
+            Ok(Ok(lock)) => Some(lock),
+            Ok(Err(other)) => {
+                (self.say)("another process keeps the questions; this one ends");
+                // The other keeper has the same group if it has taken over as well, or has the
+                // group from the supervisor. Two processes must not read the questions of one
+                // group. A keeper that was started anew has a group of its own.
+                if other.has_taken_over() || self.supervisor.is_some() {
+                    adopted.refuse(&group);
+                } else {
+                    refuse_group(&group);
+                }
+                holder.into_iter().for_each(Holder::dismiss);
+                return;
+            }
+            Err(error) => {
+                (self.say)(&format!("cannot take the lock in {}: {error}", self.home.display()));
+                None
+            }
+        };
+        if let Some(Err(error)) = lock.as_ref().map(KeeperLock::sign) {
+            (self.say)(&format!("cannot note which process keeps the questions: {error}"));
+        }
+        let holder = holder.or_else(|| self.start_holder(&group));
+        self.stay(group, lock, holder, Some(adopted));
+    }
+
+    /// Makes the kernel ask about all managed file systems, and shows their files. No file that
+    /// this program needs may be in a managed file system: the program would wait for itself.
+    fn watch(&self, settings: &Settings, group: &Group) -> Result<(), KeeperError> {
+        let device = |path: &Path| {
+            std::fs::metadata(path)
+                .map(|metadata| metadata.dev())
+                .map_err(failed(format!("cannot look at {}", path.display())))
+        };
+        let own = [device(Path::new("/proc/self/exe"))?, device(self.home)?];
+        for filesystem in &settings.filesystems {
+            let mount_point = &filesystem.mount_point;
+            let cannot_watch = || failed(format!("cannot watch {}", escaped(mount_point)));
+            let root = Dir::open(mount_point).map_err(cannot_watch())?;
+            let device_id = root.stat_self().map_err(cannot_watch())?.device_id;
+            if own.contains(&device_id) {
+                let (mount_point, home) = (mount_point.clone(), self.home.to_owned());
+                return Err(KeeperError::OnManaged { mount_point, home });
+            }
+            group.mark_filesystem(&root).map_err(cannot_watch())?;
+            drop(root);
+            if filesystem.hidden {
+                self.show(mount_point)?;
+            } else {
+                hidden::give_up(mount_point).map_err(cannot_watch())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the files of a file system about which the kernel asks.
+    fn show(&self, mount_point: &[u8]) -> Result<(), KeeperError> {
+        let shown = escaped(mount_point);
+        let left = hidden::show(mount_point)
+            .map_err(failed(format!("cannot hide the files of {shown} from others")))?;
+        for name in left {
+            (self.say)(&format!(
+                "{} was made in {shown} while its files were hidden, which have another of that \
+                 name: it stays hidden",
+                escaped(&name)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Hides the files about which the kernel will not ask any more.
+    fn conceal(&self) {
+        let settings = Settings::load(self.home).unwrap_or_default();
+        for filesystem in settings.filesystems.iter().filter(|filesystem| filesystem.hidden) {
+            if let Err(error) = hidden::conceal(&filesystem.mount_point) {
+                let mount_point = escaped(&filesystem.mount_point);
+                (self.say)(&format!("cannot hide the files of {mount_point}: {error}"));
+            }
+        }
+    }
+
+    /// Starts a holder, unless a supervisor holds the group.
+    fn start_holder(&self, group: &Group) -> Option<Holder> {
+        if self.supervisor.is_some() {
+            return None;
+        }
+        let started = Holder::start(group, |ends| self.launcher.start_holder(ends));
+        let warn = |error: &io::Error| {
+            (self.say)(&format!(
+                "cannot start the holder: {error}; if keeper and worker die together, stubs read \
+                 as zeros"
+            ));
+        };
+        started.inspect_err(warn).ok()
+    }
+
+    /// Keeps the questions until it is time to end.
+    fn stay(
+        &self,
+        group: Group,
+        lock: Option<KeeperLock>,
+        holder: Option<Holder>,
+        adopted: Option<OpenQuestions>,
+    ) {
+        let asks = group.asks();
+        // The group stays open to the end: no program may read zeros before the files are hidden
+        // again.
+        let held = group.as_fd().try_clone_to_owned().map(|held| Group::inherited(held, asks));
+        let holder = RefCell::new(holder);
+        let tend_holder = || {
+            let is_gone = holder.borrow_mut().as_mut().is_some_and(Holder::is_gone);
+            if is_gone && let Ok(held) = &held {
+                *holder.borrow_mut() = self.start_holder(held);
+            }
+        };
+        let start_worker =
+            |ends: WorkerEnds<'_>| self.launcher.start_worker(ends, holder.borrow().as_ref());
+        let keeping = Keeping {
+            group,
+            start_worker: &start_worker,
+            told_to_end: self.told_to_end,
+            tend_holder: &tend_holder,
+            step_aside: &|| lock.iter().for_each(KeeperLock::unlock),
+            say: self.say,
+        };
+        keep(keeping, adopted);
+        drop(lock);
+        self.leave(held.ok().as_ref());
+        holder.take().into_iter().for_each(Holder::dismiss);
+    }
+
+    /// Hides the files and answers the last questions, unless another keeper is at work.
+    fn leave(&self, group: Option<&Group>) {
+        let lock = KeeperLock::try_lock(self.home);
+        let is_last = matches!(lock, Ok(Some(_)));
+        if is_last {
+            self.conceal();
+            if let Some(supervisor) = self.supervisor {
+                supervisor.forget();
+            }
+        }
+        // The next keeper that a supervisor has started has the same group.
+        if let Some(group) = group
+            && (is_last || self.supervisor.is_none())
+        {
+            refuse_unread(group);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sys::lock::Mutex;
+
+    use super::*;
+    use crate::FilesystemSettings;
+
+    /// Starts nothing.
+    struct NoLauncher;
+
+    impl Launcher for NoLauncher {
+        fn start_worker(&self, _: WorkerEnds<'_>, _: Option<&Holder>) -> io::Result<Child> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn start_holder(&self, _: HolderEnds<'_>) -> io::Result<Child> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    /// Runs `test` with a station in a folder of its own; returns the messages to the user.
+    fn at_station(told_to_end: u32, test: impl FnOnce(&Station<'_>)) -> Vec<String> {
+        let home = tempfile::tempdir().expect("a folder");
+        let said = Mutex::new(Vec::new());
+        let station = Station {
+            home: home.path(),
+            launcher: &NoLauncher,
+            supervisor: None,
+            told_to_end: &AtomicU32::new(told_to_end),
+            say: &|text| said.lock().push(text.to_owned()),
+        };
+        test(&station);
+        said.into_inner()
+    }
+
+    fn group() -> Group {
+        Group::inherited(tempfile::tempfile().expect("a file").into(), Asks::Ranges)
+    }
+
+    #[test]
+    fn a_keeper_of_nothing_does_not_start() {
+        at_station(0, |station| {
+            let error = station.run(&Settings::default(), Asks::Ranges).expect_err("refused");
+            assert!(matches!(error, KeeperError::NothingManaged));
+        });
+    }
+
+    #[test]
+    fn a_second_keeper_does_not_start() {
+        at_station(0, |station| {
+            let _lock = KeeperLock::try_lock(station.home).expect("opened").expect("free");
+            let filesystems = vec![FilesystemSettings::new(b"/".to_vec())];
+            let error = station.run(&Settings { filesystems }, Asks::Ranges).expect_err("refused");
+            assert!(matches!(error, KeeperError::RunsAlready));
+        });
+    }
+
+    #[test]
+    fn a_file_system_that_holds_the_program_is_not_watched() {
+        at_station(0, |station| {
+            let device = |path: &Path| std::fs::metadata(path).expect("there").dev();
+            let program = std::env::current_exe().expect("a test knows its program");
+            let folder = program.parent().expect("a folder").as_os_str().as_encoded_bytes();
+            assert_eq!(device(&program), device(program.parent().expect("a folder")));
+            let filesystems = vec![FilesystemSettings::new(folder.to_vec())];
+            let error = station.watch(&Settings { filesystems }, &group()).expect_err("refused");
+            assert!(matches!(error, KeeperError::OnManaged { .. }), "{error}");
+        });
+    }
+
+    #[test]
+    fn a_keeper_that_was_told_to_end_twice_takes_over_and_leaves() {
+        let said = at_station(2, |station| {
+            station.take_over(group(), None, OpenQuestions::default());
+            assert_eq!(KeeperLock::last_keeper(station.home), None);
+            assert!(KeeperLock::try_lock(station.home).expect("opened").is_some(), "it holds on");
+        });
+        assert!(said[0].starts_with("cannot start the holder"), "{said:?}");
+    }
+}

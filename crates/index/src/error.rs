@@ -1,0 +1,56 @@
+//! Errors of the index: damage, and failures of the file system.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::manifest::RunNumber;
+
+/// The part of an index's files that is damaged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Damage {
+    Manifest,
+    /// The run is missing, has another length, or a part of it outside the blocks is damaged.
+    Run(RunNumber),
+    Block {
+        run: RunNumber,
+        block: u64,
+    },
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Manifest => write!(f, "its manifest"),
+            Self::Run(RunNumber(run)) => write!(f, "run {run}"),
+            Self::Block { run: RunNumber(run), block } => write!(f, "run {run}, block {block}"),
+        }
+    }
+}
+
+/// Failure of a call. A caller may treat a failed look-up as a miss: that costs a duplicate, never
+/// data.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    /// Drop the index, `discard` its folder, open it again and insert the chunks of all packs.
+    #[error("the chunk index is damaged at {0}")]
+    Damaged(Damage),
+    /// Repeat the call when the file system works again; nothing was lost.
+    #[error("the chunk index cannot use {}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl IndexError {
+    pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Io { path: path.to_owned(), source }
+    }
+
+    /// A run that is missing or too short is damaged; other failures may pass.
+    pub(crate) fn at_run(run: RunNumber, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => {
+                Self::Damaged(Damage::Run(run))
+            }
+            _ => Self::at(path)(source),
+        }
+    }
+}

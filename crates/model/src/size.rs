@@ -1,0 +1,71 @@
+//! Sizes as people write them.
+
+/// Reason why a text is not a size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SizeError {
+    #[error("a size ends with K, M, G or T")]
+    Unit,
+    #[error("a size is a number such as 64M")]
+    Number,
+    #[error("the size is too large")]
+    TooLarge,
+}
+
+/// Parses a number with K, M, G or T after it, in powers of 1024; a number alone counts `unit`
+/// bytes. One decimal is allowed before a letter, as in `2.5G`.
+pub fn parse_bytes(text: &str, unit: u64) -> Result<u64, SizeError> {
+    let (digits, unit) = match text.char_indices().next_back() {
+        Some((at, letter)) if letter.is_ascii_alphabetic() => {
+            let power = "KMGT".find(letter.to_ascii_uppercase()).ok_or(SizeError::Unit)?;
+            (&text[..at], 1 << (10 * (power + 1)))
+        }
+        _ => (text, unit),
+    };
+    let number = |digits: &str| digits.parse::<u64>().map_err(|_| SizeError::Number);
+    let Some((whole, tenths)) = digits.split_once('.') else {
+        return number(digits)?.checked_mul(unit).ok_or(SizeError::TooLarge);
+    };
+    let tenths = Some(number(tenths)?).filter(|tenths| unit > 1 && *tenths < 10);
+    let tenths = tenths.ok_or(SizeError::Number)?;
+    let tenths = number(whole)?.checked_mul(10).and_then(|whole| whole.checked_add(tenths));
+    let bytes = tenths.and_then(|tenths| tenths.checked_mul(unit)).ok_or(SizeError::TooLarge)?;
+    Ok(bytes / 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_powers_of_1024() {
+        for (text, unit, bytes) in [
+            ("12", 1, 12),
+            ("12", 1024, 12 << 10),
+            ("3K", 1, 3 << 10),
+            ("3k", 1024, 3 << 10),
+            ("8G", 1, 8 << 30),
+            ("2.5G", 1, 5 << 29),
+            ("1T", 1, 1 << 40),
+        ] {
+            assert_eq!(parse_bytes(text, unit), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        for (text, error) in [
+            ("", SizeError::Number),
+            ("G", SizeError::Number),
+            ("-1K", SizeError::Number),
+            ("2.5", SizeError::Number),
+            ("2.55G", SizeError::Number),
+            ("1\u{e9}", SizeError::Number),
+            ("8X", SizeError::Unit),
+            ("64MB", SizeError::Unit),
+            ("99999999999T", SizeError::TooLarge),
+            ("99999999999.5T", SizeError::TooLarge),
+        ] {
+            assert_eq!(parse_bytes(text, 1), Err(error), "{text}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Errors of pools, by what the caller can do about them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use format::Damaged;
+use model::PackNumber;
+
+/// Reason why a quantum could not be appended or made durable.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// Nothing was changed. Free space, then go on.
+    #[error("the pool in {folder} is full")]
+    Full { folder: PathBuf },
+    /// The pack is given up: everything appended to it since the last sync is lost. The next
+    /// append begins a new pack.
+    #[error("pack {pack} cannot be written")]
+    Failed { pack: PackNumber, source: io::Error },
+    /// The file beside the packs is as it was.
+    #[error("a file of the pool in {folder} cannot be written")]
+    File { folder: PathBuf, source: io::Error },
+    /// Nothing was changed. Bring the pool's disk back, then go on.
+    #[error("the pool in {folder} is not there; is its disk mounted?")]
+    Away { folder: PathBuf },
+    /// Nothing was changed. Try again.
+    #[error("there is no number for a new pack")]
+    Numbers { source: io::Error },
+}
+
+impl AppendError {
+    /// Error of a write of `pack` in `folder`: a full disk is no fault of the pack.
+    pub(crate) fn of_write(pack: PackNumber, folder: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::Full { folder: folder.to_owned() }
+            }
+            _ => Self::Failed { pack, source },
+        }
+    }
+}
+
+/// Reason why a chunk could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The pack does not exist, or it has no such chunk.
+    #[error("pack {pack} has no chunk {index}")]
+    Missing { pack: PackNumber, index: u32 },
+    /// The pack may be in a pool that is away. Bring that pool back.
+    #[error("pack {pack} is in no available pool; is a disk not mounted?")]
+    Away { pack: PackNumber },
+    /// The pack's bytes are not those that were written. Read a copy.
+    #[error("pack {pack} is damaged")]
+    Damaged { pack: PackNumber, source: Damaged },
+    /// The pack's volume cannot be had, for this reason.
+    #[error("pack {pack} is on a volume that is not available: {reason}")]
+    Volume { pack: PackNumber, reason: String },
+    /// The disk did not answer. Another try may help.
+    #[error("pack {pack} cannot be read")]
+    Disk { pack: PackNumber, source: io::Error },
+}
+
+impl ReadError {
+    /// Error of opening or reading the file of `pack`.
+    pub(crate) fn of_file(pack: PackNumber, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::Missing { pack, index: 0 },
+            _ => Self::Disk { pack, source },
+        }
+    }
+
+    /// Error of a pack whose bytes contradict the format.
+    pub(crate) fn damaged(pack: PackNumber, why: &'static str) -> Self {
+        Self::Damaged { pack, source: Damaged { what: "pack", why } }
+    }
+}
+
+/// Reason why a pack could not be put into a pool. The pool has what it had before.
+#[derive(Debug, thiserror::Error)]
+pub enum PutError {
+    /// A quantum of the pack is whole in no pool.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Write(#[from] AppendError),
+}

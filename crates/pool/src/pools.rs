@@ -1,0 +1,276 @@
+//! All pools of a server.
+//!
+//! [`Pools`] keep packs, each in one or several pools. Quanta are appended to the one open pack of
+//! their filler, made durable by [`Pools::sync`], and read back by place. A pack that has reached
+//! its size is sealed: its footer is written, and it never changes again. A sealed pack may move
+//! to another pool, or lie in several: a place names a pack, not a pool. The storages alone tell
+//! where a pack is; no second record exists that could contradict them.
+//!
+//! Invariants:
+//! 1. Everything that was appended before `sync` was called survives a power cut once `sync` has
+//!    returned.
+//! 2. A sealed pack is never written to; a damaged one is replaced as a whole.
+//! 3. No place is ever given twice, also not across crashes: the quanta that an open pack lost in
+//!    a crash were never synced.
+//! 4. A pack that failed to sync takes no more quanta, and none of its unsynced places is served.
+//! 5. A pack leaves a pool only once it is whole and durable in another, or nothing names it.
+//!
+//! Locks: `syncing` is taken before `state`; no storage is asked while `state` is held, except
+//! where its trait says that it may be.
+
+mod append;
+mod files;
+pub(crate) mod fleet;
+mod locks;
+mod presence;
+mod put;
+mod read;
+mod sync;
+pub(crate) mod volumes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+
+use model::{ChunkDigest, DomainId, PackNumber, PoolId};
+use sys::lock::{Mutex, MutexGuard};
+
+use crate::error::{AppendError, ReadError};
+use crate::member::{Member, Usage};
+use crate::numbers::Numbers;
+use crate::pack::{PackNews, PackRecord, SealedPack};
+use crate::spec::PoolSpec;
+use crate::state::State;
+use crate::storage::{Distance, PackStorage, Recovery};
+use crate::table::DigestOf;
+
+/// Packs that [`Pools::open`] found.
+#[derive(Debug, Default)]
+pub struct Inventory {
+    /// Sealed packs in order of their numbers. Their tables are read when they are asked for.
+    pub sealed: Vec<PackNumber>,
+    /// Packs that were open when their server died. They are sealed now.
+    pub recovered: Vec<SealedPack>,
+    /// Packs that cannot be used, with the reason.
+    pub damaged: Vec<(PackNumber, ReadError)>,
+    /// The greatest number of a pack in any pool.
+    pub last: Option<PackNumber>,
+}
+
+/// All pools of a server. All methods may be called from any thread; they block.
+pub struct Pools {
+    digest_of: DigestOf,
+    state: Mutex<State>,
+    /// Held during a sync, so that waiting callers find their appends synced by the one before.
+    syncing: Mutex<()>,
+}
+
+impl Pools {
+    /// Opens the pools of `specs`; the first primary one takes new packs. They get their numbers
+    /// from `numbers`: the numbers of one server alone begin after those of all packs that are
+    /// there. `records` is what the catalogue says of packs. `digest_of` computes a chunk's digest
+    /// in a domain: packs that were open when their server died have no other record of it.
+    pub fn open(
+        specs: &[PoolSpec],
+        numbers: Numbers,
+        records: &BTreeMap<PackNumber, PackRecord>,
+        digest_of: impl Fn(DomainId, &[u8]) -> ChunkDigest + Send + Sync + 'static,
+    ) -> io::Result<(Self, Inventory)> {
+        let digest_of: DigestOf = Box::new(digest_of);
+        let mut inventory = Inventory::default();
+        let mut members = BTreeMap::new();
+        for spec in specs {
+            let mut member = match open_member(spec, records) {
+                Ok(member) => member,
+                Err(error) if members.is_empty() => return Err(error),
+                Err(error) => {
+                    let place = spec.folder.display();
+                    tracing::error!(%error, %place, "a pool cannot be looked at");
+                    Member::away(spec.clone())
+                }
+            };
+            if member.is_primary() {
+                inventory.examine(&mut member, records, &digest_of);
+            }
+            assert!(members.insert(spec.id, member).is_none(), "two pools have one id");
+        }
+        inventory.sealed.sort_unstable();
+        inventory.sealed.dedup();
+        let packs = members.values().flat_map(|member| member.packs().keys());
+        inventory.last = packs.max().copied();
+        let state = Mutex::new(State::new(numbers, members));
+        Ok((Self { digest_of, state, syncing: Mutex::new(()) }, inventory))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Computes the digest of `chunk` in `domain`.
+    pub fn digest_of(&self, domain: DomainId, chunk: &[u8]) -> ChunkDigest {
+        (self.digest_of)(domain, chunk)
+    }
+
+    /// Takes the changes of packs since the last call.
+    pub fn take_news(&self) -> Vec<PackNews> {
+        std::mem::take(&mut self.state().news)
+    }
+
+    /// Puts news back that nobody was told of: the next [`Pools::take_news`] returns them again.
+    pub fn give_back_news(&self, mut news: Vec<PackNews>) {
+        let mut state = self.state();
+        news.append(&mut state.news);
+        state.news = news;
+    }
+
+    fn storage_of(&self, pool: PoolId) -> Option<Arc<dyn PackStorage>> {
+        self.state().members.get(&pool).map(|member| Arc::clone(&member.storage))
+    }
+
+    /// The storage of `pool`, if it is there.
+    fn storage_there(&self, pool: PoolId) -> Result<Arc<dyn PackStorage>, AppendError> {
+        let found = {
+            let state = self.state();
+            let member = state.members.get(&pool);
+            member.map(|m| (Arc::clone(&m.storage), m.mark(), m.is_there))
+        };
+        let Some((storage, mark, was_there)) = found else {
+            return Err(AppendError::Away { folder: Default::default() });
+        };
+        let is_there = match storage.intake() {
+            Some(intake) => intake.is_ready(mark, was_there),
+            None => storage.files().is_marked(mark),
+        };
+        if is_there {
+            Ok(storage)
+        } else {
+            Err(AppendError::Away { folder: storage.files().place() })
+        }
+    }
+
+    /// Lists the packs in primary pools that are sealed, in order.
+    pub fn sealed(&self) -> Vec<PackNumber> {
+        let state = self.state();
+        let packs = state.primaries().flat_map(|member| member.packs().keys().copied());
+        let all: BTreeSet<_> = packs.collect();
+        all.into_iter().filter(|pack| state.open_pack(*pack).is_none()).collect()
+    }
+
+    /// True if `pack` still takes quanta or waits for its footer.
+    pub fn is_open(&self, pack: PackNumber) -> bool {
+        let state = self.state();
+        state.open_pack(pack).is_some() || state.being_sealed.contains_key(&pack)
+    }
+
+    /// True if a primary pool has `pack`, or may have it because that pool is away.
+    pub fn has_primary(&self, pack: PackNumber) -> bool {
+        self.state().primaries().any(|member| !member.is_there || member.has(pack))
+    }
+
+    /// Lists the pools that have `pack`, in the order in which readers ask them.
+    pub fn homes(&self, pack: PackNumber) -> Vec<PoolId> {
+        self.state().homes(pack)
+    }
+
+    /// Lists the packs of a pool with their bytes, open ones among them.
+    pub fn packs_of(&self, pool: PoolId) -> BTreeMap<PackNumber, u64> {
+        let state = self.state();
+        state
+            .members
+            .get(&pool)
+            .map_or_else(BTreeMap::new, |member| member.packs().clone())
+    }
+
+    /// Size of a pack, as far as it is known.
+    pub fn bytes_of(&self, pack: PackNumber) -> u64 {
+        self.state().bytes_of(pack).unwrap_or(0)
+    }
+
+    /// Returns when `pack` came to `pool`, by the clock of the machine that wrote it.
+    pub fn arrival(&self, pool: PoolId, pack: PackNumber) -> io::Result<std::time::SystemTime> {
+        self.storage_of(pool).ok_or(io::ErrorKind::NotFound)?.arrival(pack)
+    }
+
+    /// Tells how full a pool is.
+    pub fn usage(&self, pool: PoolId) -> Usage {
+        let found = {
+            let state = self.state();
+            let member = state.members.get(&pool);
+            member.map(|member| (member.usage(), Arc::clone(&member.storage)))
+        };
+        // The state is not locked: a disk that does not answer holds up nobody else.
+        found.map_or_else(Usage::default, |(usage, storage)| usage.with_free_space(&*storage))
+    }
+
+    /// Lists the pools that are there, primary ones first.
+    pub fn present(&self) -> Vec<PoolId> {
+        let state = self.state();
+        let mut present: Vec<_> = state.members.values().filter(|member| member.is_there).collect();
+        present.sort_by_key(|member| (!member.is_primary(), member.id()));
+        present.into_iter().map(Member::id).collect()
+    }
+
+    /// True if the packs of `pool` lie on volumes.
+    pub fn is_shelf(&self, pool: PoolId) -> bool {
+        self.storage_of(pool)
+            .is_some_and(|storage| storage.distance() == Distance::Volume)
+    }
+
+    /// True if the packs of any pool lie on volumes.
+    pub fn has_shelves(&self) -> bool {
+        self.has_at(Distance::Volume)
+    }
+
+    /// True if the packs of any pool lie in an object store.
+    pub fn has_buckets(&self) -> bool {
+        self.has_at(Distance::Network)
+    }
+
+    fn has_at(&self, distance: Distance) -> bool {
+        let state = self.state();
+        state.members.values().any(|member| member.storage.distance() == distance)
+    }
+}
+
+/// Opens one pool. The catalogue knows the sizes of packs in a primary pool. The packs of a copy
+/// pool are measured: it may have been away.
+pub(crate) fn open_member(
+    spec: &PoolSpec,
+    records: &BTreeMap<PackNumber, PackRecord>,
+) -> io::Result<Member> {
+    let is_primary = spec.role == crate::spec::Role::Primary;
+    let recorded = |pack| {
+        let record = records.get(&pack).filter(|_| is_primary);
+        record.map(|record| record.bytes)
+    };
+    Member::open(spec.clone(), &recorded)
+}
+
+impl Inventory {
+    /// Looks at the packs of a primary pool, and recovers those that their server left open.
+    fn examine(
+        &mut self,
+        member: &mut Member,
+        records: &BTreeMap<PackNumber, PackRecord>,
+        digest_of: &DigestOf,
+    ) {
+        assert!(member.is_primary(), "the packs of a copy pool are nobody's open packs");
+        let packs: Vec<PackNumber> = member.packs().keys().copied().collect();
+        for pack in packs {
+            let record = records.get(&pack).copied().unwrap_or_default();
+            match member.storage.recover(pack, record, digest_of) {
+                Ok(Recovery::Sealed) => self.sealed.push(pack),
+                Ok(Recovery::Recovered(found)) => {
+                    assert_eq!(found.table.pack, pack, "another pack was recovered");
+                    member.put(pack, found.bytes);
+                    self.recovered.push(found);
+                }
+                Ok(Recovery::Empty) => member.remove(pack),
+                Err(error) => self.damaged.push((pack, error)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! Appending quanta to open packs.
+
+use model::{ChunkDigest, Place};
+
+use super::Pools;
+use crate::error::AppendError;
+use crate::open::{NewQuantum, OpenPack};
+use crate::pack::Filler;
+use crate::state::{Slot, State, WriteFailure};
+
+impl Pools {
+    /// Appends a quantum: its `record`, and the `lengths` and `digests` of its chunks. Returns the
+    /// place of its first chunk, which is durable only after [`Pools::sync`]. If the first pool is
+    /// full, the quantum goes to the next.
+    pub fn append(
+        &self,
+        filler: Filler,
+        record: &[u8],
+        lengths: &[u32],
+        digests: &[ChunkDigest],
+    ) -> Result<Place, AppendError> {
+        assert_eq!(lengths.len(), digests.len(), "one digest a chunk");
+        if let Err(error) = self.stock_up() {
+            // The source is asked again when no number is left.
+            tracing::warn!(%error, "no numbers for packs");
+        }
+        let quantum = NewQuantum { record, lengths, digests };
+        let mut state = self.state();
+        let mut full = None;
+        for pool in state.chain() {
+            match append_to(&mut state, Slot { filler, pool }, quantum) {
+                Err(error @ AppendError::Full { .. }) => full = full.or(Some(error)),
+                other => return other,
+            }
+        }
+        Err(full.unwrap_or_else(|| state.nowhere()))
+    }
+
+    /// Number of packs that have failed. Everything that was appended between two calls with equal
+    /// results is durable once it was synced. If the results differ it may be lost, even if the
+    /// sync that failed was another caller's.
+    pub fn failures(&self) -> usize {
+        self.state().given_up.len()
+    }
+
+    /// Reason why the last pack failed.
+    pub fn last_failure(&self) -> WriteFailure {
+        self.state().last_failure.clone()
+    }
+}
+
+fn append_to(state: &mut State, slot: Slot, quantum: NewQuantum<'_>) -> Result<Place, AppendError> {
+    let member = &state.members[&slot.pool];
+    if !member.has_room(quantum.record.len() as u64) {
+        return Err(AppendError::Full { folder: member.spec.place() });
+    }
+    let full = state.open.get(&slot).is_some_and(OpenPack::is_full);
+    if full && let Some(pack) = state.open.remove(&slot) {
+        state.sealing.push(pack);
+    }
+    if !state.open.contains_key(&slot) {
+        let made = state.create(slot)?;
+        state.open.insert(slot, made);
+    }
+    let open = state.open.get_mut(&slot).expect("it was made just above");
+    let pack = open.number();
+    let error = match open.append(quantum) {
+        Ok(place) => {
+            let bytes = open.bytes();
+            state.set_bytes(slot.pool, pack, bytes);
+            return Ok(place);
+        }
+        Err(error) => state.failure(pack, error),
+    };
+    if matches!(error, AppendError::Failed { .. }) {
+        state.give_up(pack);
+    }
+    Err(error)
+}

@@ -1,0 +1,106 @@
+//! A pool as its administrator has defined it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use model::PoolId;
+
+use crate::bucket::Bucket;
+use crate::mark::Mark;
+use crate::owner::Owner;
+use crate::shelf::Shelf;
+use crate::storage::PackStorage;
+use crate::storage::bucket::BucketStorage;
+use crate::storage::folder::FolderStorage;
+use crate::storage::shelf::ShelfStorage;
+
+/// The purpose of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// A pool that holds packs, each of them in one primary pool.
+    Primary,
+    /// A pool that holds second copies of the packs of primary pools.
+    Copy,
+}
+
+/// The kind of storage that has the packs of a pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Storage {
+    /// The pool's local folder.
+    Folder,
+    /// Volumes. No new packs are made there.
+    Shelf(Arc<dyn Shelf>),
+    /// An object store.
+    Bucket(Arc<Bucket>),
+}
+
+/// Definition of a pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolSpec {
+    pub id: PoolId,
+    /// The pool's local folder. A pool whose packs lie elsewhere keeps only its state files here.
+    pub folder: PathBuf,
+    pub role: Role,
+    pub mark: Mark,
+    /// Maximum number of bytes of all its packs.
+    pub capacity_bytes: Option<u64>,
+    /// The pool for new packs when this one is full.
+    pub next: Option<PoolId>,
+    pub storage: Storage,
+}
+
+impl PoolSpec {
+    /// The storage as pools use it. This is the only place that asks for its kind.
+    pub(crate) fn open_storage(&self) -> Arc<dyn PackStorage> {
+        match &self.storage {
+            Storage::Folder => {
+                Arc::new(FolderStorage::new(&self.folder, self.role == Role::Primary))
+            }
+            Storage::Shelf(shelf) => Arc::new(ShelfStorage::new(&self.folder, Arc::clone(shelf))),
+            Storage::Bucket(bucket) => {
+                Arc::new(BucketStorage::new(&self.folder, Arc::clone(bucket)))
+            }
+        }
+    }
+
+    /// Returns the place as it is shown to people: a folder or a URL.
+    pub fn place(&self) -> PathBuf {
+        self.open_storage().files().place()
+    }
+
+    /// Reads the mark at the pool's place, if there is one.
+    pub fn read_mark(&self) -> io::Result<Option<Mark>> {
+        self.open_storage().files().read_mark()
+    }
+
+    /// Marks the pool's place. Fails with `AlreadyExists` if it has the mark of another pool.
+    pub fn put_mark(&self) -> io::Result<()> {
+        self.open_storage().files().write_mark(self.mark)
+    }
+
+    /// Takes the mark off a place that is no pool any more.
+    pub fn remove_mark(&self) -> io::Result<()> {
+        self.open_storage().files().remove_mark()
+    }
+
+    /// Reads which server writes to the pool; `None` if no server has said so.
+    pub fn read_owner(&self) -> io::Result<Option<Owner>> {
+        self.open_storage().files().read_owner()
+    }
+
+    /// Makes `owner` the server that writes to the pool.
+    pub fn put_owner(&self, owner: Owner) -> io::Result<()> {
+        self.open_storage().files().write_owner(owner)
+    }
+
+    /// True if there are no packs.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.open_storage().list(&|_| Some(0))?.is_empty())
+    }
+}
+
+/// True if the pool's storage is there and has the mark of this pool.
+pub fn is_marked(spec: &PoolSpec) -> bool {
+    spec.open_storage().files().is_marked(spec.mark)
+}

@@ -1,0 +1,242 @@
+//! The storage of packs. A pool knows its storage by these traits only: local folders,
+//! buckets of object stores and shelves of volumes implement them, each in a file of its own.
+//!
+//! Methods may be called from any thread that may block. None is called while the state of the
+//! pools is locked, except [`Intake::create`] and those that say so.
+
+pub(crate) mod bucket;
+pub(crate) mod folder;
+pub(crate) mod shelf;
+mod side_folder;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use format::pack::Table;
+use model::{PackNumber, ServerTime};
+
+use crate::bucket::Bucket;
+use crate::error::{AppendError, ReadError};
+use crate::hold::Hold;
+use crate::mark::Mark;
+use crate::open::{NewPackId, OpenPack};
+use crate::owner::Owner;
+use crate::pack::{PackRecord, SealedPack};
+use crate::source::Source;
+use crate::table::DigestOf;
+
+/// Distance between a reader and the packs. The nearest storage is asked first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Distance {
+    Disk,
+    Network,
+    Volume,
+}
+
+/// Answer of a storage that was asked for one pack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Presence {
+    There {
+        bytes: u64,
+    },
+    Gone,
+    /// The storage does not look for single packs: it hears of each change.
+    Unasked,
+}
+
+/// State of a pack that was found when its pool was opened.
+pub(crate) enum Recovery {
+    Sealed,
+    /// The pack was open when its server died, and was sealed just now.
+    Recovered(SealedPack),
+    /// The pack never held a quantum, and was removed.
+    Empty,
+}
+
+/// Result of looking at a whole storage.
+pub(crate) struct Survey {
+    pub(crate) is_there: bool,
+    /// All packs with their bytes.
+    pub(crate) packs: BTreeMap<PackNumber, u64>,
+}
+
+/// Sizes of packs that are recorded elsewhere, so that the storage need not be asked for each.
+pub(crate) type RecordedBytes<'a> = &'a dyn Fn(PackNumber) -> Option<u64>;
+
+/// The storage of one pool.
+pub(crate) trait PackStorage: Send + Sync {
+    /// Never blocks.
+    fn distance(&self) -> Distance;
+
+    /// True if other servers may have packs in the same storage. Never blocks.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// The side of the storage that takes new packs. Another crate fills a storage without one.
+    /// Never blocks.
+    fn intake(&self) -> Option<&dyn Intake> {
+        None
+    }
+
+    /// The side of the storage that locks packs, if it does. Never blocks.
+    fn locks(&self) -> Option<&dyn ObjectLocks> {
+        None
+    }
+
+    /// The mark of the pool, and the files beside its packs. Never blocks.
+    fn files(&self) -> &dyn SideFiles;
+
+    /// The bucket in which servers share files beside the packs, if there is one. Never blocks.
+    fn shared_files(&self) -> Option<&Arc<Bucket>> {
+        None
+    }
+
+    /// Looks whether the storage is there, and lists its packs.
+    fn survey(&self, mark: Mark, recorded: RecordedBytes<'_>) -> io::Result<Survey> {
+        let is_there = self.files().is_marked(mark);
+        let packs = if is_there { self.list(recorded)? } else { BTreeMap::new() };
+        Ok(Survey { is_there, packs })
+    }
+
+    fn list(&self, recorded: RecordedBytes<'_>) -> io::Result<BTreeMap<PackNumber, u64>>;
+
+    fn find(&self, pack: PackNumber) -> io::Result<Presence>;
+
+    /// Seals a pack that its server left open.
+    fn recover(
+        &self,
+        _pack: PackNumber,
+        _record: PackRecord,
+        _digest_of: &DigestOf,
+    ) -> Result<Recovery, ReadError> {
+        Ok(Recovery::Sealed)
+    }
+
+    /// Opens a sealed pack of `listed` bytes; `None` if no list has it.
+    fn open(&self, pack: PackNumber, listed: Option<u64>) -> Result<Arc<dyn Source>, ReadError>;
+
+    /// Returns the table of a pack if it can be had without opening the pack.
+    fn kept_table(&self, _pack: PackNumber) -> Option<Table> {
+        None
+    }
+
+    /// Keeps the table of a pack where [`PackStorage::kept_table`] finds it.
+    fn keep_table(&self, _table: &Table) {}
+
+    /// Begins to read the ends of these packs, which have their tables.
+    fn read_ends_ahead(&self, _packs: &dyn Fn(usize) -> Vec<(PackNumber, u64)>) {}
+
+    /// Begins to read a range of a pack that will be needed soon.
+    fn read_ahead(&self, _pack: PackNumber, _range: Range<u64>) {}
+
+    /// Drops everything that is held in memory or on a local disk for a pack in this storage: the
+    /// next read asks the storage. May be called while the state is locked.
+    fn forget(&self, _pack: PackNumber) {}
+
+    /// Removes a sealed pack durably, if it is there.
+    fn remove(&self, pack: PackNumber) -> io::Result<()>;
+
+    /// Returns when the pack came, by the clock of the machine that wrote it.
+    fn arrival(&self, pack: PackNumber) -> io::Result<SystemTime>;
+
+    /// Number of bytes that are free for packs, if the storage knows a limit.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Ends uploads of other processes that nobody continues: all, or those of packs below a
+    /// number. Returns how many.
+    fn end_orphans(&self, _below: Option<PackNumber>) -> io::Result<usize> {
+        Ok(0)
+    }
+}
+
+/// Storage that takes new packs.
+pub(crate) trait Intake {
+    /// True if the storage is there, as far as it can tell at once. `was_there` is its last answer.
+    /// May be called while the state is locked.
+    fn is_ready(&self, mark: Mark, was_there: bool) -> bool;
+
+    /// Creates an open pack. Fails with `AlreadyExists` if the storage has the pack.
+    fn create(&self, id: NewPackId) -> io::Result<OpenPack>;
+
+    /// Makes the names of packs durable that were synced or sealed since the last call. An error is
+    /// that of `pack`, one of them.
+    fn sync_names(&self, _mark: Mark, _pack: PackNumber) -> Result<(), AppendError> {
+        Ok(())
+    }
+
+    /// The folder in which a pack is assembled before [`Intake::put`].
+    fn folder(&self) -> &Path;
+
+    /// Takes in the whole, sealed pack in the file `new` as its own, durably. The pack replaces
+    /// the one with its number.
+    fn put(&self, table: &Arc<Table>, new: &Path) -> io::Result<()>;
+}
+
+/// The mark and the owner of a pool, and small files beside its packs.
+pub(crate) trait SideFiles {
+    /// The place as it is shown to people: a folder or a URL.
+    fn place(&self) -> PathBuf;
+
+    fn read_mark(&self) -> io::Result<Option<Mark>>;
+
+    /// Fails with `AlreadyExists` if the place has the mark of another pool.
+    fn write_mark(&self, mark: Mark) -> io::Result<()>;
+
+    /// Removes the mark, and the name of the owner.
+    fn remove_mark(&self) -> io::Result<()>;
+
+    /// Fails with `InvalidData` if the file of the owner is damaged.
+    fn read_owner(&self) -> io::Result<Option<Owner>>;
+
+    fn write_owner(&self, owner: Owner) -> io::Result<()>;
+
+    /// True if the storage answers and has this mark.
+    fn is_marked(&self, mark: Mark) -> bool {
+        self.read_mark().map_or_else(
+            |error| {
+                tracing::warn!(%error, place = %self.place().display(), "a pool does not answer");
+                false
+            },
+            |found| found == Some(mark),
+        )
+    }
+
+    /// Writes a file durably, as a whole or not at all.
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Names of all files, in order.
+    fn names(&self) -> io::Result<Vec<String>>;
+
+    /// Fails with `NotFound` if the file is not there.
+    fn read(&self, name: &str) -> io::Result<Vec<u8>>;
+
+    /// Removes a file, if it is there.
+    fn remove(&self, name: &str) -> io::Result<()>;
+}
+
+/// Storage that lets nobody remove an object before a day.
+pub(crate) trait ObjectLocks {
+    /// Holds a pack. Returns true if the store was asked for the hold.
+    fn hold(&self, pack: PackNumber, hold: Hold) -> io::Result<bool>;
+
+    /// Holds the pool's mark and a file beside its packs, if it is there. Returns true if the store
+    /// was asked for the hold.
+    fn hold_file(&self, name: &str, hold: Hold) -> io::Result<bool>;
+
+    /// Asks the store until when the pack must stay.
+    fn locked_until(&self, pack: PackNumber) -> io::Result<Option<ServerTime>>;
+
+    /// Makes the newest version of the pack that `is_whole` the one that is read. Returns false if
+    /// there is none.
+    fn bring_back(&self, pack: PackNumber, is_whole: &mut dyn FnMut() -> bool) -> io::Result<bool>;
+
+    /// Does the same for a file beside the packs.
+    fn bring_back_file(&self, name: &str, is_whole: &mut dyn FnMut() -> bool) -> io::Result<bool>;
+}

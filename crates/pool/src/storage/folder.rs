@@ -1,0 +1,201 @@
+//! Packs in a local folder.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use format::pack::Table;
+use lru::LruCache;
+use model::PackNumber;
+use sys::lock::Mutex;
+
+use super::side_folder::SideFolder;
+use super::{Distance, Intake, PackStorage, Presence, RecordedBytes, Recovery, SideFiles};
+use crate::error::{AppendError, ReadError};
+use crate::layout;
+use crate::mark::Mark;
+use crate::open::{self, NewPackId, OpenPack, Sealer};
+use crate::pack::{PackRecord, SealedPack};
+use crate::source::Source;
+use crate::table::{self, DigestOf};
+
+/// Maximum number of sealed packs of a folder whose files are kept open.
+const FILES_MAX: NonZeroUsize = NonZeroUsize::new(128).expect("it is not zero");
+
+/// Storage of packs in a local folder.
+pub(crate) struct FolderStorage {
+    folder: PathBuf,
+    files: SideFolder,
+    /// Files of sealed packs that were read last; `None` if none is kept open.
+    open: Option<Mutex<LruCache<PackNumber, Arc<File>>>>,
+}
+
+impl FolderStorage {
+    /// The storage in `folder`. Files are kept open only if `keeps_open`: a disk with second copies
+    /// may be taken to a safe at any time.
+    pub(crate) fn new(folder: &Path, keeps_open: bool) -> Self {
+        let open = keeps_open.then(|| Mutex::new(LruCache::new(FILES_MAX)));
+        Self { folder: folder.to_owned(), files: SideFolder { pool: folder.to_owned() }, open }
+    }
+
+    fn path(&self, pack: PackNumber) -> PathBuf {
+        layout::path(&self.folder, pack)
+    }
+}
+
+impl PackStorage for FolderStorage {
+    fn distance(&self) -> Distance {
+        Distance::Disk
+    }
+
+    fn intake(&self) -> Option<&dyn Intake> {
+        Some(self)
+    }
+
+    fn files(&self) -> &dyn SideFiles {
+        &self.files
+    }
+
+    fn list(&self, recorded: RecordedBytes<'_>) -> io::Result<BTreeMap<PackNumber, u64>> {
+        let stored = |pack| std::fs::metadata(self.path(pack)).map_or(0, |metadata| metadata.len());
+        let packs = layout::list(&self.folder)?.into_iter();
+        Ok(packs
+            .map(|pack| (pack, recorded(pack).unwrap_or_else(|| stored(pack))))
+            .collect())
+    }
+
+    fn find(&self, pack: PackNumber) -> io::Result<Presence> {
+        match std::fs::metadata(self.path(pack)) {
+            Ok(metadata) => Ok(Presence::There { bytes: metadata.len() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Presence::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A pack without a good trailer was open. Its records are read from the front; each has a
+    /// checksum. At the first bad record the writing had stopped: everything after it was never
+    /// synced, because synced records are whole. The pack is sealed at that place, so that it never
+    /// has to be recovered again. If the catalogue knows of more durable bytes than the good
+    /// records have, or of a seal that is missing, the disk has damaged the pack. Such a pack is
+    /// left as it is, and everything in it that can be read is served.
+    fn recover(
+        &self,
+        pack: PackNumber,
+        record: PackRecord,
+        digest_of: &DigestOf,
+    ) -> Result<Recovery, ReadError> {
+        if record.sealed {
+            return Ok(Recovery::Sealed);
+        }
+        let path = self.path(pack);
+        let disk = |source| ReadError::Disk { pack, source };
+        let file = OpenOptions::new().read(true).write(true).open(&path).map_err(disk)?;
+        if table::read_trailer(&file).map_err(disk)?.is_some() {
+            return Ok(Recovery::Sealed);
+        }
+        let table = table::scan(&file, pack, digest_of).map_err(disk)?;
+        if table.as_ref().map_or(0, Table::end) < record.bytes {
+            return Err(ReadError::damaged(pack, "durable quanta do not check any more"));
+        }
+        match table {
+            Some(table) if table.chunk_count() > 0 => {
+                assert!(table.end() >= record.bytes, "no durable quantum is cut off");
+                open::seal(&file, &table).map_err(disk)?;
+                Ok(Recovery::Recovered(SealedPack::new(Arc::new(table))))
+            }
+            _ => {
+                std::fs::remove_file(&path).map_err(disk)?;
+                Ok(Recovery::Empty)
+            }
+        }
+    }
+
+    fn open(&self, pack: PackNumber, _listed: Option<u64>) -> Result<Arc<dyn Source>, ReadError> {
+        let kept = self.open.as_ref().and_then(|open| open.lock().get(&pack).cloned());
+        if let Some(file) = kept {
+            return Ok(file);
+        }
+        let file = File::open(self.path(pack)).map_err(|error| ReadError::of_file(pack, error))?;
+        let file = Arc::new(file);
+        if let Some(open) = &self.open {
+            open.lock().put(pack, Arc::clone(&file));
+        }
+        Ok(file)
+    }
+
+    fn forget(&self, pack: PackNumber) {
+        if let Some(open) = &self.open {
+            open.lock().pop(&pack);
+        }
+    }
+
+    fn remove(&self, pack: PackNumber) -> io::Result<()> {
+        layout::remove(&self.path(pack))
+    }
+
+    fn arrival(&self, pack: PackNumber) -> io::Result<SystemTime> {
+        std::fs::metadata(self.path(pack))?.modified()
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        Some(sys::durable::free_bytes(&self.folder).unwrap_or(0))
+    }
+}
+
+impl Intake for FolderStorage {
+    /// A disk that is not mounted shows at once.
+    fn is_ready(&self, mark: Mark, _was_there: bool) -> bool {
+        self.files.is_marked(mark)
+    }
+
+    fn create(&self, id: NewPackId) -> io::Result<OpenPack> {
+        OpenPack::create(&self.folder, id, |file| Box::new(FileSealer { file: Arc::clone(file) }))
+    }
+
+    fn sync_names(&self, mark: Mark, pack: PackNumber) -> Result<(), AppendError> {
+        if !self.files.is_marked(mark) {
+            return Err(AppendError::Away { folder: self.folder.clone() });
+        }
+        layout::sync(&self.folder).map_err(|source| AppendError::Failed { pack, source })
+    }
+
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn put(&self, table: &Arc<Table>, new: &Path) -> io::Result<()> {
+        let path = self.path(table.pack);
+        assert_eq!(new.parent(), path.parent(), "a new pack is renamed within its folder");
+        std::fs::rename(new, &path)?;
+        // An open file of this pack would be the replaced one.
+        self.forget(table.pack);
+        layout::sync(layout::subfolder(&path))
+    }
+}
+
+/// Seals a pack in the folder where it was filled.
+struct FileSealer {
+    file: Arc<File>,
+}
+
+impl Sealer for FileSealer {
+    fn advance(&mut self, _end: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn ends_with_sync(&self) -> bool {
+        false
+    }
+
+    fn begin(&mut self, _table: &Arc<Table>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, table: &Arc<Table>) -> io::Result<()> {
+        open::seal(&self.file, table)
+    }
+}

@@ -1,0 +1,187 @@
+//! Nodes: registered, changed and removed by an administrator.
+
+use catalog::{CatalogError, Node, NodeChange, TokenRow};
+use model::{BACKUP_FILESPACE_MIN, NodeName, ServerTime};
+use store::{Store, StoreError, domains};
+use wire::proto;
+
+use crate::edge::Edge;
+use crate::enrol::token_hash;
+use crate::messages;
+use crate::messages::nodes::NodeSummary;
+use crate::sessions::filespaces;
+
+/// Default lifetime of a token.
+const TOKEN_SECS: i64 = 24 * 3600;
+/// Maximum lifetime of a token: 30 days.
+const TOKEN_SECS_MAX: i64 = 30 * 24 * 3600;
+
+fn parse(name: &str) -> Result<NodeName, StoreError> {
+    NodeName::new(name).map_err(|error| StoreError::usage(error.to_string()))
+}
+
+pub(super) fn find(store: &Store, name: &str) -> Result<Node, StoreError> {
+    store.catalog.node(&parse(name)?).map_err(|error| match error {
+        CatalogError::NotFound { .. } => StoreError::not_found(format!(
+            "there is no node {name}; 'holdfast admin node list' shows all"
+        )),
+        error => StoreError::from(error),
+    })
+}
+
+/// Finds one node, or all.
+pub(super) fn select(store: &Store, name: Option<&str>) -> Result<Vec<Node>, StoreError> {
+    match name {
+        Some(name) => Ok(vec![find(store, name)?]),
+        None => Ok(store.catalog.nodes()?),
+    }
+}
+
+fn describe(store: &Store, node: Node) -> Result<NodeSummary, StoreError> {
+    let is_enrolled = store.catalog.is_enrolled(node.id)?;
+    let filespaces = filespaces(store, &node, BACKUP_FILESPACE_MIN, usize::MAX)?;
+    Ok(NodeSummary { node, is_enrolled, filespaces })
+}
+
+/// Lists the node `name`, or at most `limit` nodes, by name, from the name `from` on.
+pub(super) fn list(
+    store: &Store,
+    name: Option<&str>,
+    from: &str,
+    limit: usize,
+) -> Result<Vec<NodeSummary>, StoreError> {
+    let nodes = match name {
+        Some(name) => vec![find(store, name)?],
+        None => store.catalog.nodes_from(from, limit)?,
+    };
+    nodes.into_iter().map(|node| describe(store, node)).collect()
+}
+
+/// Registers a node and makes a token for it.
+pub(super) fn add(
+    edge: &Edge,
+    request: &proto::AddNodeRequest,
+) -> Result<proto::AddNodeReply, StoreError> {
+    let store = &edge.store;
+    let now = sys::clock::now();
+    let name = parse(&request.name)?;
+    let domain = messages::domains::name(&request.domain);
+    let lifetime = match request.token_lifetime_secs {
+        0 => TOKEN_SECS,
+        secs @ 1..=TOKEN_SECS_MAX => secs,
+        _ => return Err(StoreError::usage("a token lives from 1 second to 30 days")),
+    };
+    let node = match store.catalog.add_node(&name, domain, now) {
+        Err(CatalogError::Exists { .. }) if request.again => find(store, &request.name)?,
+        Err(CatalogError::Exists { .. }) => {
+            return Err(StoreError::conflict(format!(
+                "node {name} exists already; give it a new token with --again"
+            )));
+        }
+        other => other?,
+    };
+    let secret = sys::entropy::bytes();
+    let expires = ServerTime(now.0 + lifetime * 1_000_000);
+    let row = TokenRow { hash: token_hash(&secret), node: node.id, expires };
+    store.catalog.add_token(&row)?;
+    let token = wire::Token { secret, ca_fingerprint: edge.authority.fingerprint() };
+    tracing::info!(node = %node.name, "a token was made");
+    Ok(proto::AddNodeReply {
+        node: Some(messages::nodes::node(describe(store, node)?)),
+        token: token.to_string(),
+        expires: expires.0,
+    })
+}
+
+/// Changes a node.
+pub(super) fn set(
+    store: &Store,
+    request: &proto::SetNodeRequest,
+) -> Result<NodeSummary, StoreError> {
+    let mut node = find(store, &request.name)?;
+    if let Some(locked) = request.locked {
+        store.catalog.lock_node(node.id, locked)?;
+    }
+    if let Some(new_name) = &request.new_name {
+        let new_name = parse(new_name)?;
+        store.catalog.rename_node(node.id, &new_name)?;
+        node.name = new_name;
+    }
+    store.catalog.change_node(node.id, &change_of(store, &node, request)?)?;
+    let node = store.catalog.node(&node.name)?;
+    tracing::info!(node = %node.name, locked = node.locked, "node changed");
+    describe(store, node)
+}
+
+/// The changes of a node other than those of its name and its lock.
+fn change_of(
+    store: &Store,
+    node: &Node,
+    request: &proto::SetNodeRequest,
+) -> Result<NodeChange, StoreError> {
+    let domain = match &request.domain {
+        Some(name) => {
+            let domain = domains::find(store, messages::domains::name(name))?;
+            if domain.id != node.domain {
+                domains::check_unlocked(store, node, "moving")?;
+            }
+            Some(domain.id)
+        }
+        None => None,
+    };
+    let filled = |name: String| Some(name).filter(|name| !name.is_empty());
+    let option_set = request.option_set.clone().map(filled);
+    let collocation_group = request.collocation_group.clone().map(filled);
+    let proto::SetNodeRequest { deletes_backups, deletes_archives, .. } = *request;
+    Ok(NodeChange { domain, option_set, deletes_backups, deletes_archives, collocation_group })
+}
+
+/// Removes a node. A node with backups or archives is removed only together with its data.
+pub(super) fn remove(
+    store: &Store,
+    request: &proto::RemoveNodeRequest,
+) -> Result<NodeSummary, StoreError> {
+    let info = describe(store, find(store, &request.name)?)?;
+    let node = &info.node;
+    let archives = store.catalog.archives(node.id)?;
+    let has_data = !info.filespaces.is_empty() || !archives.is_empty();
+    if has_data && !request.with_data {
+        return Err(StoreError::conflict(format!(
+            "node {} has {} with backups and {}; remove them too with --with-data",
+            node.name,
+            count(info.filespaces.len(), "filespace"),
+            count(archives.len(), "archive")
+        )));
+    }
+    if let Some(held) = archives.iter().find(|archive| archive.held) {
+        return Err(StoreError::conflict(format!(
+            "archive {} of node {} is held; the node can release it",
+            held.number, node.name
+        )));
+    }
+    if has_data {
+        domains::check_unlocked(store, node, "removing")?;
+    }
+    store.catalog.remove_node(node.id)?;
+    tracing::info!(node = %node.name, "node removed");
+    let objects: u64 = info.filespaces.iter().map(|filespace| filespace.active_objects).sum();
+    let details = format!("{} with {objects} active objects", node.name);
+    domains::note(store, sys::clock::now(), "node removed", &details)?;
+    Ok(info)
+}
+
+fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_has_no_plural() {
+        assert_eq!(count(0, "archive"), "0 archives");
+        assert_eq!(count(1, "archive"), "1 archive");
+        assert_eq!(count(2, "filespace"), "2 filespaces");
+    }
+}

@@ -1,0 +1,27 @@
+//! State that all sessions of the server share.
+
+use std::sync::Arc;
+
+use store::Store;
+use tokio::sync::Semaphore;
+
+use crate::authority::{Authority, AuthorityError};
+
+/// Quanta that are stored at once for each processor: one of them may wait for the disk.
+const STORING_PER_PROCESSOR: usize = 2;
+
+/// The store, and the state of the network edge.
+pub(crate) struct Edge {
+    pub(crate) store: Arc<Store>,
+    pub(crate) authority: Authority,
+    /// Held while a quantum is stored: each keeps a processor busy, and takes a quantum's memory.
+    pub(crate) storing: Arc<Semaphore>,
+}
+
+impl Edge {
+    pub(crate) fn new(store: Arc<Store>) -> Result<Self, AuthorityError> {
+        let authority = Authority::load(&store.folder, store.config.certificate_days)?;
+        let at_once = STORING_PER_PROCESSOR * sys::process::processors();
+        Ok(Self { store, authority, storing: Arc::new(Semaphore::new(at_once)) })
+    }
+}

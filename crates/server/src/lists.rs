@@ -1,0 +1,273 @@
+//! Tests of lists that come in portions, over a real catalogue.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use catalog::{
+    Catalog, Certificate, EventRow, LibraryRow, Node, VolumeAccess, VolumeRow, VolumeState, Write,
+};
+use model::{NodeName, ServerTime, archive_filespace};
+use store::Store;
+use store::folder::Database;
+use store::ownership::Ownership;
+use tempfile::TempDir;
+use tonic::{Request, Response, Status};
+use wire::proto;
+use wire::proto::admin_server::Admin as _;
+use wire::proto::node_server::Node as _;
+
+use crate::admin::AdminApi;
+use crate::edge::Edge;
+use crate::sessions::NodeSessions;
+use crate::tls::Peer;
+
+const NOW: ServerTime = ServerTime(1);
+const SERIAL: [u8; 2] = [1, 2];
+
+/// A server with one node, whose services are called without a network.
+struct Bench {
+    runtime: tokio::runtime::Runtime,
+    admin: AdminApi,
+    sessions: NodeSessions,
+    catalog: Arc<dyn Catalog>,
+    node: Node,
+    _folder: TempDir,
+}
+
+impl Bench {
+    /// Makes a server. `prepare` changes its catalogue before it starts.
+    fn new(prepare: impl FnOnce(&dyn Catalog)) -> Self {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = parent.path().join("server");
+        let config = crate::init(&folder, "127.0.0.1:0", None, None).expect("a server");
+        let database = Database::open(&config, &folder).expect("opens");
+        let catalog = database.catalog();
+        prepare(&*catalog);
+        let node = add_node(&*catalog, "node-0");
+        let certificate =
+            Certificate { serial: SERIAL.to_vec(), node: node.id, expires: ServerTime(i64::MAX) };
+        catalog.add_certificate(&certificate).expect("is added");
+        let ownership = Ownership::take(&folder).expect("nobody has it");
+        let store = Store::open(&folder, &config, &database, None, ownership).expect("opens");
+        let edge = Arc::new(Edge::new(Arc::new(store)).expect("an edge"));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let admin = AdminApi { edge: Arc::clone(&edge) };
+        let sessions = NodeSessions { edge };
+        Self { runtime, admin, sessions, catalog, node, _folder: parent }
+    }
+
+    /// Waits for the answer to a call.
+    fn reply<T>(&self, call: impl Future<Output = Result<Response<T>, Status>>) -> T {
+        self.runtime.block_on(call).expect("is answered").into_inner()
+    }
+}
+
+fn add_node(catalog: &dyn Catalog, name: &str) -> Node {
+    let name = NodeName::new(name).expect("a name");
+    catalog.add_node(&name, policy::STANDARD, NOW).expect("is added")
+}
+
+/// Request with the certificate of the node.
+fn by_node<T>(message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.extensions_mut().insert(Peer { serial: Some(SERIAL.to_vec()) });
+    request
+}
+
+/// Items of a reply by a property, and the begin of the next portion.
+struct Reply<T> {
+    items: Vec<T>,
+    next: Bytes,
+}
+
+fn reply<I, T>(items: Vec<I>, property: impl Fn(I) -> T, next: Bytes) -> Reply<T> {
+    Reply { items: items.into_iter().map(property).collect(), next }
+}
+
+/// Reads a list in portions of at most two items. Calls `change` after the first portion.
+fn portions<T>(
+    mut ask: impl FnMut(proto::Portion) -> Reply<T>,
+    change: impl FnOnce(),
+) -> Vec<Vec<T>> {
+    let mut ask = |from| ask(proto::Portion { items_max: 2, from });
+    let Reply { items, mut next } = ask(Bytes::new());
+    let mut portions = vec![items];
+    change();
+    while !next.is_empty() {
+        let reply = ask(next);
+        portions.push(reply.items);
+        next = reply.next;
+    }
+    portions
+}
+
+#[test]
+fn nodes_come_in_portions() {
+    let bench = Bench::new(|_| {});
+    let nodes = [1, 2, 3, 4, 5].map(|i| add_node(&*bench.catalog, &format!("node-{i}")));
+    let ask = |portion| {
+        let request = proto::ListNodesRequest { portion, ..Default::default() };
+        let answer = bench.reply(bench.admin.list_nodes(Request::new(request)));
+        reply(answer.nodes, |node| node.name, answer.next)
+    };
+    let listed = portions(
+        |portion| ask(Some(portion)),
+        || {
+            // The second portion would begin with a node that is gone.
+            bench.catalog.remove_node(nodes[1].id).expect("is removed");
+            for name in ["node-00", "node-35"] {
+                add_node(&*bench.catalog, name);
+            }
+        },
+    );
+    let expected: [&[&str]; 3] =
+        [&["node-0", "node-1"], &["node-3", "node-35"], &["node-4", "node-5"]];
+    assert_eq!(listed, expected);
+    assert_eq!(ask(None).items.len(), 7);
+}
+
+#[test]
+fn filespaces_come_in_portions() {
+    let bench = Bench::new(|_| {});
+    let open = |name: &[u8]| {
+        bench.catalog.open_filespace(bench.node.id, name, NOW).expect("is made");
+    };
+    for name in [&b"/"[..], b"/home", b"/srv", &archive_filespace(1, b"/")] {
+        open(name);
+    }
+    let ask = |archives, portion| {
+        let request = proto::FilespacesRequest { archives, portion };
+        let answer = bench.reply(bench.sessions.filespaces(by_node(request)));
+        reply(answer.filespaces, |filespace| filespace.name.to_vec(), answer.next)
+    };
+    let listed = portions(|portion| ask(false, Some(portion)), || open(b"/tmp"));
+    let expected: [&[&[u8]]; 2] = [&[b"/", b"/home"], &[b"/srv", b"/tmp"]];
+    assert_eq!(listed, expected);
+    // A filespace that comes before the next portion is not in the list any more.
+    let all = portions(|portion| ask(true, Some(portion)), || open(b"/a"));
+    let expected: [&[&[u8]]; 3] =
+        [&[&archive_filespace(1, b"/"), b"/"], &[b"/home", b"/srv"], &[b"/tmp"]];
+    assert_eq!(all, expected);
+    assert_eq!([false, true].map(|archives| ask(archives, None).items.len()), [5, 6]);
+}
+
+#[test]
+fn archives_and_deletions_come_in_portions() {
+    let bench = Bench::new(|_| {});
+    let node = bench.node.id;
+    let add = || {
+        let number = bench.catalog.add_archive(node, "", NOW).expect("is made").number;
+        let name = archive_filespace(number, b"/home");
+        bench.catalog.open_filespace(node, &name, NOW).expect("is made");
+        let deletion = bench.catalog.add_deletion(node, "", NOW).expect("is made");
+        assert_eq!(deletion, number, "both are counted from 1");
+    };
+    (0..5).for_each(|_| add());
+    let archives = |portion| {
+        let answer =
+            bench.reply(bench.sessions.archives(by_node(proto::ArchivesRequest { portion })));
+        let own = |archive: &proto::Archive| archive_filespace(archive.number, b"/home");
+        assert!(answer.archives.iter().all(|archive| archive.filespaces == [own(archive)]));
+        reply(answer.archives, |archive| archive.number, answer.next)
+    };
+    let deletions = |portion| {
+        let answer =
+            bench.reply(bench.sessions.deletions(by_node(proto::DeletionsRequest { portion })));
+        reply(answer.deletions, |deletion| deletion.number, answer.next)
+    };
+    let listed = portions(
+        |portion| archives(Some(portion)),
+        || {
+            bench.catalog.remove_archive(node, 3).expect("is removed");
+            add();
+        },
+    );
+    assert_eq!(listed, [vec![5, 4], vec![2, 1]]);
+    let listed = portions(
+        |portion| deletions(Some(portion)),
+        || {
+            let gone = Write::EmptyTrash { deletion: 4 };
+            bench.catalog.commit(vec![gone]).expect("is performed");
+        },
+    );
+    assert_eq!(listed, [vec![6, 5], vec![3, 2], vec![1]]);
+    assert_eq!(archives(None).items, [6, 5, 4, 2, 1]);
+    assert_eq!(deletions(None).items, [6, 5, 3, 2, 1]);
+}
+
+#[test]
+fn events_and_runs_come_in_portions() {
+    let bench = Bench::new(|_| {});
+    let add = || {
+        let [actor, what, details] = ["server", "x", ""].map(str::to_owned);
+        let event = Write::AddEvent(EventRow { time: NOW, actor, what, details });
+        let begin = Write::BeginTask { task: "expire".to_owned(), due: NOW, started: NOW };
+        bench.catalog.commit(vec![event, begin]).expect("is performed");
+    };
+    (0..5).for_each(|_| add());
+    let events = |portion| {
+        let request = proto::EventsRequest { portion: Some(portion) };
+        let answer = bench.reply(bench.admin.events(Request::new(request)));
+        reply(answer.events, |event| event.number, answer.next)
+    };
+    let runs = |portion| {
+        let request = proto::TaskRunsRequest { portion: Some(portion) };
+        let answer = bench.reply(bench.admin.task_runs(Request::new(request)));
+        reply(answer.runs, |run| run.number, answer.next)
+    };
+    assert_eq!(portions(events, add), [vec![5, 4], vec![3, 2], vec![1]]);
+    assert_eq!(portions(runs, add), [vec![6, 5], vec![4, 3], vec![2, 1]]);
+}
+
+#[test]
+fn volumes_come_in_portions() {
+    let bench = Bench::new(|catalog| {
+        for library in ["b", "a"] {
+            catalog.put_library(&library_row(library)).expect("is made");
+            for name in ["V2", "V1", "V3"] {
+                catalog.add_volume(&volume_row(library, name)).expect("is made");
+            }
+        }
+    });
+    let ask = |volume: &str, portion| {
+        let volume = volume.to_owned();
+        let request = proto::VolumesRequest { volume, portion, ..Default::default() };
+        let answer = bench.reply(bench.admin.volumes(Request::new(request)));
+        reply(answer.volumes, |volume| volume.library + &volume.name, answer.next)
+    };
+    let listed = portions(|portion| ask("", Some(portion)), || {});
+    assert_eq!(listed, [["aV1", "aV2"], ["aV3", "bV1"], ["bV2", "bV3"]]);
+    assert_eq!(portions(|portion| ask("V2", Some(portion)), || {}), [["aV2", "bV2"]]);
+    assert_eq!(ask("", None).items.len(), 6);
+}
+
+fn library_row(name: &str) -> LibraryRow {
+    LibraryRow {
+        name: name.to_owned(),
+        changer: None,
+        drives: Vec::new(),
+        folder: Some("/nonexistent".to_owned()),
+        capacity_bytes: None,
+        drives_max: 1,
+        retain_secs: 0,
+        optimised_only: false,
+    }
+}
+
+fn volume_row(library: &str, name: &str) -> VolumeRow {
+    VolumeRow {
+        id: 0,
+        library: library.to_owned(),
+        name: name.to_owned(),
+        label: [0; 16],
+        block_bytes: 1 << 16,
+        pool: None,
+        group: String::new(),
+        state: VolumeState::Scratch,
+        access: VolumeAccess::ReadWrite,
+        location: String::new(),
+        written_bytes: 0,
+        errors: 0,
+        changed: NOW,
+    }
+}

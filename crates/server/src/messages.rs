@@ -1,0 +1,35 @@
+//! Conversions between messages of the wire and types of the store, one module a noun.
+//!
+//! A conversion from the wire parses: it refuses what the store has no type for. On the wire an
+//! empty text or a zero often stands for a value that is absent; in the store it is an `Option`.
+
+pub(crate) mod archives;
+pub(crate) mod changes;
+pub(crate) mod copies;
+pub(crate) mod domains;
+pub(crate) mod libraries;
+pub(crate) mod log;
+pub(crate) mod nodes;
+pub(crate) mod outcomes;
+pub(crate) mod pools;
+pub(crate) mod portions;
+pub(crate) mod queue;
+pub(crate) mod recall;
+pub(crate) mod selection;
+pub(crate) mod servers;
+pub(crate) mod volumes;
+
+/// The text, unless it is empty.
+fn filled(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// The number, unless it is 0.
+pub(crate) fn positive<N: Default + PartialEq>(number: N) -> Option<N> {
+    Some(number).filter(|number| *number != N::default())
+}
+
+/// The name, unless it is empty.
+pub(crate) fn name(name: &str) -> Option<&str> {
+    Some(name).filter(|name| !name.is_empty())
+}

@@ -1,0 +1,586 @@
+//! Requests of enrolled nodes. Every method first finds the node by its certificate. No message of
+//! a node can name another node's data.
+
+mod arrivals;
+mod backup;
+mod recall;
+mod restore;
+pub(crate) mod stream;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use catalog::{CatalogError, Filespace, Node, PageKey, PageRow};
+use chunk::ContentHasher;
+use model::{BACKUP_FILESPACE_MIN, DirPath, Extent, Object, Payload, archive_number};
+use store::lifecycle::archive;
+use store::selection::{self, DirectoryVersions, VersionBatch};
+use store::{DOMAIN, Store, StoreError, decode_page};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+use wire::proto;
+use wire::proto::node_server::Node as NodeService;
+use wire::version::{self, Role, Speaker};
+
+use self::stream::{REPLIES_WAITING, Replies, ReplyStream, replying, streaming};
+use crate::edge::Edge;
+use crate::messages::nodes::FilespaceSummary;
+use crate::messages::portions::{Portion, Section, number_key};
+use crate::tls::Peer;
+use crate::{messages, refusal, unknown};
+
+/// Number of bytes of digest rows after which a message ends.
+const ROWS_BYTES: usize = 256 << 10;
+
+pub(crate) struct NodeSessions {
+    pub(crate) edge: Arc<Edge>,
+}
+
+/// Finds the node by the certificate of the request.
+fn authenticate<T>(store: &Store, request: &Request<T>) -> Result<Node, Status> {
+    let peer = request.extensions().get::<Peer>();
+    let Some(serial) = peer.and_then(|peer| peer.serial.as_deref()) else {
+        let help = "no certificate; enrol this node with 'holdfast enroll'";
+        return Err(Status::unauthenticated(help));
+    };
+    match store.catalog.certificate_node(serial) {
+        Ok(node) if node.locked => Err(Status::permission_denied(format!(
+            "node {} is locked; ask the administrator to unlock it",
+            node.name
+        ))),
+        Ok(node) => Ok(node),
+        Err(CatalogError::NotFound { .. }) => Err(Status::unauthenticated(
+            "the certificate was revoked or its node removed; enrol again with a new token",
+        )),
+        Err(error) => Err(refusal::status(error.into())),
+    }
+}
+
+fn malformed(what: &str) -> Status {
+    refusal::status(StoreError::malformed(what))
+}
+
+fn gone<T>(_: T) -> StoreError {
+    StoreError::cancelled("the client is gone")
+}
+
+fn filespace(store: &Store, node: &Node, name: &[u8]) -> Result<Filespace, StoreError> {
+    find_filespace(store, node, name)?.ok_or_else(|| {
+        let name = model::escaped(name);
+        StoreError::not_found(format!("node {} has no filespace {name}", node.name))
+    })
+}
+
+fn find_filespace(
+    store: &Store,
+    node: &Node,
+    name: &[u8],
+) -> Result<Option<Filespace>, StoreError> {
+    let all = store.catalog.filespaces(node.id)?;
+    Ok(all.into_iter().find(|filespace| filespace.name == name))
+}
+
+fn directory(bytes: &[u8]) -> Result<DirPath, StoreError> {
+    DirPath::new(bytes).map_err(StoreError::malformed)
+}
+
+impl NodeSessions {
+    /// Answers a request of a node on a thread that may block.
+    async fn answer<Q: Send + Sync + 'static, A: Send + 'static>(
+        &self,
+        request: Request<Q>,
+        answer: impl FnOnce(&Arc<Store>, &Node, Q) -> Result<A, StoreError> + Send + 'static,
+    ) -> Result<Response<A>, Status> {
+        self.answer_if(request, |_, _| Ok(()), answer).await
+    }
+
+    /// Answers like [`Self::answer`], for a request that needs a right, which `permit` checks.
+    async fn answer_if<Q: Send + Sync + 'static, A: Send + 'static>(
+        &self,
+        request: Request<Q>,
+        permit: impl FnOnce(&Node, &Q) -> Result<(), Status> + Send + 'static,
+        answer: impl FnOnce(&Arc<Store>, &Node, Q) -> Result<A, StoreError> + Send + 'static,
+    ) -> Result<Response<A>, Status> {
+        let store = Arc::clone(&self.edge.store);
+        let answering = move || {
+            let node = authenticate(&store, &request)?;
+            permit(&node, request.get_ref())?;
+            sys::fault::point("answer");
+            answer(&store, &node, request.into_inner()).map_err(refusal::status)
+        };
+        let answered = tokio::task::spawn_blocking(answering).await;
+        answered.map_err(|_| refusal::panicked())?.map(Response::new)
+    }
+
+    /// Answers a request of a node with many messages.
+    fn stream<Q: Send + Sync + 'static, A: Send + 'static>(
+        &self,
+        request: Request<Q>,
+        answer: impl FnOnce(&Arc<Store>, &Node, Q, &Replies<A>) -> Result<(), StoreError>
+        + Send
+        + 'static,
+    ) -> Response<ReplyStream<A>> {
+        let store = Arc::clone(&self.edge.store);
+        Response::new(replying(move |replies| {
+            let node = authenticate(&store, &request)?;
+            answer(&store, &node, request.into_inner(), replies).map_err(refusal::status)
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl NodeService for NodeSessions {
+    async fn hello(
+        &self,
+        request: Request<proto::HelloRequest>,
+    ) -> Result<Response<proto::HelloReply>, Status> {
+        self.answer(request, |store, node, request| {
+            let own = Speaker::own(Role::Server, env!("CARGO_PKG_VERSION"));
+            let client = Speaker::client(&request);
+            tracing::debug!(node = %node.name, %client, "greeted");
+            version::settle(&own, &client)
+                .map_err(|error| StoreError::Conflict(error.to_string()))?;
+            hello(store, node, own)
+        })
+        .await
+    }
+
+    async fn renew(
+        &self,
+        request: Request<proto::RenewRequest>,
+    ) -> Result<Response<proto::Certificate>, Status> {
+        let edge = Arc::clone(&self.edge);
+        self.answer(request, move |_, node, request| renew(&edge, node, &request.signing_request))
+            .await
+    }
+
+    async fn filespaces(
+        &self,
+        request: Request<proto::FilespacesRequest>,
+    ) -> Result<Response<proto::FilespacesReply>, Status> {
+        self.answer(request, |store, node, request| {
+            let portion = Portion::parse(request.portion);
+            let least = if request.archives { b"" } else { BACKUP_FILESPACE_MIN };
+            let from = portion.first().max(least);
+            let filespaces = filespaces(store, node, from, portion.read_max())?;
+            let filespaces = filespaces.into_iter().map(messages::nodes::filespace).collect();
+            let Section { items, next } =
+                portion.cut(filespaces, |filespace: &proto::Filespace| filespace.name.clone());
+            Ok(proto::FilespacesReply { filespaces: items, next })
+        })
+        .await
+    }
+
+    type DigestsStream = ReplyStream<proto::Rows>;
+
+    async fn digests(
+        &self,
+        request: Request<proto::DigestsRequest>,
+    ) -> Result<Response<Self::DigestsStream>, Status> {
+        Ok(self.stream(request, |store, node, request, replies| {
+            send_digests(store, node, &request, replies)
+        }))
+    }
+
+    type PagesStream = ReplyStream<proto::PagesReply>;
+
+    async fn pages(
+        &self,
+        request: Request<Streaming<proto::PagesRequest>>,
+    ) -> Result<Response<Self::PagesStream>, Status> {
+        let store = Arc::clone(&self.edge.store);
+        let node = authenticate(&store, &request)?;
+        let questions = forward(request.into_inner());
+        let stream = streaming(move |replies| answer_pages(&store, &node, questions, replies));
+        Ok(Response::new(stream))
+    }
+
+    async fn count_subtrees(
+        &self,
+        request: Request<proto::CountSubtreesRequest>,
+    ) -> Result<Response<proto::CountSubtreesReply>, Status> {
+        self.answer(request, |store, node, request| {
+            let Some(filespace) = find_filespace(store, node, &request.filespace)? else {
+                let objects = vec![0; request.directories.len()];
+                return Ok(proto::CountSubtreesReply { objects });
+            };
+            let count =
+                |path: &Bytes| Ok(store.catalog.count_objects(filespace.id, &directory(path)?)?);
+            let objects =
+                request.directories.iter().map(count).collect::<Result<_, StoreError>>()?;
+            Ok(proto::CountSubtreesReply { objects })
+        })
+        .await
+    }
+
+    type BackupStream = ReplyStream<proto::FromServer>;
+
+    async fn backup(
+        &self,
+        request: Request<Streaming<proto::ToServer>>,
+    ) -> Result<Response<Self::BackupStream>, Status> {
+        let edge = Arc::clone(&self.edge);
+        let node = authenticate(&edge.store, &request)?;
+        let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
+        tokio::spawn(backup::serve(edge, node, request.into_inner(), replies));
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn open_archive(
+        &self,
+        request: Request<proto::OpenArchiveRequest>,
+    ) -> Result<Response<proto::Archive>, Status> {
+        self.answer(request, |store, node, request| {
+            archive::add(store, node, &request.description).map(messages::archives::archive)
+        })
+        .await
+    }
+
+    async fn archives(
+        &self,
+        request: Request<proto::ArchivesRequest>,
+    ) -> Result<Response<proto::ArchivesReply>, Status> {
+        self.answer(request, |store, node, request| {
+            let portion = Portion::parse(request.portion);
+            let archives = archive::list(store, node, portion.first_number()?, portion.read_max())?;
+            let archives = archives.into_iter().map(messages::archives::archive).collect();
+            let Section { items, next } =
+                portion.cut(archives, |archive: &proto::Archive| number_key(archive.number));
+            Ok(proto::ArchivesReply { archives: items, next })
+        })
+        .await
+    }
+
+    async fn set_archive(
+        &self,
+        request: Request<proto::SetArchiveRequest>,
+    ) -> Result<Response<proto::Archive>, Status> {
+        self.answer(request, |store, node, request| {
+            let order = messages::archives::order(&request);
+            archive::set(store, node, order).map(messages::archives::archive)
+        })
+        .await
+    }
+
+    async fn delete(
+        &self,
+        request: Request<proto::DeleteRequest>,
+    ) -> Result<Response<proto::Deletion>, Status> {
+        self.answer_if(request, permit_deletion, |store, node, request| {
+            let name = request.selection.as_ref().map(|selection| selection.filespace.clone());
+            let filespace = filespace(store, node, &name.unwrap_or_default())?;
+            let order = messages::archives::deletion_order(&request, filespace.id)?;
+            let result = archive::delete(store, node, &filespace, order)?;
+            Ok(messages::archives::deletion_result(result))
+        })
+        .await
+    }
+
+    async fn deletions(
+        &self,
+        request: Request<proto::DeletionsRequest>,
+    ) -> Result<Response<proto::DeletionsReply>, Status> {
+        self.answer(request, |store, node, request| {
+            let portion = Portion::parse(request.portion);
+            let deletions =
+                archive::deletions(store, node, portion.first_number()?, portion.read_max())?;
+            let deletions = deletions.into_iter().map(messages::archives::deletion).collect();
+            let Section { items, next } =
+                portion.cut(deletions, |deletion: &proto::Deletion| number_key(deletion.number));
+            Ok(proto::DeletionsReply { deletions: items, next })
+        })
+        .await
+    }
+
+    async fn undelete(
+        &self,
+        request: Request<proto::UndeleteRequest>,
+    ) -> Result<Response<proto::Deletion>, Status> {
+        self.answer(request, |store, node, request| {
+            archive::undelete(store, node, request.number).map(messages::archives::deletion)
+        })
+        .await
+    }
+
+    type ListStream = ReplyStream<proto::VersionsReply>;
+
+    async fn list(
+        &self,
+        request: Request<proto::ListRequest>,
+    ) -> Result<Response<Self::ListStream>, Status> {
+        Ok(self.stream(request, |store, node, request, replies| {
+            send_list(store, node, &request.selection.unwrap_or_default(), replies)
+        }))
+    }
+
+    type RestoreStream = ReplyStream<proto::RestoreReply>;
+
+    async fn restore(
+        &self,
+        request: Request<Streaming<proto::RestoreRequest>>,
+    ) -> Result<Response<Self::RestoreStream>, Status> {
+        let store = Arc::clone(&self.edge.store);
+        let node = authenticate(&store, &request)?;
+        let mut requests = request.into_inner();
+        let first = requests.message().await?;
+        let first = first.ok_or_else(|| malformed("a restore without a selection"))?;
+        let start = match first.message {
+            Some(proto::restore_request::Message::Start(start)) => start,
+            Some(_) => return Err(malformed("a restore begins with a selection")),
+            None => return Err(unknown::message()),
+        };
+        let reader = messages::recall::reader(&node, first.purpose);
+        let directories = messages::positive(first.directories_max);
+        let answers = restore::forward(requests);
+        let stream = replying(move |replies| {
+            let mut client = restore::Client::new(answers, replies);
+            let serve = || {
+                let filespace = filespace(&store, &node, &start.filespace)?;
+                let selection = messages::selection::parse(&start, filespace.id)?;
+                let _reading = store.use_packs(false);
+                selection::serve(&store, &selection, reader, directories, &mut client)
+            };
+            let served = serve();
+            client.end(served)
+        });
+        Ok(Response::new(stream))
+    }
+
+    type StageStream = ReplyStream<proto::StageReply>;
+
+    async fn stage(
+        &self,
+        request: Request<proto::StageRequest>,
+    ) -> Result<Response<Self::StageStream>, Status> {
+        Ok(self.stream(request, |store, node, request, replies| {
+            let filespace = filespace(store, node, &request.filespace)?;
+            let order = messages::recall::order(&request)?;
+            let reader = messages::recall::reader(node, request.purpose);
+            let _reading = store.use_packs(false);
+            let mut client = recall::Client { replies };
+            selection::stage_copies(store, filespace.id, &order, reader, &mut client)
+        }))
+    }
+}
+
+/// Fails if the administrator does not let the node delete backups or archives.
+fn permit_deletion(node: &Node, request: &proto::DeleteRequest) -> Result<(), Status> {
+    let name = request.selection.as_ref().map(|selection| &selection.filespace[..]);
+    let is_archive = archive_number(name.unwrap_or_default()).is_some();
+    let (what, option, may) = if is_archive {
+        ("archives", "--archdelete", node.deletes_archives)
+    } else {
+        ("backups", "--backdelete", node.deletes_backups)
+    };
+    if may {
+        return Ok(());
+    }
+    Err(Status::permission_denied(format!(
+        "node {0} may not delete {what}; the administrator can allow it with 'node set {0} \
+         {option} yes'",
+        node.name
+    )))
+}
+
+fn hello(store: &Store, node: &Node, own: Speaker) -> Result<proto::HelloReply, StoreError> {
+    let domains = store.catalog.domains()?;
+    let domain = domains.iter().find(|domain| domain.id == node.domain);
+    let policy = &domain
+        .ok_or_else(|| StoreError::damaged("the node's policy domain is gone"))?
+        .active;
+    Ok(proto::HelloReply {
+        node: node.name.to_string(),
+        capabilities: own.capability_numbers(),
+        server_version: own.program,
+        protocol: own.protocol,
+        oldest_protocol: own.oldest,
+        now: sys::clock::now().0,
+        domain_key: store.secrets.domain_key(DOMAIN).as_bytes().to_vec().into(),
+        digest_key: store.secrets.digest_key(node.id).to_vec().into(),
+        classes: policy.classes.iter().map(messages::domains::class).collect(),
+        default_class: u32::from(policy.default_class.0),
+        directory_class: u32::from(policy.directory_class().0),
+        option_set: Some(option_set(store, node)?),
+        damaged_packs: store.condemned().damaged.iter().map(|pack| pack.0).collect(),
+        servers: store.addresses(),
+    })
+}
+
+/// The option set of the node; an empty one if it has none.
+fn option_set(store: &Store, node: &Node) -> Result<proto::OptionSet, StoreError> {
+    let Some(name) = &node.option_set else { return Ok(proto::OptionSet::default()) };
+    let sets = store.catalog.option_sets()?;
+    let set = sets.into_iter().find(|set| set.name.eq_ignore_ascii_case(name));
+    let set = set.ok_or_else(|| StoreError::damaged("the node's option set is gone"))?;
+    Ok(messages::nodes::option_set(set))
+}
+
+fn renew(
+    edge: &Edge,
+    node: &Node,
+    signing_request: &[u8],
+) -> Result<proto::Certificate, StoreError> {
+    let issued = edge
+        .authority
+        .issue(&node.name, signing_request, sys::clock::system())
+        .map_err(|error| StoreError::malformed(model::chain(&error)))?;
+    let certificate =
+        catalog::Certificate { serial: issued.serial, node: node.id, expires: issued.expires };
+    edge.store.catalog.add_certificate(&certificate)?;
+    Ok(proto::Certificate { node: node.name.to_string(), chain_pem: issued.chain_pem })
+}
+
+/// Lists at most `limit` of a node's filespaces, by name, from the name `from` on.
+pub(crate) fn filespaces(
+    store: &Store,
+    node: &Node,
+    from: &[u8],
+    limit: usize,
+) -> Result<Vec<FilespaceSummary>, StoreError> {
+    let describe = |filespace: Filespace| {
+        let everything = DirPath::above_root();
+        let active_objects = store.catalog.count_objects(filespace.id, &everything)?;
+        Ok(FilespaceSummary { filespace, active_objects })
+    };
+    let filespaces = store.catalog.filespaces_from(node.id, from, limit)?;
+    filespaces.into_iter().map(describe).collect()
+}
+
+fn send_digests(
+    store: &Store,
+    node: &Node,
+    request: &proto::DigestsRequest,
+    replies: &Replies<proto::Rows>,
+) -> Result<(), StoreError> {
+    let within = directory(&request.directory)?;
+    let Some(filespace) = find_filespace(store, node, &request.filespace)? else { return Ok(()) };
+    let mut rows = Vec::with_capacity(ROWS_BYTES + 512);
+    let mut sent = Ok(());
+    store.catalog.digests(filespace.id, &within, &mut |digest| {
+        let row =
+            wire::DigestRow { hash: digest.hash, digest: digest.digest, first: &digest.first };
+        wire::encode_digest_row(&mut rows, &row);
+        if rows.len() >= ROWS_BYTES {
+            let full = std::mem::replace(&mut rows, Vec::with_capacity(ROWS_BYTES + 512));
+            sent = replies.blocking_send(Ok(proto::Rows { rows: full.into() })).map_err(gone);
+        }
+        sent.is_ok()
+    })?;
+    sent?;
+    replies.blocking_send(Ok(proto::Rows { rows: rows.into() })).map_err(gone)
+}
+
+/// Hands the stream over to a thread that may block.
+fn forward(mut requests: Streaming<proto::PagesRequest>) -> mpsc::Receiver<proto::PagesRequest> {
+    let (sender, receiver) = mpsc::channel(REPLIES_WAITING);
+    tokio::spawn(async move {
+        while let Ok(Some(request)) = requests.message().await {
+            if sender.send(request).await.is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+fn answer_pages(
+    store: &Store,
+    node: &Node,
+    mut questions: mpsc::Receiver<proto::PagesRequest>,
+    replies: &Replies<proto::PagesReply>,
+) -> Result<(), StoreError> {
+    let mut last: Option<Filespace> = None;
+    while let Some(question) = questions.blocking_recv() {
+        let same = last.take().filter(|filespace| filespace.name == question.filespace[..]);
+        let found = match same {
+            Some(filespace) => Some(filespace),
+            None => find_filespace(store, node, &question.filespace)?,
+        };
+        let Some(filespace) = found else {
+            // A filespace that was never backed up has no pages.
+            replies.blocking_send(Ok(proto::PagesReply::default())).map_err(gone)?;
+            continue;
+        };
+        let row = find_page(store, &filespace, &question)?;
+        let reply = match row {
+            None => proto::PagesReply::default(),
+            Some(row) if question.contents_of.is_empty() => proto::PagesReply {
+                page: row.body.into(),
+                contents: Bytes::new(),
+                first: row.key.first.into(),
+            },
+            Some(row) => proto::PagesReply {
+                page: Bytes::new(),
+                contents: contents(store, &decode_page(&row)?, &question.contents_of),
+                first: row.key.first.into(),
+            },
+        };
+        last = Some(filespace);
+        replies.blocking_send(Ok(reply)).map_err(gone)?;
+    }
+    Ok(())
+}
+
+fn find_page(
+    store: &Store,
+    filespace: &Filespace,
+    question: &proto::PagesRequest,
+) -> Result<Option<PageRow>, StoreError> {
+    let directory = directory(&question.directory)?;
+    if question.holding.is_empty() {
+        let key = PageKey { directory, first: question.first.to_vec() };
+        return Ok(store.catalog.page(filespace.id, &key)?);
+    }
+    let name = &question.holding;
+    Ok(store.catalog.page_holding(filespace.id, &directory, name)?)
+}
+
+fn contents(store: &Store, objects: &[Object], names: &[Bytes]) -> Bytes {
+    let digest = |name: &Bytes| {
+        let found = objects.binary_search_by(|object| object.name.as_bytes().cmp(name));
+        found.ok().and_then(|at| content(store, &objects[at])).unwrap_or([0; 16])
+    };
+    names.iter().flat_map(digest).collect()
+}
+
+fn content(store: &Store, object: &Object) -> Option<[u8; 16]> {
+    let Payload::Extents(extents) = &object.payload else { return None };
+    let mut hasher = ContentHasher::new();
+    for extent in extents {
+        if let Extent::Hole { bytes } = extent {
+            hasher.hole(*bytes);
+        }
+        let Some(range) = extent.chunks() else { continue };
+        let table = store.pools.table(range.first.pack()).ok()?;
+        for offset in 0..range.count {
+            let (_, digest) = table.chunk(range.first.index().checked_add(offset)?)?;
+            hasher.chunk(&digest);
+        }
+    }
+    Some(hasher.finish())
+}
+
+fn send_list(
+    store: &Store,
+    node: &Node,
+    selection: &proto::Selection,
+    replies: &Replies<proto::VersionsReply>,
+) -> Result<(), StoreError> {
+    let filespace = filespace(store, node, &selection.filespace)?;
+    let selection = messages::selection::parse(selection, filespace.id)?;
+    selection.walk(&*store.catalog, |batch| {
+        let describe = |VersionBatch { directory, versions }| {
+            let deactivated = versions.iter().map(|version| version.deactivated).collect();
+            let objects: Vec<Object> = versions.into_iter().map(|version| version.object).collect();
+            messages::selection::directory_versions(DirectoryVersions {
+                directory,
+                page: format::page::encode(&objects),
+                deactivated,
+                chunk_lengths: Vec::new(),
+            })
+        };
+        let directories = selection::split(batch).into_iter().map(describe).collect();
+        replies.blocking_send(Ok(proto::VersionsReply { directories })).map_err(gone)
+    })
+}

@@ -1,0 +1,240 @@
+//! A backup session: one stream, in order.
+//!
+//! ```text
+//!   client                         receive                      commit
+//!   Open        ------------->  open the intake
+//!   Quantum     ------------->  take in (several at once)
+//!   Changes     ------------->  collect
+//!   Commit n    ------------->  hand over  ------------->  store::intake
+//!               <----------------------------------------  Committed n
+//! ```
+//!
+//! Receiving goes on while a transaction commits.
+
+use std::sync::Arc;
+
+use catalog::Node;
+use pool::Filler;
+use store::StoreError;
+use store::intake::{self, Intake, StoredQuantum};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{JoinError, JoinHandle};
+use tonic::{Status, Streaming};
+use wire::proto;
+
+use super::arrivals::Arrivals;
+use crate::edge::Edge;
+use crate::messages::changes;
+use crate::{refusal, unknown};
+
+/// Maximum number of quanta of one session that are taken in at once.
+const STORING_MAX: usize = 4;
+/// Maximum number of transactions of one session that wait to be committed. With so many waiting,
+/// nothing more is read from the client.
+const WAITING_MAX: usize = 4;
+/// Maximum number of changes in one transaction.
+const CHANGES_MAX: usize = 100_000;
+
+type Replies = super::stream::Replies<proto::FromServer>;
+type Storing = JoinHandle<Result<StoredQuantum, StoreError>>;
+
+/// The quanta and changes that the client closed with one commit.
+struct Transaction {
+    number: u64,
+    quanta: Vec<(u64, Storing)>,
+    changes: Vec<proto::PageChange>,
+}
+
+enum Work {
+    Commit(Transaction),
+    Close(proto::CloseBackup),
+}
+
+/// Serves the stream until it ends. The client gets the reason for an early end.
+pub(super) async fn serve(
+    edge: Arc<Edge>,
+    node: Node,
+    mut stream: Streaming<proto::ToServer>,
+    replies: Replies,
+) {
+    if let Err(status) = receive(&edge, node, &mut stream, &replies).await {
+        // The send fails only if the client is gone.
+        drop(replies.send(Err(status)).await);
+    }
+}
+
+async fn receive(
+    edge: &Arc<Edge>,
+    node: Node,
+    stream: &mut Streaming<proto::ToServer>,
+    replies: &Replies,
+) -> Result<(), Status> {
+    let open = match next(stream).await? {
+        Some(proto::to_server::Message::Open(open)) => open,
+        Some(_) => return Err(malformed("a backup begins with open")),
+        None => return Ok(()),
+    };
+    let store = Arc::clone(&edge.store);
+    let opening = move || Intake::open(&store, node, &open.filespace);
+    let intake = ended(tokio::task::spawn_blocking(opening).await)?;
+    let opened = proto::Opened { session: intake.id().0 };
+    send(replies, proto::from_server::Message::Opened(opened)).await?;
+    let (work, waiting) = mpsc::channel(WAITING_MAX);
+    let arrivals = open.tells_arrivals.then(|| Arrivals::new(replies.clone()));
+    let filler = intake.filler();
+    let mut committer = tokio::task::spawn_blocking({
+        let replies = replies.clone();
+        move || commit_all(intake, waiting, &replies)
+    });
+    // If a commit fails, the session ends at once: the client may be waiting for the answer.
+    let collector = Collector { edge, filler, work, arrivals };
+    let received = tokio::select! {
+        received = collector.run(stream) => received,
+        committed = &mut committer => return ended(committed),
+    };
+    ended(committer.await).and(received)
+}
+
+/// The result of a thread.
+fn ended<T>(joined: Result<Result<T, StoreError>, JoinError>) -> Result<T, Status> {
+    joined.map_err(|_| refusal::panicked())?.map_err(refusal::status)
+}
+
+fn malformed(what: &str) -> Status {
+    refusal::status(StoreError::malformed(what))
+}
+
+async fn next(
+    stream: &mut Streaming<proto::ToServer>,
+) -> Result<Option<proto::to_server::Message>, Status> {
+    match stream.message().await? {
+        Some(proto::ToServer { message: Some(message) }) => Ok(Some(message)),
+        Some(proto::ToServer { message: None }) => Err(unknown::message()),
+        None => Ok(None),
+    }
+}
+
+async fn send(replies: &Replies, message: proto::from_server::Message) -> Result<(), Status> {
+    let reply = proto::FromServer { message: Some(message) };
+    replies
+        .send(Ok(reply))
+        .await
+        .map_err(|_| Status::cancelled("the client is gone"))
+}
+
+/// The receiving half of a session.
+struct Collector<'a> {
+    edge: &'a Arc<Edge>,
+    filler: Filler,
+    work: mpsc::Sender<Work>,
+    arrivals: Option<Arrivals>,
+}
+
+impl Collector<'_> {
+    /// Reads the stream to its end, and hands over each transaction when it is closed.
+    async fn run(mut self, stream: &mut Streaming<proto::ToServer>) -> Result<(), Status> {
+        let stopped = |_| Status::aborted("the session has ended");
+        let storing = Arc::new(Semaphore::new(STORING_MAX));
+        let mut quanta = Vec::new();
+        let mut changes = Vec::new();
+        while let Some(message) = next(stream).await? {
+            match message {
+                proto::to_server::Message::Quantum(quantum) => {
+                    quanta.push((quantum.number, self.store(quantum, &storing).await?));
+                }
+                proto::to_server::Message::Changes(more) => {
+                    changes.extend(more.changes);
+                    if changes.len() > CHANGES_MAX {
+                        return Err(malformed("too many changes in one transaction"));
+                    }
+                }
+                proto::to_server::Message::Commit(commit) => {
+                    let transaction = Transaction {
+                        number: commit.number,
+                        quanta: std::mem::take(&mut quanta),
+                        changes: std::mem::take(&mut changes),
+                    };
+                    self.work.send(Work::Commit(transaction)).await.map_err(stopped)?;
+                }
+                proto::to_server::Message::Close(close) => {
+                    self.work.send(Work::Close(close)).await.map_err(stopped)?;
+                }
+                proto::to_server::Message::Open(_) => return Err(malformed("a second open")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to store a quantum, after waiting for its turn in this session and in the server.
+    async fn store(
+        &mut self,
+        quantum: proto::Quantum,
+        storing: &Arc<Semaphore>,
+    ) -> Result<Storing, Status> {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.add(quantum.record.len());
+        }
+        let permit = Arc::clone(storing).acquire_owned().await;
+        let permit = permit.map_err(|_| refusal::panicked())?;
+        let among_all = Arc::clone(&self.edge.storing).acquire_owned().await;
+        let among_all = among_all.map_err(|_| refusal::panicked())?;
+        let (store, filler) = (Arc::clone(&self.edge.store), self.filler);
+        Ok(tokio::task::spawn_blocking(move || {
+            let check = changes::check(&quantum);
+            let stored = intake::take_in(&store, filler, &quantum.record, &check);
+            drop((permit, among_all));
+            stored
+        }))
+    }
+}
+
+/// Commits the transactions of a session, one after the other.
+fn commit_all(
+    mut intake: Intake,
+    mut waiting: mpsc::Receiver<Work>,
+    replies: &Replies,
+) -> Result<(), StoreError> {
+    while let Some(work) = waiting.blocking_recv() {
+        let message = match work {
+            Work::Commit(transaction) => {
+                proto::from_server::Message::Committed(commit(&mut intake, transaction)?)
+            }
+            Work::Close(close) => {
+                intake.close(close.complete, &close.report_json)?;
+                proto::from_server::Message::Closed(proto::Closed {})
+            }
+        };
+        let reply = proto::FromServer { message: Some(message) };
+        if replies.blocking_send(Ok(reply)).is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn commit(intake: &mut Intake, transaction: Transaction) -> Result<proto::Committed, StoreError> {
+    let Transaction { number, quanta, changes: page_changes } = transaction;
+    let quanta = wait_for(quanta)?;
+    let committed = intake.commit(quanta, &|| page_changes.iter().map(changes::parse).collect())?;
+    let grants = committed.grants.into_iter();
+    let grants =
+        grants.map(|of| proto::QuantumGrants { number: of.number, grants: of.bytes.into() });
+    let rejected = committed.rejected.into_iter().map(changes::rejection);
+    Ok(proto::Committed {
+        number,
+        grants: grants.collect(),
+        rejected: rejected.collect(),
+        expired_objects: committed.expired_objects,
+    })
+}
+
+/// Waits until the quanta are stored.
+fn wait_for(quanta: Vec<(u64, Storing)>) -> Result<Vec<(u64, StoredQuantum)>, StoreError> {
+    let runtime = tokio::runtime::Handle::current();
+    let wait = |(number, storing): (u64, Storing)| match runtime.block_on(storing) {
+        Ok(stored) => Ok((number, stored?)),
+        // The panic goes on in this thread, so that the session ends with a panic.
+        Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+    };
+    quanta.into_iter().map(wait).collect()
+}

@@ -1,0 +1,109 @@
+//! The client of a restore: messages of the store to it, and its answers.
+
+use model::PlaceCode as _;
+use store::StoreError;
+use store::selection::{Answer, Message, Recipient, WindowEnd};
+use tokio::sync::mpsc;
+use tonic::{Status, Streaming};
+use wire::proto;
+
+use super::stream::{REPLIES_WAITING, Replies};
+use crate::messages::selection;
+use crate::{refusal, unknown};
+
+/// Answers of the client. A message that is none is the last.
+pub(super) type Answers = mpsc::Receiver<Result<proto::Wanted, Status>>;
+
+/// The client at the other end of the stream.
+pub(super) struct Client<'a> {
+    answers: Answers,
+    replies: &'a Replies<proto::RestoreReply>,
+    /// Status for a message that was no answer.
+    refusal: Option<Status>,
+}
+
+impl<'a> Client<'a> {
+    pub(super) fn new(answers: Answers, replies: &'a Replies<proto::RestoreReply>) -> Self {
+        Self { answers, replies, refusal: None }
+    }
+
+    /// Returns the end of a restore that ended with `served`.
+    pub(super) fn end(self, served: Result<(), StoreError>) -> Result<(), Status> {
+        match self.refusal {
+            Some(refusal) => Err(refusal),
+            None => served.map_err(refusal::status),
+        }
+    }
+}
+
+impl Recipient for Client<'_> {
+    fn send(&mut self, message: Message) -> bool {
+        let reply = proto::RestoreReply { message: Some(encode(message)) };
+        self.replies.blocking_send(Ok(reply)).is_ok()
+    }
+
+    fn answer(&mut self) -> Option<Answer> {
+        match self.answers.blocking_recv()? {
+            Ok(proto::Wanted { window, bits }) => Some(Answer { window, bits: bits.into() }),
+            Err(refusal) => {
+                self.refusal = Some(refusal);
+                None
+            }
+        }
+    }
+
+    fn is_listening(&self) -> bool {
+        !self.replies.is_closed()
+    }
+}
+
+/// Hands the stream of answers over to a thread that may block.
+pub(super) fn forward(mut requests: Streaming<proto::RestoreRequest>) -> Answers {
+    let (sender, receiver) = mpsc::channel(REPLIES_WAITING);
+    tokio::spawn(async move {
+        while let Some(request) = requests.message().await.transpose() {
+            let answer = request.and_then(wanted);
+            let is_last = answer.is_err();
+            if sender.send(answer).await.is_err() || is_last {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+fn wanted(request: proto::RestoreRequest) -> Result<proto::Wanted, Status> {
+    use proto::restore_request::Message;
+    match request.message {
+        Some(Message::Wanted(wanted)) => Ok(wanted),
+        Some(Message::Start(_)) => {
+            Err(refusal::status(StoreError::malformed("a restore has one selection")))
+        }
+        None => Err(unknown::message()),
+    }
+}
+
+fn encode(message: Message) -> proto::restore_reply::Message {
+    use proto::restore_reply::Message as Reply;
+    let end = |WindowEnd { window, last }| proto::WindowEnd { window, last };
+    match message {
+        Message::Entries(directories) => {
+            let directories = directories.into_iter().map(selection::directory_versions).collect();
+            Reply::Entries(proto::VersionsReply { directories })
+        }
+        Message::EntriesEnd(of) => Reply::EntriesEnd(end(of)),
+        Message::DataEnd(of) => Reply::DataEnd(end(of)),
+        Message::Quantum { first_place, record, digests } => {
+            Reply::Quantum(proto::RestoredQuantum {
+                first_place: first_place.code(),
+                record: record.into(),
+                digests: digests.into(),
+            })
+        }
+        Message::Damaged { place, reason } => Reply::Damaged(proto::DamagedQuantum {
+            first_place: place.code(),
+            chunk_count: 1,
+            reason,
+        }),
+    }
+}

@@ -1,0 +1,38 @@
+//! Streams of replies from threads that may block.
+
+use std::pin::Pin;
+
+use store::StoreError;
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use crate::refusal;
+
+/// Maximum number of messages of a stream that wait to be sent.
+pub(crate) const REPLIES_WAITING: usize = 8;
+
+pub(crate) type Replies<T> = mpsc::Sender<Result<T, Status>>;
+pub(crate) type ReplyStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// Runs `work` on a thread that may block. The stream has the messages that it sends.
+pub(crate) fn streaming<T: Send + 'static>(
+    work: impl FnOnce(&Replies<T>) -> Result<(), StoreError> + Send + 'static,
+) -> ReplyStream<T> {
+    replying(move |replies| work(replies).map_err(refusal::status))
+}
+
+/// Runs `work` like [`streaming`], where `work` fails with a status.
+pub(crate) fn replying<T: Send + 'static>(
+    work: impl FnOnce(&Replies<T>) -> Result<(), Status> + Send + 'static,
+) -> ReplyStream<T> {
+    let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
+    tokio::task::spawn_blocking(move || {
+        if let Err(status) = work(&replies) {
+            // The send fails only if the client is gone.
+            drop(replies.blocking_send(Err(status)));
+        }
+    });
+    Box::pin(ReceiverStream::new(receiver))
+}

@@ -1,0 +1,184 @@
+//! Work of the server that is due from time to time: expiration and reclamation, looking after the
+//! pools, copies of the catalogue, locks in object stores, the chunk index.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use store::folder::Config;
+use store::lifecycle::{catalog_copy, expire, object_lock, reclaim};
+use store::{Store, pools};
+use tokio::sync::watch;
+
+use crate::stop::{BEAT_PAUSE, stopped};
+
+/// Interval between two checks if an expiration is due.
+const EXPIRY_CHECK_SECS: u64 = 60;
+/// Minimum interval between two runs that copy, drain and repair packs.
+const TEND_SECS: u64 = 20;
+/// Factor between the pause after such a run and the time of the run.
+const TEND_SHARE: u32 = 10;
+/// Pause after a failed copy of the catalogue, until the next attempt.
+const COPY_AGAIN_SECS: u64 = 3600;
+/// Interval between two runs that lock objects in object stores.
+const LOCK_EVERY_SECS: u64 = 86_400;
+const LOCK_AGAIN_SECS: u64 = 3600;
+
+/// Adds packs of other servers to the chunk index, as soon as they are known.
+pub(crate) async fn index_by_itself(store: Arc<Store>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let indexing = Arc::clone(&store);
+        let indexed = tokio::task::spawn_blocking(move || indexing.index_others()).await;
+        if matches!(indexed, Ok(true)) && !*stop.borrow() {
+            continue;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(BEAT_PAUSE) => {}
+            () = stopped(&mut stop) => return,
+        }
+    }
+}
+
+/// Expires versions when an expiration is due.
+pub(crate) async fn expire_by_itself(
+    store: Arc<Store>,
+    config: Config,
+    mut stop: watch::Receiver<bool>,
+) {
+    if config.expire_every_hours == 0 {
+        return;
+    }
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(EXPIRY_CHECK_SECS)) => {}
+            () = stopped(&mut stop) => return,
+        }
+        if !store.keeps_house() {
+            continue;
+        }
+        let expiring = Arc::clone(&store);
+        let run = move || expire::run_due(&expiring, config.expire_every_hours);
+        match tokio::task::spawn_blocking(run).await {
+            Ok(Ok(Some(outcome))) => {
+                tracing::info!(expired = outcome.expired, examined = outcome.examined, "expired");
+                reclaim_by_itself(&store, config.reclaim_dead_percent).await;
+            }
+            Ok(Ok(None)) => {}
+            Ok(Err(status)) => tracing::warn!(error = model::chain(&status), "nothing was expired"),
+            Err(error) => tracing::error!(%error, "expiration failed"),
+        }
+    }
+}
+
+/// Tends the pools at intervals.
+pub(crate) async fn tend_by_itself(store: Arc<Store>, mut stop: watch::Receiver<bool>) {
+    let mut sealed = sys::clock::monotonic();
+    let mut copied = None;
+    let mut shared = sealed;
+    let mut pause = Duration::from_secs(TEND_SECS);
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stopped(&mut stop) => return,
+        }
+        let store = Arc::clone(&store);
+        let run = move || {
+            // The time of this check does not count below: a pool that does not answer takes long,
+            // and its return should be noticed soon.
+            pools::refresh(&store);
+            let began = sys::clock::monotonic();
+            pools::tend(&store, &mut sealed);
+            if store.keeps_house() {
+                copy_catalog(&store, &mut copied);
+                share_index(&store, &mut shared);
+            }
+            (sealed, copied, shared, began.elapsed())
+        };
+        let done = tokio::task::spawn_blocking(run).await;
+        match done {
+            Ok((last_sealed, last_copied, last_shared, took)) => {
+                (sealed, copied, shared) = (last_sealed, last_copied, last_shared);
+                // A run over millions of packs takes a while. The pause grows with it, so that runs
+                // take a small part of the time.
+                pause = Duration::from_secs(TEND_SECS).max(took * TEND_SHARE);
+            }
+            Err(error) => tracing::error!(%error, "looking after the pools failed"),
+        }
+    }
+}
+
+/// Copies the catalogue if a copy is due; a copy that has failed is not tried again at once.
+fn copy_catalog(store: &Arc<Store>, failed: &mut Option<Instant>) {
+    if failed.is_some_and(|at| at.elapsed() < Duration::from_secs(COPY_AGAIN_SECS)) {
+        return;
+    }
+    match catalog_copy::run_due(store) {
+        Ok(_) => *failed = None,
+        Err(status) => {
+            *failed = Some(sys::clock::monotonic());
+            tracing::warn!(error = model::chain(&status), "the catalogue was not copied");
+        }
+    }
+}
+
+/// Locks packs in object stores as policy says, once a day; after a failure it tries again sooner.
+pub(crate) async fn lock_by_itself(store: Arc<Store>, mut stop: watch::Receiver<bool>) {
+    let mut due = sys::clock::monotonic();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(TEND_SECS)) => {}
+            () = stopped(&mut stop) => return,
+        }
+        if sys::clock::monotonic() < due || !store.keeps_house() {
+            continue;
+        }
+        let locking = Arc::clone(&store);
+        let done = tokio::task::spawn_blocking(move || object_lock::run_due(&locking)).await;
+        let is_done = match done {
+            Ok(Ok(outcome)) => {
+                for (pack, error) in &outcome.failures {
+                    tracing::warn!(%pack, error, "a pack is not locked");
+                }
+                outcome.failures.is_empty()
+            }
+            Ok(Err(status)) => {
+                tracing::warn!(error = model::chain(&status), "packs were not locked");
+                false
+            }
+            Err(error) => {
+                tracing::error!(%error, "locking packs failed");
+                false
+            }
+        };
+        let secs = if is_done { LOCK_EVERY_SECS } else { LOCK_AGAIN_SECS };
+        due = sys::clock::monotonic() + Duration::from_secs(secs);
+    }
+}
+
+/// Stores the chunk index for other servers if that is due.
+fn share_index(store: &Arc<Store>, shared: &mut Instant) {
+    let minutes = store.config.index_share_minutes;
+    if minutes == 0 || shared.elapsed() < Duration::from_secs(60) * minutes {
+        return;
+    }
+    *shared = sys::clock::monotonic();
+    if let Err(error) = store.send_index() {
+        tracing::warn!(%error, "the chunk index was not stored");
+    }
+}
+
+/// Frees the space of data that nothing names any more.
+async fn reclaim_by_itself(store: &Arc<Store>, dead_percent: u8) {
+    if dead_percent == 0 {
+        return;
+    }
+    let store = Arc::clone(store);
+    let run = move || reclaim::run_due(&store, dead_percent);
+    match tokio::task::spawn_blocking(run).await {
+        Ok(Ok(outcome)) => {
+            let (removed, bytes) = (outcome.packs_removed, outcome.bytes_removed);
+            tracing::info!(removed, bytes, rewritten = outcome.packs_rewritten, "reclaimed");
+        }
+        Ok(Err(status)) => tracing::warn!(error = model::chain(&status), "nothing was reclaimed"),
+        Err(error) => tracing::error!(%error, "reclamation failed"),
+    }
+}

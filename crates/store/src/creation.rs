@@ -1,0 +1,64 @@
+//! Creation of a new server.
+
+use std::path::Path;
+
+use catalog::postgres::Postgres;
+use catalog::{Location, Pools as _};
+
+use crate::folder::config::{
+    CA_CERTIFICATE, CA_KEY, CATALOG_FILE, Config, ConfigError, Credentials, InitError, MASTER_KEY,
+    make_empty,
+};
+use crate::folder::database;
+use crate::folder::secrets::MASTER_BYTES;
+use crate::pools::buckets::Buckets;
+use crate::pools::first::first_row;
+use crate::pools::place::{self, Stores};
+
+/// Makes a server in `folder`, which must be empty or absent.
+///
+/// The configuration is written last: a folder without it is not a server.
+pub fn init(
+    folder: &Path,
+    credentials: &Credentials,
+    listen: &str,
+    pool: Option<&str>,
+    catalog: Option<&str>,
+) -> Result<Config, InitError> {
+    let failed = |source| InitError::Folder { folder: folder.to_owned(), source };
+    let config = Config::new(listen, pool, catalog);
+    config.check_catalog()?;
+    let first = first_row(&config);
+    let buckets = Buckets::new(folder, config.bucket_bytes);
+    let first = place::spec(&first, folder, Stores::without_volumes(&buckets))?;
+    std::net::ToSocketAddrs::to_socket_addrs(listen)
+        .map_err(|source| InitError::Listen { address: listen.to_owned(), source })?;
+    let unusable = |source| ConfigError::Bucket { url: config.pool.clone(), source };
+    if first.read_mark().map_err(unusable)?.is_some() {
+        return Err(InitError::PoolTaken { pool: first.place().display().to_string() });
+    }
+    if let Location::Database(url) = database::place(&config, folder) {
+        let found = Postgres::open(&url).and_then(|catalog| catalog.pools());
+        if !found.map_err(InitError::Catalog)?.is_empty() {
+            return Err(InitError::CatalogTaken);
+        }
+    }
+    make_empty(folder)?;
+    if first.storage == pool::Storage::Folder {
+        std::fs::create_dir_all(&first.folder).map_err(failed)?;
+    }
+    let master = sys::entropy::bytes::<MASTER_BYTES>();
+    let write = |name: &str, bytes: &[u8], mode| {
+        sys::durable::write(&folder.join(name), bytes, mode).map_err(failed)
+    };
+    write(CA_KEY, credentials.ca_key.as_bytes(), 0o600)?;
+    write(CA_CERTIFICATE, credentials.ca_certificate.as_bytes(), 0o644)?;
+    write(MASTER_KEY, &master, 0o600)?;
+    if let Location::File(path) = database::place(&config, folder) {
+        // Made empty first, with permissions for its owner alone: it lists the data of every node.
+        write(CATALOG_FILE, b"", 0o600)?;
+        catalog::sqlite::Sqlite::open(&path).map_err(InitError::Catalog)?;
+    }
+    config.store(folder).map_err(failed)?;
+    Ok(config)
+}

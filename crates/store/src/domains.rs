@@ -1,0 +1,382 @@
+//! Policy as administrators work on it: domains, drafts, review, simulation, activation.
+
+use catalog::{EventRow, Node};
+use model::ServerTime;
+use policy::{
+    ArchiveCopyGroup, BackupCopyGroup, Limit, ManagementClass, Mode, PolicyDomain, PolicySet,
+    RetentionStart, Serialization, review,
+};
+
+use crate::counts::counted;
+use crate::error::StoreError;
+use crate::lifecycle::expire::{self, Listener, Order, Outcome};
+use crate::names::check_name;
+use crate::store::Store;
+
+/// Number of inactive versions from which the guard works: an activation that would drop more than
+/// half of them must be confirmed.
+const GUARDED_VERSIONS_MIN: u64 = 100;
+
+/// A policy domain with the number of its nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DomainSummary {
+    pub domain: PolicyDomain,
+    pub node_count: usize,
+}
+
+/// A change of the draft of a domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PolicyEdit {
+    /// Makes the class, or changes it.
+    PutClass(ClassEdit),
+    RemoveClass {
+        name: String,
+    },
+    DefaultClass {
+        name: String,
+    },
+    GraceDays {
+        backup: Option<u16>,
+        archive: Option<u16>,
+    },
+    /// Removes copy groups from a class.
+    RemoveGroups(GroupRemoval),
+    /// Throws the draft away.
+    Discard,
+}
+
+/// A new class, or a change of one.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ClassEdit {
+    pub name: String,
+    pub backup: Option<BackupGroupEdit>,
+    pub archive: Option<ArchiveGroupEdit>,
+    /// `None`: the lock stays as it is.
+    pub locked_until: Option<ServerTime>,
+}
+
+/// A change of a backup copy group; `None` leaves a rule as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BackupGroupEdit {
+    pub versions_existing_max: Option<Limit>,
+    pub versions_deleted_max: Option<Limit>,
+    pub extra_days: Option<Limit>,
+    pub only_days: Option<Limit>,
+    pub mode: Option<Mode>,
+    pub frequency_days: Option<u16>,
+    pub serialization: Option<Serialization>,
+}
+
+impl BackupGroupEdit {
+    fn apply(self, group: BackupCopyGroup) -> BackupCopyGroup {
+        BackupCopyGroup {
+            versions_existing_max: self
+                .versions_existing_max
+                .unwrap_or(group.versions_existing_max),
+            versions_deleted_max: self.versions_deleted_max.unwrap_or(group.versions_deleted_max),
+            extra_days: self.extra_days.unwrap_or(group.extra_days),
+            only_days: self.only_days.unwrap_or(group.only_days),
+            mode: self.mode.unwrap_or(group.mode),
+            frequency_days: self.frequency_days.unwrap_or(group.frequency_days),
+            serialization: self.serialization.unwrap_or(group.serialization),
+        }
+    }
+}
+
+/// A change of an archive copy group; `None` leaves a rule as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ArchiveGroupEdit {
+    pub keep_days: Option<Limit>,
+    pub starts: Option<RetentionStart>,
+    pub minimum_days: Option<u16>,
+}
+
+impl ArchiveGroupEdit {
+    fn apply(self, group: ArchiveCopyGroup) -> ArchiveCopyGroup {
+        ArchiveCopyGroup {
+            keep_days: self.keep_days.unwrap_or(group.keep_days),
+            starts: self.starts.unwrap_or(group.starts),
+            minimum_days: self.minimum_days.unwrap_or(group.minimum_days),
+        }
+    }
+}
+
+/// The copy groups that a class loses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupRemoval {
+    pub class: String,
+    pub backup: bool,
+    pub archive: bool,
+}
+
+/// Review of the draft of a domain. Without a draft there is no difference.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReviewReport {
+    pub domain: String,
+    pub differences: Vec<review::Difference>,
+    /// The reason why the draft cannot be activated.
+    pub problem: Option<review::Unfit>,
+}
+
+/// Finds a domain by its name in any case.
+pub fn find(store: &Store, name: &str) -> Result<PolicyDomain, StoreError> {
+    let all = store.catalog.domains()?;
+    let found = all.into_iter().find(|domain| domain.name.eq_ignore_ascii_case(name));
+    found.ok_or_else(|| {
+        StoreError::not_found(format!(
+            "there is no policy domain {name}; 'holdfast admin domain list' shows all"
+        ))
+    })
+}
+
+fn nodes_of(store: &Store, domain: &PolicyDomain) -> Result<Vec<Node>, StoreError> {
+    let mut nodes = store.catalog.nodes()?;
+    nodes.retain(|node| node.domain == domain.id);
+    Ok(nodes)
+}
+
+/// Lists one domain, or all.
+pub fn list(store: &Store, name: Option<&str>) -> Result<Vec<DomainSummary>, StoreError> {
+    let domains = match name {
+        Some(name) => vec![find(store, name)?],
+        None => store.catalog.domains()?,
+    };
+    domains.into_iter().map(|domain| describe(store, domain)).collect()
+}
+
+fn describe(store: &Store, domain: PolicyDomain) -> Result<DomainSummary, StoreError> {
+    let node_count = nodes_of(store, &domain)?.len();
+    Ok(DomainSummary { domain, node_count })
+}
+
+/// Makes a domain.
+pub fn add(store: &Store, name: &str) -> Result<DomainSummary, StoreError> {
+    check_name(name, "a domain")?;
+    let now = sys::clock::now();
+    let domain = store.catalog.add_domain(name, now)?;
+    note(store, now, "domain added", name)?;
+    describe(store, domain)
+}
+
+/// Removes a domain without nodes.
+pub fn remove(store: &Store, name: &str) -> Result<DomainSummary, StoreError> {
+    let info = describe(store, find(store, name)?)?;
+    let domain = &info.domain;
+    if domain.name == policy::STANDARD {
+        return Err(StoreError::conflict("the domain STANDARD stays: new nodes go there"));
+    }
+    if info.node_count > 0 {
+        let nodes = counted(info.node_count as u64, "node");
+        return Err(StoreError::conflict(format!(
+            "domain {} has {nodes}; give them another domain with 'node set NAME --domain D' first",
+            domain.name
+        )));
+    }
+    assert_eq!(info.node_count, 0, "a domain with nodes stays");
+    store.catalog.remove_domain(domain.id)?;
+    note(store, sys::clock::now(), "domain removed", &domain.name)?;
+    Ok(info)
+}
+
+/// Adds an event of an administrator.
+pub fn note(store: &Store, time: ServerTime, what: &str, details: &str) -> Result<(), StoreError> {
+    let event = event(time, what, details);
+    Ok(store.catalog.commit(vec![catalog::Write::AddEvent(event)])?)
+}
+
+fn event(time: ServerTime, what: &str, details: &str) -> EventRow {
+    EventRow {
+        time,
+        actor: "administrator".to_owned(),
+        what: what.to_owned(),
+        details: details.to_owned(),
+    }
+}
+
+/// Edits the draft of a domain, or makes one of the active set first. Returns its review.
+pub fn edit(store: &Store, domain: &str, edit: PolicyEdit) -> Result<ReviewReport, StoreError> {
+    let domain = find(store, domain)?;
+    let mut draft = domain.draft.clone().unwrap_or_else(|| domain.active.clone());
+    match edit {
+        PolicyEdit::PutClass(class) => put_class(store, &domain, &mut draft, &class)?,
+        PolicyEdit::RemoveClass { name } => {
+            let id = class_of(&draft, &name)?.id;
+            draft.classes.retain(|class| class.id != id);
+        }
+        PolicyEdit::DefaultClass { name } => draft.default_class = class_of(&draft, &name)?.id,
+        PolicyEdit::GraceDays { backup, archive } => {
+            draft.backup_grace_days = backup.unwrap_or(draft.backup_grace_days);
+            draft.archive_grace_days = archive.unwrap_or(draft.archive_grace_days);
+        }
+        PolicyEdit::RemoveGroups(removal) => {
+            let mut class = class_of(&draft, &removal.class)?.clone();
+            class.backup = class.backup.filter(|_| !removal.backup);
+            class.archive = class.archive.filter(|_| !removal.archive);
+            draft.put(class);
+        }
+        PolicyEdit::Discard => {
+            store.catalog.put_draft(domain.id, None, sys::clock::now())?;
+            return review(store, &domain.name);
+        }
+    }
+    store.catalog.put_draft(domain.id, Some(&draft), sys::clock::now())?;
+    review(store, &domain.name)
+}
+
+fn class_of<'a>(set: &'a PolicySet, name: &str) -> Result<&'a ManagementClass, StoreError> {
+    set.named(name).ok_or_else(|| {
+        let known: Vec<&str> = set.classes.iter().map(|class| class.name.as_str()).collect();
+        StoreError::not_found(format!(
+            "there is no class {name}; the classes are {}",
+            known.join(", ")
+        ))
+    })
+}
+
+fn put_class(
+    store: &Store,
+    domain: &PolicyDomain,
+    draft: &mut PolicySet,
+    edit: &ClassEdit,
+) -> Result<(), StoreError> {
+    if edit.locked_until.is_some_and(|until| until <= sys::clock::now()) {
+        return Err(StoreError::usage("a lock ends in the future"));
+    }
+    let mut class = match draft.named(&edit.name) {
+        Some(class) => class.clone(),
+        None => {
+            check_name(&edit.name, "a class")?;
+            let id = store.catalog.class_number(domain.id, &edit.name)?;
+            ManagementClass::new(id, &edit.name)
+        }
+    };
+    if let Some(group) = edit.backup {
+        class.backup = Some(group.apply(class.backup.unwrap_or_default()));
+    }
+    if let Some(group) = edit.archive {
+        class.archive = Some(group.apply(class.archive.unwrap_or_default()));
+    }
+    class.locked_until = edit.locked_until.or(class.locked_until);
+    draft.put(class);
+    debug_assert!(draft.classes.is_sorted_by(|a, b| a.name < b.name), "a set has each name once");
+    Ok(())
+}
+
+/// Compares the draft with the active set.
+pub fn review(store: &Store, name: &str) -> Result<ReviewReport, StoreError> {
+    let domain = find(store, name)?;
+    let Some(draft) = &domain.draft else {
+        return Ok(ReviewReport { domain: domain.name, differences: Vec::new(), problem: None });
+    };
+    Ok(ReviewReport {
+        differences: review::differences(&domain.active, draft),
+        problem: review::admit(&domain.active, draft, sys::clock::now()).err(),
+        domain: domain.name,
+    })
+}
+
+fn draft_of(domain: &PolicyDomain) -> Result<&PolicySet, StoreError> {
+    domain.draft.as_ref().ok_or_else(|| {
+        StoreError::conflict(format!(
+            "domain {} has no draft; 'policy class', 'policy default' and others make one",
+            domain.name
+        ))
+    })
+}
+
+/// Counts the versions that would expire if the draft were active now.
+pub fn simulate(store: &Store, name: &str, listener: Listener<'_>) -> Result<Outcome, StoreError> {
+    let domain = find(store, name)?;
+    simulate_draft(store, &domain, draft_of(&domain)?, listener)
+}
+
+fn simulate_draft(
+    store: &Store,
+    domain: &PolicyDomain,
+    draft: &PolicySet,
+    listener: Listener<'_>,
+) -> Result<Outcome, StoreError> {
+    let order = Order { draft: Some(draft), is_dry: true, all: true, ..Order::due() };
+    expire::run(store, &nodes_of(store, domain)?, order, listener)
+}
+
+/// Makes the draft the active set, and returns its review. Without confirmation it fails if most of
+/// the inactive versions would expire.
+pub fn activate(store: &Store, name: &str, is_confirmed: bool) -> Result<ReviewReport, StoreError> {
+    let domain = find(store, name)?;
+    let draft = draft_of(&domain)?;
+    let now = sys::clock::now();
+    review::admit(&domain.active, draft, now).map_err(|unfit| {
+        let name = &domain.name;
+        StoreError::conflict(format!("the draft of {name} cannot be activated: {unfit}"))
+    })?;
+    let reviewed = review(store, &domain.name)?;
+    if reviewed.differences.is_empty() {
+        return Err(StoreError::conflict(format!(
+            "the draft of {} is the same as the active set",
+            domain.name
+        )));
+    }
+    if !is_confirmed {
+        guard(store, &domain, draft)?;
+    }
+    assert!(draft.class(draft.default_class).is_some(), "an admitted draft has its default class");
+    let differences: Vec<String> = reviewed.differences.iter().map(ToString::to_string).collect();
+    let details = format!("{}: {}", domain.name, differences.join("; "));
+    store
+        .catalog
+        .activate(domain.id, draft, &event(now, "policy activated", &details))?;
+    tracing::info!(domain = %domain.name, "policy activated");
+    Ok(reviewed)
+}
+
+/// Refuses a draft under which most of the inactive versions would expire.
+fn guard(store: &Store, domain: &PolicyDomain, draft: &PolicySet) -> Result<(), StoreError> {
+    let differences = review::differences(&domain.active, draft);
+    if !differences.iter().any(|difference| difference.keeps_less) {
+        return Ok(());
+    }
+    let outcome = simulate_draft(store, domain, draft, &mut |_| true)?;
+    assert!(outcome.expired <= outcome.examined, "a version expires once");
+    assert!(outcome.due_anyway <= outcome.expired, "only versions that expire are due anyway");
+    let more = outcome.expired - outcome.due_anyway;
+    if outcome.expired * 2 > outcome.examined
+        && more > 0
+        && outcome.examined >= GUARDED_VERSIONS_MIN
+    {
+        return Err(StoreError::conflict(format!(
+            "activating this draft would expire {} of {}, with {}, of {}; if that is what you \
+             want, activate it with --confirm",
+            outcome.expired,
+            counted(outcome.examined, "inactive version"),
+            counted(outcome.expired_bytes, "byte"),
+            counted(u64::from(outcome.nodes), "node")
+        )));
+    }
+    Ok(())
+}
+
+/// Fails while a class of the node's domain is locked, because the class may hold versions of the
+/// node. `action` begins the message.
+pub fn check_unlocked(store: &Store, node: &Node, action: &str) -> Result<(), StoreError> {
+    let domains = store.catalog.domains()?;
+    let now = sys::clock::now();
+    let classes = domains
+        .iter()
+        .filter(|domain| domain.id == node.domain)
+        .flat_map(|domain| &domain.active.classes);
+    match classes.into_iter().find(|class| class.is_locked(now)) {
+        Some(class) => {
+            let until = review::day(class.locked_until.unwrap_or(now));
+            let (node, class) = (&node.name, &class.name);
+            Err(StoreError::conflict(format!(
+                "{action} node {node} could drop versions that class {class} holds; the class is \
+                 locked until {until}"
+            )))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

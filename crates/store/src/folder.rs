@@ -1,0 +1,11 @@
+//! A server's folder: its configuration, its keys, and the place of its catalogue.
+
+pub mod config;
+pub(crate) mod database;
+pub(crate) mod error;
+pub(crate) mod hold;
+pub(crate) mod secrets;
+
+pub use config::{Config, ConfigError, Credentials, InitError};
+pub use database::{Database, Membership, check_catalog, move_catalog};
+pub use error::OpenError;

@@ -1,0 +1,243 @@
+//! The configuration file of a server, and the names of the other files in its folder.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub const CONFIG_FILE: &str = "server.toml";
+pub const MASTER_KEY: &str = "master.key";
+pub const CATALOG_FILE: &str = "catalog.sqlite";
+/// List of the pools, for the case that the catalogue is lost.
+pub const POOLS_FILE: &str = "pools.toml";
+/// Files of the server's certificate authority.
+pub const CA_CERTIFICATE: &str = "ca.pem";
+pub const CA_KEY: &str = "ca.key";
+/// First pool by default: in the server's folder, so that the whole can be moved.
+const DEFAULT_POOL: &str = "file:pool";
+
+/// `server.toml`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Address and port to which nodes connect.
+    pub listen: String,
+    /// URL of the first pool: `file:///FOLDER` is a folder, `file:FOLDER` one in the server's
+    /// folder, `s3://BUCKET/PREFIX?endpoint=URL` is in an object store.
+    pub pool: String,
+    /// URL of the catalogue: `sqlite:` is a file in the server's folder,
+    /// `postgres://USER@HOST/DATABASE` a database.
+    pub catalog: String,
+    /// Lifetime of the nodes' certificates, in days. Nodes renew them 30 days before their end.
+    #[serde(default = "default_certificate_days")]
+    pub certificate_days: u16,
+    /// Hours between two expirations; with 0 versions expire only when an administrator says so.
+    #[serde(default = "default_expire_hours")]
+    pub expire_every_hours: u32,
+    /// Dead share, in per cent, from which a reclamation after an expiration writes a pack again.
+    /// With 0 space is reclaimed only when an administrator says so.
+    #[serde(default = "default_reclaim_percent")]
+    pub reclaim_dead_percent: u8,
+    /// Days for which a node's deletions can be undone.
+    #[serde(default = "default_undo_days")]
+    pub undo_days: u16,
+    /// Hours between two copies of the catalogue to the pools; with 0 it is copied only when an
+    /// administrator says so.
+    #[serde(default = "default_catalog_copy_hours")]
+    pub catalog_copy_hours: u32,
+    /// Number of copies of the catalogue that are kept.
+    #[serde(default = "default_catalog_copies_kept")]
+    pub catalog_copies_kept: u16,
+    /// Maximum size of the stage, which keeps packs that were read from volumes.
+    #[serde(default = "default_stage_bytes")]
+    pub stage_bytes: u64,
+    /// Maximum size of the packs and tables of a pool in an object store that are kept on the
+    /// server's disk.
+    #[serde(default = "default_bucket_bytes")]
+    pub bucket_bytes: u64,
+    /// Minutes after which a fleet's chunk index is stored for new servers again; with 0 it is not
+    /// stored.
+    #[serde(default = "default_index_share_minutes")]
+    pub index_share_minutes: u32,
+}
+
+fn default_index_share_minutes() -> u32 {
+    60
+}
+
+fn default_bucket_bytes() -> u64 {
+    4 << 30
+}
+
+fn default_stage_bytes() -> u64 {
+    16 << 30
+}
+
+fn default_catalog_copy_hours() -> u32 {
+    24
+}
+
+fn default_catalog_copies_kept() -> u16 {
+    7
+}
+
+fn default_reclaim_percent() -> u8 {
+    40
+}
+
+fn default_undo_days() -> u16 {
+    7
+}
+
+fn default_expire_hours() -> u32 {
+    24
+}
+
+fn default_certificate_days() -> u16 {
+    90
+}
+
+/// A certificate authority, in PEM. The store keeps it for the server, and does not use it itself.
+#[derive(Clone)]
+pub struct Credentials {
+    pub ca_certificate: String,
+    pub ca_key: String,
+}
+
+/// Fault of `server.toml`, or of a pool that it names.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{path} cannot be read; is this a server's folder? 'holdfast server init' makes one")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{path} is not valid")]
+    Syntax { path: PathBuf, source: Box<toml::de::Error> },
+    #[error(
+        "{url} is not a pool that this version can use; give file:///FOLDER, s3://BUCKET/PREFIX or \
+         tape:LIBRARY"
+    )]
+    Pool { url: String },
+    #[error("{url} names no bucket")]
+    BucketUrl { url: String, source: pool::BucketUrlError },
+    #[error("the bucket {url} cannot be used")]
+    Bucket { url: String, source: io::Error },
+    #[error(
+        "{url} is not a catalogue that this version can use; give sqlite: or \
+         postgres://USER@HOST/DATABASE"
+    )]
+    Catalog { url: String },
+}
+
+/// Failure to make a server.
+#[derive(Debug, thiserror::Error)]
+pub enum InitError {
+    #[error("{folder} is not empty; choose a new folder for the server")]
+    NotEmpty { folder: PathBuf },
+    #[error("{pool} is the pool of another server; choose another place for this one's")]
+    PoolTaken { pool: String },
+    #[error("{address} is not an address to listen on; give HOST:PORT")]
+    Listen { address: String, source: io::Error },
+    #[error("cannot make the server in {folder}")]
+    Folder { folder: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error("cannot make the catalogue")]
+    Catalog(#[source] catalog::CatalogError),
+    #[error(
+        "the database has the catalogue of a server already; 'holdfast server join' makes another \
+         server for it"
+    )]
+    CatalogTaken,
+}
+
+impl Config {
+    /// The configuration of a new server; `pool` and `catalog` are in its folder by default.
+    pub(crate) fn new(listen: &str, pool: Option<&str>, catalog: Option<&str>) -> Self {
+        Self {
+            listen: listen.to_owned(),
+            pool: pool.unwrap_or(DEFAULT_POOL).to_owned(),
+            catalog: catalog.unwrap_or("sqlite:").to_owned(),
+            certificate_days: default_certificate_days(),
+            expire_every_hours: default_expire_hours(),
+            reclaim_dead_percent: default_reclaim_percent(),
+            undo_days: default_undo_days(),
+            catalog_copy_hours: default_catalog_copy_hours(),
+            catalog_copies_kept: default_catalog_copies_kept(),
+            stage_bytes: default_stage_bytes(),
+            bucket_bytes: default_bucket_bytes(),
+            index_share_minutes: default_index_share_minutes(),
+        }
+    }
+
+    pub fn load(folder: &Path) -> Result<Self, ConfigError> {
+        let path = folder.join(CONFIG_FILE);
+        let text = std::fs::read_to_string(&path)
+            .map_err(|source| ConfigError::Read { path: path.clone(), source })?;
+        let config: Self = toml::from_str(&text)
+            .map_err(|source| ConfigError::Syntax { path, source: Box::new(source) })?;
+        config.check_catalog()?;
+        Ok(config)
+    }
+
+    /// Replaces the configuration in `folder` by this one.
+    pub fn store(&self, folder: &Path) -> io::Result<()> {
+        let text = toml::to_string(self).map_err(io::Error::other)?;
+        sys::durable::write(&folder.join(CONFIG_FILE), text.as_bytes(), 0o600)
+    }
+
+    /// Fails for a catalogue that this version cannot use.
+    pub(crate) fn check_catalog(&self) -> Result<(), ConfigError> {
+        if self.catalog == "sqlite:" || catalog::postgres::is_postgres(&self.catalog) {
+            Ok(())
+        } else {
+            Err(ConfigError::Catalog { url: self.catalog.clone() })
+        }
+    }
+}
+
+/// The folder of the pool at `url` of a server; `server` is the server's folder.
+pub fn pool_folder(url: &str, server: &Path) -> Result<PathBuf, ConfigError> {
+    let unusable = || ConfigError::Pool { url: url.to_owned() };
+    let path = url.strip_prefix("file:").ok_or_else(unusable)?;
+    match path.strip_prefix("//") {
+        Some(absolute) if absolute.starts_with('/') => Ok(PathBuf::from(absolute)),
+        None if !path.is_empty() => Ok(server.join(path)),
+        _ => Err(unusable()),
+    }
+}
+
+/// Returns an identity of the server in `folder`: the random bytes in its file `name`. Makes the
+/// file where it does not exist yet.
+pub fn identity(folder: &Path, name: &str) -> io::Result<[u8; 16]> {
+    let path = folder.join(name);
+    match std::fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let made = sys::entropy::bytes();
+            sys::durable::write(&path, &made, 0o600)?;
+            Ok(made)
+        }
+        read => {
+            let damaged = |_| io::Error::other(format!("the file {name} is damaged"));
+            read?.try_into().map_err(damaged)
+        }
+    }
+}
+
+/// Fails unless the folder is empty or absent.
+pub(crate) fn check_empty(folder: &Path) -> Result<(), InitError> {
+    let failed = |source| InitError::Folder { folder: folder.to_owned(), source };
+    let is_empty = match std::fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(failed(error)),
+    };
+    if is_empty { Ok(()) } else { Err(InitError::NotEmpty { folder: folder.to_owned() }) }
+}
+
+/// Makes the folder where it does not exist. Fails where it is not empty.
+pub(crate) fn make_empty(folder: &Path) -> Result<(), InitError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    check_empty(folder)?;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|source| InitError::Folder { folder: folder.to_owned(), source })
+}

@@ -1,0 +1,24 @@
+//! Intake of a backup: quanta are stored, changes of pages are resolved, applied and committed.
+//!
+//! ```text
+//!   quantum ---> quantum::take_in ---> places of its chunks
+//!   changes ---> resolve ---> prepare (apply to the pages) ---> commit, after a sync of the packs
+//! ```
+//!
+//! Transactions of one session commit one after the other. So a change always meets the page that
+//! the change before it has left.
+//!
+//! Crash rule: a transaction is in the catalogue as a whole or not at all. Pages below a directory
+//! that is gone are removed in batches before the directory itself. A crash between two batches
+//! leaves the directory, and the next backup finds again that it is gone.
+
+pub(crate) mod change;
+pub(crate) mod opener;
+pub(crate) mod prepare;
+pub mod quantum;
+pub mod resolve;
+mod session;
+
+pub use change::{KnownContent, PageChange, Reason, Rejection};
+pub use quantum::{Check, StoredQuantum, take_in};
+pub use session::{CommitReceipt, Intake, QuantumGrants};

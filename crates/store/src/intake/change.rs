@@ -1,0 +1,53 @@
+//! Changes of pages as a node sends them, and the objects that the server leaves out of them.
+
+use catalog::PageKey;
+use catalog::change::PageStart;
+use model::{DirPath, Name, Object, SessionPlace};
+use wire::Grant;
+
+/// A change of one page as a node sends it. Objects that it does not name stay as they are.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PageChange {
+    pub key: PageKey,
+    /// Objects with new versions.
+    pub backed_up: Vec<Object<SessionPlace>>,
+    /// Objects of which only attributes changed. Their extents are not used.
+    pub updated: Vec<Object>,
+    /// Objects that are gone. Everything below a directory goes with it.
+    pub expired: Vec<Name>,
+    /// Proofs that the node may name chunks without sending them.
+    pub grants: Vec<Grant>,
+    /// First names and digests of the pages that exist after the change.
+    pub pages: Vec<PageStart>,
+    /// Objects of `backed_up` whose content is that of another object of the node.
+    pub known: Vec<KnownContent>,
+}
+
+/// A statement of the node: the object `name` has the content of the active object `of` in
+/// `directory` of its filespace `filespace`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnownContent {
+    pub name: Name,
+    pub filespace: Vec<u8>,
+    pub directory: DirPath,
+    pub of: Name,
+}
+
+/// An object that the server left out of its change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rejection {
+    pub key: PageKey,
+    pub name: Name,
+    pub reason: Reason,
+}
+
+/// Reason for which an object was left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Reason {
+    /// A grant does not hold, or the server does not know a quantum: the node sends the data.
+    #[error("the server does not have its data")]
+    SendData,
+    /// The lengths of the object's parts do not add up to its size: the node reads it again.
+    #[error("its parts do not add up to its size")]
+    Size,
+}

@@ -1,0 +1,300 @@
+//! Preparation of a transaction: its changes are applied to their pages, and become writes for the
+//! catalogue.
+//!
+//! Several threads work, each on a share of the changes at a time: directories do not depend on
+//! each other. All changes of one directory are in one share, in their order, so that each meets
+//! the page that the change before it has left. No node walks below a directory that is gone. So no
+//! share changes pages there while another share removes them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::resume_unwind;
+
+use sys::lock::Mutex;
+
+use crate::error::StoreError;
+use catalog::change::{Change, Effect, apply, deactivate};
+use catalog::{ArchiveChange, PageKey, PageRow, PageSpan, Write};
+use model::{ClassId, DirPath, Kind, Name, Object, PackNumber, ServerTime};
+use pool::Hold;
+
+use super::change::Rejection;
+use super::session::Intake;
+use crate::intake::resolve::ResolvedChange;
+use crate::lifecycle::archive;
+use crate::pages::{decode_page, writes};
+use crate::store::CommitFailure;
+
+/// Minimum number of changes in a share; their pages are read at once.
+const SHARE_CHANGES: usize = 32;
+/// Maximum number of threads that apply the changes of one transaction: a single thread writes
+/// their result.
+const THREADS_MAX: usize = 4;
+/// Number of pages below a vanished directory that are removed in one batch.
+const SUBTREE_PAGES: usize = 64;
+
+/// The moment of a commit, for the catalogue and for other servers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CommitPoint {
+    pub(super) now: ServerTime,
+    /// Generation of the condemned packs against which the changes were resolved.
+    pub(super) generation: u64,
+}
+
+/// Result of applying changes, before it is durable.
+#[derive(Default)]
+pub(super) struct Preparation {
+    pub(super) writes: Vec<Write>,
+    pub(super) rejected: Vec<Rejection>,
+    /// Directories of the rejected objects.
+    pub(super) lacking: BTreeSet<DirPath>,
+    pub(super) expired_objects: u64,
+    /// Holds of object stores on the packs that the pages name.
+    pub(super) holds: BTreeMap<PackNumber, Hold>,
+    /// Growth of the archive that the session writes.
+    pub(super) archived: ArchiveChange,
+}
+
+impl Preparation {
+    fn add(&mut self, other: Self) {
+        self.writes.extend(other.writes);
+        self.rejected.extend(other.rejected);
+        self.lacking.extend(other.lacking);
+        self.expired_objects += other.expired_objects;
+        for (pack, hold) in other.holds {
+            let held = self.holds.entry(pack).or_insert(hold);
+            *held = held.and(hold);
+        }
+        self.archived.objects_added += other.archived.objects_added;
+        self.archived.bytes_added += other.archived.bytes_added;
+    }
+}
+
+/// Pages of a share, as the changes so far have left them; `None` where the page does not exist.
+type Pages = HashMap<PageKey, Option<PageRow>>;
+
+impl Intake {
+    /// Applies `changes` to their pages.
+    pub(super) fn prepare(
+        &self,
+        changes: Vec<ResolvedChange>,
+        at: CommitPoint,
+    ) -> Result<Preparation, CommitFailure> {
+        let shares = shares(changes);
+        let threads = sys::process::processors().min(THREADS_MAX).min(shares.len());
+        let waiting = Mutex::new(shares.into_iter());
+        let next = || waiting.lock().next();
+        let work = || {
+            let mut prepared = Preparation::default();
+            while let Some(share) = next() {
+                self.share(share, at, &mut prepared)?;
+            }
+            Ok(prepared)
+        };
+        if threads < 2 {
+            return work();
+        }
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut prepared = work()?;
+            for thread in others {
+                let done = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+                prepared.add(done?);
+            }
+            Ok(prepared)
+        })
+    }
+
+    /// Applies the changes of one share, and adds their result to `prepared`.
+    fn share(
+        &self,
+        changes: Vec<ResolvedChange>,
+        at: CommitPoint,
+        prepared: &mut Preparation,
+    ) -> Result<(), CommitFailure> {
+        let mut pages = self.read_pages(&changes)?;
+        let mut changes = changes.into_iter().peekable();
+        while let Some(resolved) = changes.next() {
+            let directory = resolved.key.directory.clone();
+            let is_last = changes.peek().is_none_or(|next| next.key.directory != directory);
+            let changed = self.change(resolved, at, &mut pages, prepared)?;
+            if !is_last {
+                let left = changed.pages.iter().map(|page| (page.key.clone(), Some(page.clone())));
+                pages.extend(left);
+                pages.extend(changed.removed.iter().map(|key| (key.clone(), None)));
+            }
+            prepared.expired_objects += changed.expired;
+            prepared.writes.extend(writes(self.filespace.id, &directory, changed, at.now));
+        }
+        Ok(())
+    }
+
+    /// Reads the pages of the changes from the catalogue.
+    fn read_pages(&self, changes: &[ResolvedChange]) -> Result<Pages, StoreError> {
+        let keys: Vec<PageKey> = changes.iter().map(|resolved| resolved.key.clone()).collect();
+        let found = self.store.catalog.pages_at(self.filespace.id, &keys)?;
+        let mut pages: Pages = keys.into_iter().map(|key| (key, None)).collect();
+        pages.extend(found.into_iter().map(|row| (row.key.clone(), Some(row))));
+        Ok(pages)
+    }
+
+    /// Applies one change to its page.
+    fn change(
+        &self,
+        resolved: ResolvedChange,
+        at: CommitPoint,
+        pages: &mut Pages,
+        prepared: &mut Preparation,
+    ) -> Result<Effect, CommitFailure> {
+        let ResolvedChange { key, mut change, rejected } = resolved;
+        if !rejected.is_empty() {
+            prepared.lacking.insert(key.directory.clone());
+        }
+        if [&self.lacking, &prepared.lacking]
+            .iter()
+            .any(|all| all.contains(&key.directory))
+        {
+            change.pages.iter_mut().for_each(|page| page.digest = None);
+        }
+        prepared.rejected.extend(rejected);
+        let current = self.current(&key, pages)?;
+        keep_locked(&self.locked, &current, &mut change.updated);
+        let mut rebound = BTreeSet::new();
+        if let Some(holding) = &self.holding {
+            rebound = self::rebound(&current, &change.updated);
+            holding.add(&change.backed_up, &mut prepared.holds);
+        }
+        if self.archive.is_some() {
+            archive::grow(&mut prepared.archived, &current, &change.backed_up);
+        }
+        for directory in vanishing(&key.directory, &current, &change) {
+            prepared.expired_objects += self.expire_subtree(&directory, at)?;
+            pages.retain(|key, _| !directory.contains(&key.directory));
+        }
+        let mut changed = apply(&key, current, change, at.now)
+            .map_err(|error| StoreError::conflict(error.to_string()))?;
+        if self.archive.is_some() {
+            // An object that one command archives twice is archived as it was the second time.
+            changed.versions.clear();
+        }
+        if let Some(holding) = self.holding.as_ref().filter(|_| !rebound.is_empty()) {
+            for page in &changed.pages {
+                let objects = decode_page(page)?;
+                let bound = objects.iter().filter(|object| rebound.contains(&object.name));
+                holding.add(bound, &mut prepared.holds);
+            }
+        }
+        Ok(changed)
+    }
+
+    /// The objects of the page as the changes so far have left it.
+    fn current(&self, key: &PageKey, pages: &mut Pages) -> Result<Vec<Object>, StoreError> {
+        let row = match pages.remove(key) {
+            Some(row) => row,
+            None => self.store.catalog.page(self.filespace.id, key)?,
+        };
+        row.map_or(Ok(Vec::new()), |row| decode_page(&row))
+    }
+
+    /// Deactivates everything below `directory`, in batches. Returns the number of objects.
+    fn expire_subtree(&self, directory: &DirPath, at: CommitPoint) -> Result<u64, CommitFailure> {
+        let span = PageSpan::Subtree(directory.clone());
+        let filespace = self.filespace.id;
+        let mut expired = 0;
+        loop {
+            let pages = self.store.catalog.pages(filespace, &span, None, SUBTREE_PAGES)?;
+            if pages.is_empty() {
+                return Ok(expired);
+            }
+            let mut writes = Vec::new();
+            for page in pages {
+                assert!(directory.contains(&page.key.directory), "only the subtree goes");
+                for object in decode_page(&page)? {
+                    let version = deactivate(&page.key.directory, object, at.now);
+                    writes.push(Write::AddVersion { filespace, version });
+                    expired += 1;
+                }
+                writes.push(Write::RemovePage { filespace, key: page.key });
+            }
+            self.store.commit_known(at.generation, writes)?;
+        }
+    }
+}
+
+/// Divides changes into shares. All changes of one directory are in one share, in their order.
+fn shares(changes: Vec<ResolvedChange>) -> Vec<Vec<ResolvedChange>> {
+    let count = changes.len();
+    let mut directories: BTreeMap<DirPath, Vec<ResolvedChange>> = BTreeMap::new();
+    for resolved in changes {
+        directories.entry(resolved.key.directory.clone()).or_default().push(resolved);
+    }
+    let mut shares: Vec<Vec<ResolvedChange>> = Vec::new();
+    for (_, changes) in directories {
+        match shares.last_mut().filter(|share| share.len() < SHARE_CHANGES) {
+            Some(share) => share.extend(changes),
+            None => shares.push(changes),
+        }
+    }
+    assert_eq!(shares.iter().map(Vec::len).sum::<usize>(), count, "no change is left out");
+    shares
+}
+
+/// The object `name` of a page, whose objects are sorted by name.
+fn object_named<'a>(page: &'a [Object], name: &Name) -> Option<&'a Object> {
+    let at = page.binary_search_by(|object| object.name.cmp(name)).ok()?;
+    Some(&page[at])
+}
+
+fn is_sorted(page: &[Object]) -> bool {
+    page.is_sorted_by(|a, b| a.name < b.name)
+}
+
+/// The names of the updated objects that are bound to another class than before.
+fn rebound(current: &[Object], updated: &[Object]) -> BTreeSet<Name> {
+    debug_assert!(is_sorted(current), "a page is sorted by name");
+    let has_moved = |object: &&Object| {
+        let before = object_named(current, &object.name);
+        before.is_some_and(|before| before.class != object.class)
+    };
+    updated.iter().filter(has_moved).map(|object| object.name.clone()).collect()
+}
+
+/// Keeps objects of locked classes bound to their class: another class might keep them for a
+/// shorter time. A new version may be bound to another class; the version before it keeps its own.
+fn keep_locked(locked: &BTreeSet<ClassId>, current: &[Object], updated: &mut [Object]) {
+    debug_assert!(is_sorted(current), "a page is sorted by name");
+    if locked.is_empty() {
+        return;
+    }
+    for object in updated {
+        let before = object_named(current, &object.name);
+        if let Some(before) = before.filter(|before| locked.contains(&before.class)) {
+            object.class = before.class;
+        }
+    }
+}
+
+/// The directories among `current` that do not exist as directories after the change.
+fn vanishing(directory: &DirPath, current: &[Object], change: &Change) -> Vec<DirPath> {
+    let is_directory = |object: &&Object| object.stat.kind == Kind::Directory;
+    if !current.iter().any(|object| is_directory(&object)) {
+        return Vec::new();
+    }
+    let expired: BTreeSet<&Name> = change.expired.iter().collect();
+    let mut replaced: BTreeMap<&Name, Kind> = BTreeMap::new();
+    for object in &change.backed_up {
+        replaced.entry(&object.name).or_insert(object.stat.kind);
+    }
+    let vanishes = |object: &&Object| {
+        expired.contains(&object.name)
+            || replaced.get(&object.name).is_some_and(|kind| *kind != Kind::Directory)
+    };
+    current
+        .iter()
+        .filter(is_directory)
+        .filter(vanishes)
+        .map(|object| directory.child(&object.name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! Intake of a quantum: it is checked, deduplicated against the domain and appended to a pack.
+
+use super::opener::Opener;
+use crate::error::StoreError;
+use chunk::{Compression, Compressor, RawQuantum, recode};
+use model::{ChunkDigest, Place};
+use pool::Filler;
+
+use crate::store::{DOMAIN, Store};
+
+/// Share of known bytes, in per cent, from which a quantum is made again without them. Below it,
+/// storing them twice is cheaper than compressing again.
+const RECODE_PERCENT: usize = 25;
+
+/// Checksum with which a node describes the chunks that it meant to send.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Check {
+    /// Of the chunks' digests, see [`wire::quantum_check`].
+    Digests(Vec<u8>),
+    /// Of the data, see [`wire::raw_check`]: a node that does not deduplicate has no digests.
+    Data(u64),
+}
+
+/// A quantum of a session that the server has stored.
+///
+/// Invariant: the three lists have one entry for each chunk, in the order of the chunks.
+pub struct StoredQuantum {
+    pub places: Vec<Place>,
+    pub lengths: Vec<u32>,
+    pub digests: Vec<ChunkDigest>,
+}
+
+/// Decompresses `record`, computes the digests of its chunks, and appends the chunks that the
+/// domain does not have to a pack of `filler`.
+pub fn take_in(
+    store: &Store,
+    filler: Filler,
+    record: &[u8],
+    check: &Check,
+) -> Result<StoredQuantum, StoreError> {
+    sys::fault::point("quantum");
+    let mut opener = match store.take_opener() {
+        Some(opener) => opener,
+        None => Opener::new().map_err(|_| no_context())?,
+    };
+    let opened = opener.decompressor.decode_into(record, &mut opener.raw);
+    let stored = opened
+        .map_err(StoreError::malformed)
+        .and_then(|()| Packer { store, filler }.append_opened(record, check, &mut opener));
+    store.keep_opener(opener);
+    stored
+}
+
+fn no_context() -> StoreError {
+    StoreError::away("no zstd context")
+}
+
+/// Appends the quanta of one filler to packs.
+#[derive(Clone, Copy)]
+struct Packer<'a> {
+    store: &'a Store,
+    filler: Filler,
+}
+
+impl Packer<'_> {
+    fn append_opened(
+        self,
+        record: &[u8],
+        check: &Check,
+        opener: &mut Opener,
+    ) -> Result<StoredQuantum, StoreError> {
+        let Opener { raw, compressor, .. } = opener;
+        let digests: Vec<ChunkDigest> =
+            raw.chunks().map(|chunk| self.store.pools.digest_of(DOMAIN, chunk)).collect();
+        let is_right = match check {
+            Check::Data(check) => wire::raw_check(raw.data()) == *check,
+            Check::Digests(check) => wire::quantum_check(&digests) == check[..],
+        };
+        if !is_right {
+            // The client read, digested and compressed something else than what arrived.
+            return Err(StoreError::damaged("a quantum was damaged on its way; try again"));
+        }
+        let lengths = raw.lengths().to_vec();
+        assert_eq!(digests.len(), lengths.len(), "each chunk has a digest and a length");
+        let known = self.store.lookup(&digests);
+        let places = self.append(record, raw, &digests, &known, compressor)?;
+        assert_eq!(places.len(), digests.len(), "each chunk has a place");
+        Ok(StoredQuantum { places, lengths, digests })
+    }
+
+    /// Appends the chunks that have no place in `known`. Returns the places of all, in order.
+    fn append(
+        self,
+        record: &[u8],
+        raw: &RawQuantum,
+        digests: &[ChunkDigest],
+        known: &[Option<Place>],
+        compressor: &mut Option<Compressor>,
+    ) -> Result<Vec<Place>, StoreError> {
+        let lengths = raw.lengths();
+        assert_eq!(known.len(), lengths.len(), "each chunk was looked up");
+        if known.iter().all(Option::is_some) {
+            return Ok(known.iter().copied().flatten().collect());
+        }
+        let known_bytes: usize = lengths
+            .iter()
+            .zip(known)
+            .filter(|(_, place)| place.is_some())
+            .map(|(&length, _)| length as usize)
+            .sum();
+        if known_bytes * 100 < raw.data().len() * RECODE_PERCENT {
+            return self.append_whole(record, lengths, digests);
+        }
+        let keep: Vec<bool> = known.iter().map(Option::is_none).collect();
+        let kept = recode(raw, &keep);
+        let kept_digests: Vec<ChunkDigest> = digests
+            .iter()
+            .zip(&keep)
+            .filter(|(_, keep)| **keep)
+            .map(|(digest, _)| *digest)
+            .collect();
+        let record = compress(&kept, compressor)?;
+        let added = self.append_whole(&record, kept.lengths(), &kept_digests)?;
+        Ok(fill_in(known, &added))
+    }
+
+    fn append_whole(
+        self,
+        record: &[u8],
+        lengths: &[u32],
+        digests: &[ChunkDigest],
+    ) -> Result<Vec<Place>, StoreError> {
+        assert_eq!(lengths.len(), digests.len(), "each chunk has a length and a digest");
+        let first = self.store.pools.append(self.filler, record, lengths, digests)?;
+        let place = |(offset, _)| Place::new(first.pack(), first.index() + offset);
+        let places: Vec<Place> = (0_u32..).zip(digests).map(place).collect();
+        let entries: Vec<_> = digests.iter().copied().zip(places.iter().copied()).collect();
+        self.store.note(&entries);
+        Ok(places)
+    }
+}
+
+/// The places of all chunks: those in `known`, with those in `added` in the gaps, in order.
+fn fill_in(known: &[Option<Place>], added: &[Place]) -> Vec<Place> {
+    let gaps = known.iter().filter(|place| place.is_none()).count();
+    assert_eq!(gaps, added.len(), "each chunk without a place was appended");
+    let mut added = added.iter();
+    let place = |known: &Option<Place>| known.or_else(|| added.next().copied());
+    known.iter().filter_map(place).collect()
+}
+
+fn compress(quantum: &RawQuantum, slot: &mut Option<Compressor>) -> Result<Vec<u8>, StoreError> {
+    if slot.is_none() {
+        *slot = Some(Compressor::new(Compression::Standard).map_err(|_| no_context())?);
+    }
+    Ok(slot.as_mut().expect("made just above").encode(quantum))
+}

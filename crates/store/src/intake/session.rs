@@ -1,0 +1,222 @@
+//! A backup session of one filespace: the quanta that its changes may refer to, and its
+//! transactions.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use catalog::{Filespace, Node, SessionRow, Write};
+use model::{ClassId, DirPath, PlaceCode as _, ServerTime, SessionId};
+use pool::Filler;
+
+use super::change::{PageChange, Rejection};
+use super::prepare::{CommitPoint, Preparation};
+use super::quantum::StoredQuantum;
+use super::resolve::{Quanta, ResolvedChange, Resolver};
+use crate::error::StoreError;
+use crate::lifecycle::{archive, object_lock};
+use crate::pools;
+use crate::store::Claim;
+use crate::store::{CommitFailure, Store, Use};
+
+/// Number of last transactions whose quanta a change may always refer to.
+const TRANSACTIONS_KEPT: usize = 64;
+/// Number of chunks up to which older quanta are kept too: 12 MiB of memory. Large files have few
+/// chunks and many transactions, and a client without grants cannot name them otherwise.
+const CHUNKS_KEPT: usize = 1 << 18;
+/// Maximum number of attempts to commit while other servers condemn packs.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// A backup session of one filespace.
+pub struct Intake {
+    pub(super) store: Arc<Store>,
+    id: SessionId,
+    node: Node,
+    pub(super) filespace: Filespace,
+    /// Number of the archive that the filespace is a part of, if it is.
+    pub(super) archive: Option<u64>,
+    /// Locked classes of the node's policy domain.
+    pub(super) locked: BTreeSet<ClassId>,
+    /// Rules for object locks on the packs that pages name; `None` where nothing is locked.
+    pub(super) holding: Option<object_lock::Session>,
+    started: ServerTime,
+    filler: Filler,
+    quanta: Quanta,
+    /// Numbers of the quanta of the last transactions, oldest first.
+    kept: VecDeque<Vec<u64>>,
+    /// Number of chunks of the quanta in `kept`.
+    kept_chunks: usize,
+    /// Directories with a rejected object. No page of theirs gets a digest in this session, not
+    /// even with a later change (invariant 3).
+    pub(super) lacking: BTreeSet<DirPath>,
+    _claim: Claim,
+    filling: Use,
+}
+
+/// Outcome of a transaction that is durable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CommitReceipt {
+    /// Grants for the chunks of the transaction's quanta.
+    pub grants: Vec<QuantumGrants>,
+    pub rejected: Vec<Rejection>,
+    pub expired_objects: u64,
+}
+
+/// Grants for the chunks of one quantum, in the order of the chunks. A grant is a place (8 bytes,
+/// little-endian) and a MAC (8 bytes).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QuantumGrants {
+    pub number: u64,
+    pub bytes: Vec<u8>,
+}
+
+impl Intake {
+    /// Opens a session of `node` for its filespace `name`. Fails while another one is open.
+    pub fn open(store: &Arc<Store>, node: Node, name: &[u8]) -> Result<Self, StoreError> {
+        let now = sys::clock::now();
+        // The client need not send quanta again that it has sent to another server.
+        store.catch_up()?;
+        let archive = archive::open_for_filespace(store, &node, name)?;
+        let filespace = store.catalog.open_filespace(node.id, name, now)?;
+        let claim = store.claim(filespace.id)?;
+        let filler = pools::filler(store, node.id)?;
+        let filling = store.use_packs(true);
+        let domains = store.catalog.domains()?;
+        let domain = domains.iter().find(|domain| domain.id == node.domain);
+        let classes = domain.map_or(&[][..], |domain| &domain.active.classes);
+        let locked = classes.iter().filter(|class| class.is_locked(now)).map(|class| class.id);
+        let locked = locked.collect();
+        let made = archive.map(|_| now);
+        let holding =
+            domain.and_then(|domain| object_lock::Session::new(store, &domain.active, made));
+        Ok(Self {
+            store: Arc::clone(store),
+            id: store.next_session(),
+            node,
+            filespace,
+            archive,
+            locked,
+            holding,
+            started: now,
+            filler,
+            quanta: Quanta::new(),
+            kept: VecDeque::new(),
+            kept_chunks: 0,
+            lacking: BTreeSet::new(),
+            _claim: claim,
+            filling,
+        })
+    }
+
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// The filler of the packs that take this session's quanta.
+    pub fn filler(&self) -> Filler {
+        self.filler
+    }
+
+    /// Commits a transaction: `quanta` by their numbers, and the changes that `parse` returns.
+    ///
+    /// Each attempt to commit calls `parse` anew, because applying the changes uses them up.
+    pub fn commit(
+        &mut self,
+        quanta: Vec<(u64, StoredQuantum)>,
+        parse: &dyn Fn() -> Result<Vec<PageChange>, StoreError>,
+    ) -> Result<CommitReceipt, StoreError> {
+        let numbers: Vec<u64> = quanta.iter().map(|(number, _)| *number).collect();
+        self.quanta.extend(quanta);
+        assert!(numbers.iter().all(|number| self.quanta.contains_key(number)), "all are kept");
+        let Preparation { rejected, mut lacking, expired_objects, .. } =
+            self.commit_changes(parse)?;
+        self.lacking.append(&mut lacking);
+        let grants = numbers.iter().map(|&number| self.grants(number)).collect();
+        self.forget_old_quanta(numbers);
+        Ok(CommitReceipt { grants, rejected, expired_objects })
+    }
+
+    fn commit_changes(
+        &self,
+        parse: &dyn Fn() -> Result<Vec<PageChange>, StoreError>,
+    ) -> Result<Preparation, StoreError> {
+        for _ in 0..ATTEMPTS_MAX {
+            match self.try_commit(parse()?) {
+                // Another server has condemned packs. The changes are resolved anew.
+                Err(CommitFailure::Stale) => self.store.catch_up()?,
+                Err(CommitFailure::Failed(error)) => return Err(error),
+                Ok(prepared) => return Ok(prepared),
+            }
+        }
+        Err(StoreError::busy("other servers condemn packs all the time; try again in a while"))
+    }
+
+    fn try_commit(&self, changes: Vec<PageChange>) -> Result<Preparation, CommitFailure> {
+        let now = sys::clock::now();
+        // Held until the commit: no pack is condemned meanwhile (invariant 9).
+        let condemned = self.store.condemned();
+        let resolver = Resolver::new(&self.store, &self.node, &self.quanta, &condemned);
+        let resolved: Vec<ResolvedChange> = changes
+            .into_iter()
+            .map(|change| resolver.resolve(change))
+            .collect::<Result<_, _>>()?;
+        let at = CommitPoint { now, generation: condemned.generation };
+        let mut prepared = self.prepare(resolved, at)?;
+        if let Some(number) = self.archive {
+            let change = std::mem::take(&mut prepared.archived);
+            prepared.writes.push(Write::SetArchive { number, change });
+        }
+        let writes = std::mem::take(&mut prepared.writes);
+        object_lock::apply(&self.store, &prepared.holds)?;
+        self.store.commit_filled(&self.filling, condemned.generation, writes)?;
+        Ok(prepared)
+    }
+
+    fn forget_old_quanta(&mut self, numbers: Vec<u64>) {
+        let chunks =
+            |number: &u64| self.quanta.get(number).map_or(0, |quantum| quantum.places.len());
+        self.kept_chunks += numbers.iter().map(chunks).sum::<usize>();
+        self.kept.push_back(numbers);
+        while self.kept.len() > TRANSACTIONS_KEPT
+            && self.kept_chunks > CHUNKS_KEPT
+            && let Some(old) = self.kept.pop_front()
+        {
+            for number in old {
+                let chunks = self.quanta.remove(&number).map_or(0, |old| old.places.len());
+                debug_assert!(chunks <= self.kept_chunks, "each kept chunk is counted");
+                self.kept_chunks -= chunks;
+            }
+        }
+        debug_assert!(self.kept.len() <= TRANSACTIONS_KEPT || self.kept_chunks <= CHUNKS_KEPT);
+    }
+
+    /// The grants with which the node may name the chunks of the quantum from now on.
+    fn grants(&self, number: u64) -> QuantumGrants {
+        let stored = &self.quanta[&number];
+        assert_eq!(stored.digests.len(), stored.places.len(), "one of each for a chunk");
+        let mut bytes = Vec::with_capacity(stored.places.len() * 16);
+        for (digest, place) in stored.digests.iter().zip(&stored.places) {
+            bytes.extend_from_slice(&place.code().to_le_bytes());
+            bytes.extend_from_slice(&self.store.secrets.grant(self.node.id, digest, *place).0);
+        }
+        QuantumGrants { number, bytes }
+    }
+
+    /// Records the end of the session. `report` is the client's, in JSON.
+    pub fn close(&self, is_complete: bool, report: &str) -> Result<(), StoreError> {
+        if self.archive.is_some() {
+            return self.store.commit(Vec::new());
+        }
+        let session = SessionRow {
+            node: self.node.id,
+            filespace: self.filespace.id,
+            started: self.started,
+            ended: sys::clock::now(),
+            complete: is_complete,
+            report: report.to_owned(),
+        };
+        self.store.commit(vec![Write::AddSession(session)])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! The store: what the server knows and does without a network.
+//!
+//! [`Store`] holds catalogue, pools, volumes and chunk index together. The other rooms work on it:
+//!
+//! | room | work |
+//! |---|---|
+//! | [`intake`] | commits of backups: quanta, changes of pages, transactions |
+//! | [`selection`] | choosing versions and reading their data |
+//! | [`lifecycle`] | expiration, reclamation, audit, archives, locks, catalogue copies, recovery |
+//! | [`pools`] | places of packs; copying, draining, repairing |
+//! | [`volumes`] | libraries and volumes; reading packs from them |
+//! | `shelving` | writing packs to volumes, emptying and importing volumes |
+//! | [`fleet`] | several servers of one catalogue |
+//! | [`domains`] | policy domains, drafts, locks |
+//! | [`folder`] | the server's folder: configuration, keys, the place of the catalogue |
+//! | [`ownership`] | the right of one process to use a folder and its pools |
+//!
+//! Deliberately absent: TLS, certificates, gRPC, and the rights of those who ask.
+
+mod counts;
+mod creation;
+pub mod domains;
+mod error;
+pub mod fleet;
+pub mod folder;
+pub mod intake;
+pub mod lifecycle;
+mod names;
+pub mod ownership;
+mod pages;
+mod places;
+pub mod pools;
+#[cfg(test)]
+mod samples;
+pub mod selection;
+mod shelving;
+mod store;
+pub mod volumes;
+
+pub use creation::init;
+pub use error::StoreError;
+pub use folder::secrets::Secrets;
+pub use names::check_name;
+pub use pages::decode_page;
+pub use pool::use_variables;
+pub use store::{Claim, CommitFailure, Condemned, DOMAIN, Store, Use};

@@ -1,0 +1,13 @@
+//! The lives of versions and packs: archives and deletion, expiration, reclamation, audit, object
+//! locks, copies of the catalogue, and recovery of a server from them.
+
+pub mod archive;
+pub mod audit;
+pub mod catalog_copy;
+pub mod expire;
+pub mod object_lock;
+pub mod reclaim;
+pub mod records;
+pub mod recovery;
+pub mod tasks;
+pub mod victims;

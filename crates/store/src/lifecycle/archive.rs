@@ -1,0 +1,530 @@
+//! Archives, which keep the objects of one command by time, and the deletion of a node's versions.
+//!
+//! An archive has one filespace for each mount point. Such a filespace is filled once and never
+//! compared. Lists and retrieval read it as they read filespaces of backups.
+
+use std::sync::Arc;
+
+use catalog::{
+    ArchiveChange, ArchiveRow, DeletionRow, EventRow, Filespace, Node, PageKey, PageRow, PageSpan,
+    VersionKey, VersionRow, Write,
+};
+use format::page;
+use model::{ClassId, DirPath, FilespaceId, Kind, Name, Object, ServerTime, archive_number};
+use model::{is_backup_filespace, is_space_filespace};
+use policy::PolicySet;
+
+use crate::counts::counted;
+use crate::error::StoreError;
+use crate::pages::{decode_page, rewritten};
+use crate::selection::select::{Choice, Selection, VersionBatch};
+use crate::store::{CommitFailure, Store};
+
+/// Maximum length of a description.
+const DESCRIPTION_BYTES_MAX: usize = 4096;
+/// Number of versions that an undo puts back in one batch.
+const UNDO_BATCH: usize = 1000;
+/// Number of pages of a directory that are read at once.
+const PAGES_BATCH: usize = 64;
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// An archive with the names of its filespaces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArchiveSummary {
+    pub row: ArchiveRow,
+    pub filespaces: Vec<Vec<u8>>,
+}
+
+/// A change of an archive that its node orders.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ArchiveOrder {
+    pub number: u64,
+    /// True if everything has arrived: nothing more goes into the archive.
+    pub completes: bool,
+    /// True if the event happens now from which some classes count their days.
+    pub activates_event: bool,
+    /// `None`: the hold stays as it is.
+    pub held: Option<bool>,
+}
+
+/// An order to delete versions of one filespace.
+pub struct DeletionOrder {
+    pub selection: Selection,
+    /// Versions of backups that go. Every version of an archive's object goes.
+    pub states: States,
+    /// True if the versions are counted only.
+    pub is_dry: bool,
+}
+
+/// States of the versions that a deletion takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct States {
+    pub active: bool,
+    pub inactive: bool,
+}
+
+impl States {
+    fn include(self, version: &model::Version) -> bool {
+        if version.deactivated.is_none() { self.active } else { self.inactive }
+    }
+}
+
+/// A deletion that can be undone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Deletion {
+    pub row: DeletionRow,
+    /// End of the time in which it can be undone.
+    pub until: ServerTime,
+}
+
+/// Result of an order to delete.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DeletionResult {
+    /// Nothing was deleted: the order was a dry run, or it selected no version.
+    Counted {
+        versions: u64,
+    },
+    Done(Deletion),
+}
+
+/// Returns the number of the archive that has the filespace `name`. Fails if the archive is
+/// complete. Returns `None` for a filespace of backups or of migrated files.
+pub fn open_for_filespace(
+    store: &Store,
+    node: &Node,
+    name: &[u8],
+) -> Result<Option<u64>, StoreError> {
+    if is_backup_filespace(name) || is_space_filespace(name) {
+        return Ok(None);
+    }
+    let number = archive_number(name).ok_or_else(|| StoreError::malformed("a filespace's name"))?;
+    let row = find(store, node, number)?;
+    if row.complete {
+        let text = format!("archive {number} is complete; nothing more can go into it");
+        return Err(StoreError::conflict(text));
+    }
+    Ok(Some(number))
+}
+
+fn find(store: &Store, node: &Node, number: u64) -> Result<ArchiveRow, StoreError> {
+    let mut next = store.catalog.archives_from(node.id, Some(number), 1)?;
+    let known = next.pop().filter(|row| row.number == number);
+    known.ok_or_else(|| {
+        StoreError::not_found(format!(
+            "node {} has no archive {number}; 'holdfast archives' shows all",
+            node.name
+        ))
+    })
+}
+
+fn file_bytes(object: &Object) -> i64 {
+    let bytes = if object.stat.kind == Kind::File { object.stat.size } else { 0 };
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// Adds the numbers and sizes of `new` objects to `change`. They replace objects of the same names
+/// in the page `current`.
+pub fn grow(change: &mut ArchiveChange, current: &[Object], new: &[Object]) {
+    for object in new {
+        change.objects_added += 1;
+        change.bytes_added += file_bytes(object);
+        if let Some(old) = current.iter().find(|old| old.name == object.name) {
+            change.objects_added -= 1;
+            change.bytes_added -= file_bytes(old);
+        }
+    }
+}
+
+/// Makes an empty archive.
+pub fn add(store: &Store, node: &Node, description: &str) -> Result<ArchiveSummary, StoreError> {
+    if description.len() > DESCRIPTION_BYTES_MAX {
+        let text = format!("a description has at most {DESCRIPTION_BYTES_MAX} bytes");
+        return Err(StoreError::usage(text));
+    }
+    let row = store.catalog.add_archive(node.id, description, sys::clock::now())?;
+    Ok(ArchiveSummary { row, filespaces: Vec::new() })
+}
+
+fn with_filespaces(
+    store: &Store,
+    node: &Node,
+    rows: Vec<ArchiveRow>,
+) -> Result<Vec<ArchiveSummary>, StoreError> {
+    let numbers: Vec<u64> = rows.iter().map(|row| row.number).collect();
+    let filespaces = store.catalog.archive_filespaces(node.id, &numbers)?;
+    assert_eq!(rows.len(), filespaces.len(), "each archive has a list of filespaces");
+    let summary = |(row, filespaces): (ArchiveRow, Vec<Filespace>)| ArchiveSummary {
+        row,
+        filespaces: filespaces.into_iter().map(|filespace| filespace.name).collect(),
+    };
+    Ok(rows.into_iter().zip(filespaces).map(summary).collect())
+}
+
+/// Lists at most `limit` of the node's archives, newest first: the one numbered `from` and older
+/// ones. Begins with the newest archive if `from` is `None`.
+pub fn list(
+    store: &Store,
+    node: &Node,
+    from: Option<u64>,
+    limit: usize,
+) -> Result<Vec<ArchiveSummary>, StoreError> {
+    let rows = store.catalog.archives_from(node.id, from, limit)?;
+    with_filespaces(store, node, rows)
+}
+
+/// Changes an archive.
+pub fn set(store: &Store, node: &Node, order: ArchiveOrder) -> Result<ArchiveSummary, StoreError> {
+    let number = order.number;
+    let row = find(store, node, number)?;
+    let now = sys::clock::now();
+    if order.activates_event && row.event.is_some() {
+        let text = format!("the event of archive {number} has been activated already");
+        return Err(StoreError::conflict(text));
+    }
+    let change = ArchiveChange {
+        event: order.activates_event.then_some(now),
+        held: order.held,
+        complete: order.completes.then_some(true),
+        due: Some(None),
+        ..ArchiveChange::default()
+    };
+    let mut writes = vec![Write::SetArchive { number, change }];
+    let what = match (order.activates_event, order.held) {
+        (true, _) => Some("archive's event activated"),
+        (_, Some(true)) => Some("archive held"),
+        (_, Some(false)) => Some("archive released"),
+        _ => None,
+    };
+    writes.extend(what.map(|what| Write::AddEvent(event(node, now, what, &number.to_string()))));
+    store.catalog.commit(writes)?;
+    let mut changed = with_filespaces(store, node, vec![find(store, node, number)?])?;
+    Ok(changed.pop().expect("one archive has one summary"))
+}
+
+fn event(node: &Node, time: ServerTime, what: &str, details: &str) -> EventRow {
+    EventRow {
+        time,
+        actor: format!("node {}", node.name),
+        what: what.to_owned(),
+        details: details.to_owned(),
+    }
+}
+
+/// Deletes the versions that the node selects. They can be brought back for some days.
+pub fn delete(
+    store: &Arc<Store>,
+    node: &Node,
+    filespace: &Filespace,
+    order: DeletionOrder,
+) -> Result<DeletionResult, StoreError> {
+    assert_eq!(order.selection.filespace, filespace.id, "an order selects in its own filespace");
+    let archive = archive_number(&filespace.name);
+    let states = match archive {
+        Some(_) => States { active: true, inactive: true },
+        None => order.states,
+    };
+    check_not_held(store, node, archive)?;
+    let path = order.selection.path();
+    let selection = Selection { choice: Choice::All, ..order.selection };
+    let versions = check_unlocked(store, node, &selection, states)?;
+    if versions == 0 || order.is_dry {
+        return Ok(DeletionResult::Counted { versions });
+    }
+    let _claim = store.claim(filespace.id)?;
+    let now = sys::clock::now();
+    let details = describe(filespace, &path, versions);
+    let number = store.catalog.add_deletion(node.id, &details, now)?;
+    let row = DeletionRow { number, node: node.id, time: now, details, versions };
+    // The event comes first: the audit trail has also a deletion that a crash cuts off.
+    let noted = Write::AddEvent(event(node, now, "versions deleted", &row.details));
+    store.catalog.commit(vec![noted])?;
+    let removal = Removal { store, filespace: filespace.id, deletion: number, now, states };
+    while !removal.run(&selection, archive)? {
+        store.catch_up()?;
+    }
+    tracing::info!(node = %node.name, versions, "versions deleted");
+    Ok(DeletionResult::Done(deletion(store, row)))
+}
+
+fn describe(filespace: &Filespace, path: &[u8], versions: u64) -> String {
+    let path = if path.is_empty() { &b"/"[..] } else { path };
+    let mount_point = model::escaped(model::mount_point(&filespace.name));
+    let of = match archive_number(&filespace.name) {
+        Some(number) => format!("archive {number}"),
+        None => "backups".to_owned(),
+    };
+    let versions = counted(versions, "version");
+    format!("{versions} of {of} at and below {} in {mount_point}", model::escaped(path))
+}
+
+fn check_not_held(store: &Store, node: &Node, archive: Option<u64>) -> Result<(), StoreError> {
+    match archive {
+        Some(number) if find(store, node, number)?.held => Err(StoreError::conflict(format!(
+            "archive {number} is held; 'holdfast archives --release {number}' ends that"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Counts the selected versions. Fails if a locked class holds one of them.
+fn check_unlocked(
+    store: &Store,
+    node: &Node,
+    selection: &Selection,
+    states: States,
+) -> Result<u64, StoreError> {
+    let all = store.catalog.domains()?;
+    let domain = all.into_iter().find(|domain| domain.id == node.domain);
+    let policy = domain
+        .ok_or_else(|| StoreError::damaged("the node's policy domain is gone"))?
+        .active;
+    let now = sys::clock::now();
+    let mut versions = 0;
+    selection.walk(&*store.catalog, |batch| {
+        for version in batch.versions.iter().filter(|version| states.include(version)) {
+            versions += 1;
+            if let Some((class, until)) = lock_of(&policy, version.object.class, now) {
+                let path = model::escaped(&batch.directory.join(&version.object.name));
+                return Err(StoreError::conflict(format!(
+                    "{path} is held by class {class}, which is locked until {until}"
+                )));
+            }
+        }
+        Ok(())
+    })?;
+    Ok(versions)
+}
+
+/// The name of the class and the last day of its lock.
+fn lock_of(policy: &PolicySet, class: ClassId, now: ServerTime) -> Option<(String, String)> {
+    let class = policy.class(class).or_else(|| policy.class(policy.default_class))?;
+    let until = class.locked_until.filter(|_| class.is_locked(now))?;
+    Some((class.name.clone(), policy::review::day(until)))
+}
+
+/// A deletion that moves versions to its trash.
+struct Removal<'a> {
+    store: &'a Store,
+    filespace: FilespaceId,
+    deletion: u64,
+    now: ServerTime,
+    states: States,
+}
+
+impl Removal<'_> {
+    /// Moves the selected versions. Returns false if packs were condemned meanwhile: then some of
+    /// the versions are still there.
+    fn run(&self, selection: &Selection, archive: Option<u64>) -> Result<bool, StoreError> {
+        let store = self.store;
+        let mut is_over = true;
+        // A moved version names the same places as before.
+        let generation = store.condemned().generation;
+        selection.walk(&*store.catalog, |batch| {
+            let mut change = ArchiveChange::default();
+            let mut writes = self.trash(batch, &mut change)?;
+            writes.extend(archive.map(|number| Write::SetArchive { number, change }));
+            // No pack is condemned while this guard lives.
+            let condemned = store.condemned();
+            if condemned.generation != generation {
+                is_over = false;
+                return Ok(());
+            }
+            match store.commit_known(generation, writes) {
+                // Another server has condemned packs.
+                Err(CommitFailure::Stale) => is_over = false,
+                Err(CommitFailure::Failed(error)) => return Err(error),
+                Ok(()) => {}
+            }
+            Ok(())
+        })?;
+        Ok(is_over)
+    }
+
+    /// The writes that move versions of one batch. `change` counts the active objects that go.
+    fn trash(
+        &self,
+        batch: VersionBatch,
+        change: &mut ArchiveChange,
+    ) -> Result<Vec<Write>, StoreError> {
+        let VersionBatch { directory, versions } = batch;
+        let (filespace, deletion) = (self.filespace, self.deletion);
+        let mut writes = Vec::new();
+        let mut names: Vec<Name> = Vec::new();
+        let mut dropped: Vec<VersionKey> = Vec::new();
+        for version in versions.into_iter().filter(|version| self.states.include(version)) {
+            let object = version.object;
+            let (name, inserted) = (object.name.clone(), object.inserted);
+            let ends_now = self.now.max(ServerTime(inserted.0 + 1));
+            let deactivated = version.deactivated.unwrap_or(ends_now);
+            debug_assert!(inserted < deactivated, "a version begins before it ends");
+            if version.deactivated.is_some() {
+                dropped.push(VersionKey { name: name.clone(), inserted, deactivated });
+            } else {
+                change.objects_added -= 1;
+                change.bytes_added -= file_bytes(&object);
+                names.push(name.clone());
+            }
+            let body = page::encode(&[object]);
+            let directory = directory.clone();
+            let version = VersionRow { directory, name, inserted, deactivated, body };
+            writes.push(Write::Trash { deletion, filespace, version });
+        }
+        if !dropped.is_empty() {
+            let directory = directory.clone();
+            writes.push(Write::DropVersions { filespace, directory, versions: dropped });
+        }
+        if !names.is_empty() {
+            debug_assert!(names.is_sorted(), "a batch has its versions by name");
+            for row in pages(self.store, filespace, &directory)? {
+                let mut objects = decode_page(&row)?;
+                let before = objects.len();
+                objects.retain(|object| names.binary_search(&object.name).is_err());
+                if objects.len() < before {
+                    writes.push(rewritten(filespace, row.key, &objects));
+                }
+            }
+        }
+        Ok(writes)
+    }
+}
+
+fn pages(
+    store: &Store,
+    filespace: FilespaceId,
+    directory: &DirPath,
+) -> Result<Vec<PageRow>, StoreError> {
+    let span = PageSpan::Directory(directory.clone());
+    let mut all: Vec<PageRow> = Vec::new();
+    loop {
+        let after = all.last().map(|row| row.key.clone());
+        let rows = store.catalog.pages(filespace, &span, after.as_ref(), PAGES_BATCH)?;
+        if rows.is_empty() {
+            return Ok(all);
+        }
+        all.extend(rows);
+    }
+}
+
+fn deletion(store: &Store, row: DeletionRow) -> Deletion {
+    let until = ServerTime(row.time.0 + i64::from(store.config.undo_days) * DAY_MICROS);
+    Deletion { row, until }
+}
+
+/// Lists at most `limit` of the node's deletions that can be undone, newest first: the one numbered
+/// `from` and older ones. Begins with the newest deletion if `from` is `None`.
+pub fn deletions(
+    store: &Store,
+    node: &Node,
+    from: Option<u64>,
+    limit: usize,
+) -> Result<Vec<Deletion>, StoreError> {
+    let rows = store.catalog.deletions_from(node.id, from, limit)?;
+    Ok(rows.into_iter().map(|row| deletion(store, row)).collect())
+}
+
+/// Puts the versions of a deletion back. An active version of a backup comes back as an inactive
+/// one, because the object may have another active version by now.
+pub fn undelete(store: &Arc<Store>, node: &Node, number: u64) -> Result<Deletion, StoreError> {
+    let rows = store.catalog.deletions(Some(node.id))?;
+    let row = rows.into_iter().find(|row| row.number == number).ok_or_else(|| {
+        StoreError::not_found(format!(
+            "there is no deletion {number} that could be undone; 'holdfast undelete' shows all"
+        ))
+    })?;
+    // Reclamation would not see a version that moves to a place that it has read already.
+    let _pause = store.pause_reclamation()?;
+    let filespaces = store.catalog.filespaces(node.id)?;
+    let mut skip = 0;
+    loop {
+        let batch = store.catalog.trash(number, skip, UNDO_BATCH)?;
+        if batch.is_empty() {
+            break;
+        }
+        skip += batch.len();
+        for of_filespace in batch.chunk_by(|a, b| a.filespace == b.filespace) {
+            let id = of_filespace[0].filespace;
+            let archive = filespaces
+                .iter()
+                .find(|filespace| filespace.id == id)
+                .and_then(|filespace| archive_number(&filespace.name));
+            let _claim = store.claim(id)?;
+            for of_directory in
+                of_filespace.chunk_by(|a, b| a.version.directory == b.version.directory)
+            {
+                let rows = of_directory.iter().map(|trashed| trashed.version.clone());
+                put_back(store, id, archive, rows.collect())?;
+            }
+        }
+    }
+    let now = sys::clock::now();
+    let writes = vec![
+        Write::EmptyTrash { deletion: number },
+        Write::AddEvent(event(node, now, "deletion undone", &row.details)),
+    ];
+    store.catalog.commit(writes)?;
+    Ok(deletion(store, row))
+}
+
+/// Puts back versions of one directory: into the pages of an archive, or as inactive versions of
+/// a backup.
+fn put_back(
+    store: &Store,
+    filespace: FilespaceId,
+    archive: Option<u64>,
+    versions: Vec<VersionRow>,
+) -> Result<(), StoreError> {
+    let Some(number) = archive else {
+        let add = |version| Write::AddVersion { filespace, version };
+        return Ok(store.catalog.commit(versions.into_iter().map(add).collect())?);
+    };
+    let Some(directory) = versions.first().map(|row| row.directory.clone()) else { return Ok(()) };
+    debug_assert!(versions.iter().all(|row| row.directory == directory), "of one directory");
+    let mut pages = pages(store, filespace, &directory)?;
+    if pages.is_empty() {
+        let key = PageKey::first_of(directory);
+        pages.push(PageRow {
+            key,
+            object_count: 0,
+            digest: None,
+            body: page::encode::<model::Place>(&[]),
+        });
+    }
+    let mut change = ArchiveChange { due: Some(None), ..ArchiveChange::default() };
+    let mut writes = Vec::new();
+    for (at, row) in pages.iter().enumerate() {
+        let next = pages.get(at + 1).map(|next| &next.key.first[..]);
+        let is_here = |version: &&VersionRow| {
+            let name = version.name.as_bytes();
+            name >= &row.key.first[..] && next.is_none_or(|next| name < next)
+        };
+        let mut objects = decode_page(row)?;
+        for version in versions.iter().filter(is_here) {
+            let mut back: Vec<Object> = page::decode(&version.body)
+                .map_err(|_| StoreError::damaged("a deleted version is damaged"))?;
+            let Some(object) = back.pop() else { continue };
+            if let Err(at) = objects.binary_search_by(|known| known.name.cmp(&object.name)) {
+                change.objects_added += 1;
+                change.bytes_added += file_bytes(&object);
+                objects.insert(at, object);
+            }
+        }
+        writes.push(rewritten(filespace, row.key.clone(), &objects));
+    }
+    writes.push(Write::SetArchive { number, change });
+    Ok(store.catalog.commit(writes)?)
+}
+
+/// Empties the trash of deletions whose time for an undo is over.
+pub fn purge(store: &Store, now: ServerTime) -> Result<(), StoreError> {
+    let keeps = i64::from(store.config.undo_days) * DAY_MICROS;
+    for row in store.catalog.deletions(None)? {
+        if row.time.0 + keeps <= now.0 {
+            let deletion = row.number;
+            store.catalog.commit(vec![Write::EmptyTrash { deletion }])?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

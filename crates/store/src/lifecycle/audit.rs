@@ -1,0 +1,379 @@
+//! Audit of the pools: reading every pack back, repairing it, and naming the versions that are
+//! lost.
+//!
+//! The audit reads every copy of a pack, and repairs a damaged copy from another pool. Without
+//! `data` it compares the stored checksum of every quantum: this finds faults of the disks. With
+//! `data` it decompresses every quantum and compares every chunk with its digest, as a restore
+//! does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::StoreError;
+use catalog::{PackRow, PackState, Write};
+use chunk::{Decompressor, RawQuantum};
+use format::pack::{QuantumEntry, Table};
+use model::{PackNumber, Place, PoolId};
+use pool::ReadError;
+
+use crate::lifecycle::victims::{self, Victims};
+use crate::pools;
+use crate::store::Store;
+
+/// Order for an audit.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// True to compare every chunk with its digest.
+    pub data: bool,
+    /// Maximum number of bytes read in a second.
+    pub rate: Option<u64>,
+}
+
+/// A damaged quantum, or a damaged table of a pack.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Damage {
+    pub pack: PackNumber,
+    /// Pool with the damaged copy.
+    pub pool: PoolId,
+    /// Indexes of the damaged chunks: the first, and the one after the last. `None` where the
+    /// pack's table is lost: then they are not known.
+    pub chunks: Option<(u32, u32)>,
+    pub reason: String,
+    /// True after the copy was repaired from another pool.
+    pub is_repaired: bool,
+}
+
+/// Progress of an audit, and its outcome in the end.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    pub packs: u64,
+    pub packs_done: u64,
+    pub quanta: u64,
+    pub bytes: u64,
+    pub damages: Vec<Damage>,
+    pub victims: Victims,
+    /// Names of all pools.
+    pub pools: BTreeMap<PoolId, String>,
+    /// Names of the pools that are missing, so that the audit could not read them.
+    pub away: Vec<String>,
+    /// Names of the pools on volumes. This audit leaves them out.
+    pub on_volumes: Vec<String>,
+}
+
+/// Finding about one quantum of one copy of a pack.
+#[derive(Debug, thiserror::Error)]
+enum QuantumError {
+    /// The copy did not come: it may be whole, and the next audit reads it again.
+    #[error(transparent)]
+    Unread(#[from] ReadError),
+    /// The bytes are no quantum: the copy is repaired.
+    #[error(transparent)]
+    Record(#[from] format::Damaged),
+    /// The bytes are another quantum than the one that was written: the copy is repaired.
+    #[error("a chunk is not what its digest says")]
+    Digest,
+}
+
+/// Listener that hears the progress. It returns false to cancel the audit.
+pub type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
+
+/// Reads all packs. If anything is damaged, reads the catalogue for the versions that need it.
+pub fn run(
+    store: &Arc<Store>,
+    order: Order,
+    listener: Listener<'_>,
+) -> Result<Outcome, StoreError> {
+    // The audit counts as a reader, so that the packs are not removed meanwhile.
+    let _reading = store.use_packs(false);
+    let none = |_| StoreError::away("no zstd context");
+    let mut audit = Audit {
+        store,
+        order,
+        decompressor: Decompressor::new().map_err(none)?,
+        raw: RawQuantum::default(),
+        started: sys::clock::monotonic(),
+        outcome: begin(store)?,
+        listener,
+    };
+    audit.packs()?;
+    audit.repair()?;
+    audit.judge()?;
+    if audit.outcome.lost().next().is_some() {
+        audit.victims()?;
+    }
+    if !audit.outcome.damages.is_empty() {
+        audit.note()?;
+    }
+    Ok(audit.outcome)
+}
+
+fn begin(store: &Store) -> Result<Outcome, StoreError> {
+    store.pools.refresh();
+    let rows = store.catalog.pools()?;
+    let away = rows.iter().filter(|row| !store.pools.usage(row.id).is_there);
+    let on_volumes = rows.iter().filter(|row| store.pools.is_shelf(row.id));
+    Ok(Outcome {
+        away: away.map(|row| row.name.clone()).collect(),
+        on_volumes: on_volumes.map(|row| row.name.clone()).collect(),
+        pools: rows.iter().map(|row| (row.id, row.name.clone())).collect(),
+        ..Outcome::default()
+    })
+}
+
+impl Outcome {
+    /// Damages that no pool could repair.
+    fn lost(&self) -> impl Iterator<Item = &Damage> {
+        self.damages.iter().filter(|damage| !damage.is_repaired)
+    }
+}
+
+struct Audit<'a> {
+    store: &'a Arc<Store>,
+    order: Order,
+    decompressor: Decompressor,
+    raw: RawQuantum,
+    started: std::time::Instant,
+    outcome: Outcome,
+    listener: Listener<'a>,
+}
+
+impl Audit<'_> {
+    fn packs(&mut self) -> Result<(), StoreError> {
+        let rows = self.store.catalog.packs()?;
+        self.outcome.packs = rows.len() as u64;
+        for row in rows {
+            // Nothing needs a condemned pack; it may be removed meanwhile.
+            if row.state != PackState::Condemned {
+                self.pack(row.number)?;
+            }
+            self.outcome.packs_done += 1;
+        }
+        assert_eq!(self.outcome.packs_done, self.outcome.packs, "each pack is looked at");
+        Ok(())
+    }
+
+    fn pack(&mut self, pack: PackNumber) -> Result<(), StoreError> {
+        // The buckets are read, and not the copies on the server's disk.
+        self.store.pools.forget_kept(pack);
+        self.store.pools.look_for(pack);
+        if !self.store.pools.has_primary(pack) {
+            let reason = if self.bring_back(pack) {
+                "it was deleted in the object store, where it is locked"
+            } else {
+                "no primary pool has it"
+            };
+            self.damaged(pack, pools::FIRST, None, reason.to_owned());
+        }
+        let homes = self.store.pools.homes(pack);
+        // Volumes are audited when an administrator asks for it: see `shelving::audit`.
+        let mut homes = homes.into_iter().filter(|pool| !self.store.pools.is_shelf(*pool));
+        homes.try_for_each(|pool| self.copy(pack, pool))
+    }
+
+    /// Restores the pack's locked object that somebody has deleted or overwritten in the bucket.
+    /// Returns true if there was one.
+    fn bring_back(&self, pack: PackNumber) -> bool {
+        self.store.pools.bring_back(pack).unwrap_or_else(|error| {
+            tracing::warn!(%pack, %error, "older versions of a pack's object cannot be listed");
+            false
+        })
+    }
+
+    fn damaged(
+        &mut self,
+        pack: PackNumber,
+        pool: PoolId,
+        chunks: Option<(u32, u32)>,
+        reason: String,
+    ) {
+        debug_assert!(chunks.is_none_or(|(first, end)| first <= end), "a range ascends");
+        let damage = Damage { pack, pool, chunks, reason, is_repaired: false };
+        self.outcome.damages.push(damage);
+    }
+
+    /// Audits the copy of `pack` in `pool`.
+    fn copy(&mut self, pack: PackNumber, pool: PoolId) -> Result<(), StoreError> {
+        let footer = self.store.pools.table_at(pool, pack);
+        // An open pack has no footer yet.
+        let table = self.store.pools.table(pack);
+        let is_sealed = !self.store.pools.is_open(pack);
+        let table = match (footer, table) {
+            (Ok(footer), _) => Arc::new(footer),
+            (Err(_), Ok(table)) if !is_sealed => table,
+            (Err(error), Ok(table)) => {
+                // The chunks after the last readable record are not known.
+                let chunks = (table.chunk_count(), u32::MAX);
+                self.damaged(pack, pool, Some(chunks), model::chain(&error));
+                table
+            }
+            (Err(_), Err(error)) => {
+                self.damaged(pack, pool, None, model::chain(&error));
+                return Ok(());
+            }
+        };
+        for quantum in table.quanta() {
+            if let Err(error) = self.quantum(pool, &table, quantum) {
+                let chunks = (quantum.first_index, quantum.first_index + quantum.chunk_count);
+                self.damaged(pack, pool, Some(chunks), model::chain(&error));
+            }
+            self.outcome.quanta += 1;
+            self.outcome.bytes += u64::from(quantum.record_bytes);
+            self.pace();
+            if !(self.listener)(&self.outcome) {
+                return Err(StoreError::cancelled("the audit was cancelled"));
+            }
+        }
+        Ok(())
+    }
+
+    fn quantum(
+        &mut self,
+        pool: PoolId,
+        table: &Table,
+        quantum: &QuantumEntry,
+    ) -> Result<(), QuantumError> {
+        let record = self.store.pools.read_at(pool, table.pack, quantum)?;
+        if !self.order.data {
+            return Ok(());
+        }
+        self.decompressor.decode_into(&record, &mut self.raw)?;
+        let from = quantum.first_index as usize;
+        assert!(from + quantum.chunk_count as usize <= table.digests().len(), "a decoded table");
+        let digests = &table.digests()[from..from + quantum.chunk_count as usize];
+        let is_right =
+            self.raw.chunks().count() == digests.len()
+                && self.raw.chunks().zip(digests).all(|(chunk, digest)| {
+                    self.store.pools.digest_of(table.domain, chunk) == *digest
+                });
+        if is_right { Ok(()) } else { Err(QuantumError::Digest) }
+    }
+
+    /// Repairs the damaged packs from other pools.
+    fn repair(&mut self) -> Result<(), StoreError> {
+        let packs: BTreeSet<PackNumber> =
+            self.outcome.damages.iter().map(|damage| damage.pack).collect();
+        if packs.is_empty() {
+            return Ok(());
+        }
+        if self.store.pools.has_locks() {
+            for pack in &packs {
+                self.bring_back(*pack);
+            }
+        }
+        let repaired = pools::repair(self.store, Some(&packs), &mut |_| true);
+        let failed: BTreeSet<PackNumber> = match repaired {
+            Ok(repaired) => repaired.failures.iter().map(|(pack, _)| *pack).collect(),
+            Err(error) => {
+                // The audit goes on: `is_whole` finds the packs that were repaired.
+                tracing::error!(error = model::chain(&error), "not all packs could be repaired");
+                BTreeSet::new()
+            }
+        };
+        let mended = packs.difference(&failed).copied().collect::<Vec<_>>();
+        for pack in mended {
+            if self.is_whole(pack) {
+                let of_pack = self.outcome.damages.iter_mut();
+                of_pack
+                    .filter(|damage| damage.pack == pack)
+                    .for_each(|damage| damage.is_repaired = true);
+            }
+        }
+        Ok(())
+    }
+
+    /// True where every copy of the pack is whole and a primary pool has one.
+    fn is_whole(&mut self, pack: PackNumber) -> bool {
+        let homes = self.store.pools.homes(pack);
+        let is_primary = self.store.pools.has_primary(pack);
+        is_primary
+            && !homes.is_empty()
+            && homes.into_iter().all(|pool| {
+                let table = self.store.pools.table_at(pool, pack);
+                table.is_ok_and(|table| {
+                    let quanta = table.quanta();
+                    quanta.iter().all(|quantum| self.quantum(pool, &table, quantum).is_ok())
+                })
+            })
+    }
+
+    fn pace(&self) {
+        let Some(rate) = self.order.rate.filter(|rate| *rate > 0) else { return };
+        let due = Duration::from_micros(self.outcome.bytes.saturating_mul(1_000_000) / rate);
+        let early = due.saturating_sub(self.started.elapsed());
+        if !early.is_zero() {
+            sys::clock::sleep(early);
+        }
+    }
+
+    /// Marks packs as damaged, so that nothing new names them. Takes packs back into service of
+    /// which every chunk was found whole: somebody has restored them.
+    fn judge(&self) -> Result<(), StoreError> {
+        let damaged: BTreeSet<PackNumber> = self.outcome.lost().map(|damage| damage.pack).collect();
+        // Waits for the commits that go on, and stops the next ones.
+        let mut condemned = self.store.condemned_mut();
+        let (mut writes, mut out, mut back) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        for row in self.store.catalog.packs()? {
+            let is_damaged = damaged.contains(&row.number);
+            let state = match row.state {
+                PackState::Sealed if is_damaged => {
+                    out.insert(row.number);
+                    PackState::Damaged
+                }
+                PackState::Damaged if !is_damaged && self.order.data => {
+                    back.insert(row.number);
+                    PackState::Sealed
+                }
+                // The next audit judges packs that are still open.
+                _ => continue,
+            };
+            writes.push(Write::PutPack(PackRow { state, ..row }));
+        }
+        if !writes.is_empty() {
+            condemned.advance(self.store.catalog.condemn(writes)?);
+        }
+        assert!(out.is_disjoint(&back), "a pack is damaged or whole");
+        condemned.damaged.extend(&out);
+        condemned.damaged.retain(|pack| !back.contains(pack));
+        drop(condemned);
+        self.store.index_again(&back);
+        if out.is_empty() { Ok(()) } else { self.store.forget_packs(&out) }
+    }
+
+    /// Finds the versions that need lost chunks.
+    fn victims(&mut self) -> Result<(), StoreError> {
+        let mut lost: BTreeMap<PackNumber, Vec<Option<(u32, u32)>>> = BTreeMap::new();
+        for damage in self.outcome.lost() {
+            lost.entry(damage.pack).or_default().push(damage.chunks);
+        }
+        let is_lost = |place: Place| {
+            let of_pack = lost.get(&place.pack()).map_or(&[][..], Vec::as_slice);
+            of_pack
+                .iter()
+                .any(|chunks| chunks.is_none_or(|(from, to)| (from..to).contains(&place.index())))
+        };
+        let Self { store, outcome, listener, .. } = self;
+        outcome.victims = victims::find(store, &is_lost, &mut || {
+            let cancelled = || StoreError::cancelled("the audit was cancelled");
+            listener(outcome).then_some(()).ok_or_else(cancelled)
+        })?;
+        Ok(())
+    }
+
+    fn note(&self) -> Result<(), StoreError> {
+        let packs: BTreeSet<PackNumber> =
+            self.outcome.damages.iter().map(|damage| damage.pack).collect();
+        let details = format!(
+            "damaged quanta: {}, in packs: {}, repaired from another pool: {}, versions that need \
+             the rest: {}",
+            self.outcome.damages.len(),
+            packs.len(),
+            self.outcome.damages.iter().filter(|damage| damage.is_repaired).count(),
+            self.outcome.victims.count
+        );
+        self.store.record("damage found", details)
+    }
+}
+
+#[cfg(test)]
+mod tests;

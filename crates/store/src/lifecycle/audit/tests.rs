@@ -1,0 +1,117 @@
+//! Audits of a real server whose packs somebody has damaged.
+
+use super::*;
+use crate::samples::{TestServer, stored};
+
+const DATA: Order = Order { data: true, rate: None };
+const CHECKSUMS: Order = Order { data: false, rate: None };
+
+/// A server with two sealed packs, each with the file of its number.
+fn server() -> TestServer {
+    let server = TestServer::new();
+    server.back_up("/a/", &[("one", &[1, 2])]);
+    server.seal();
+    server.back_up("/a/", &[("two", &[3, 4, 5])]);
+    server.seal();
+    server
+}
+
+fn audit(server: &TestServer, order: Order) -> Outcome {
+    run(&server.store, order, &mut |_| true).expect("runs to its end")
+}
+
+fn states(server: &TestServer) -> Vec<PackState> {
+    let rows = server.store.catalog.packs().expect("are listed");
+    rows.into_iter().map(|row| row.state).collect()
+}
+
+#[test]
+fn an_audit_of_whole_packs_reads_everything_and_finds_nothing() {
+    let server = server();
+    for order in [CHECKSUMS, DATA] {
+        let outcome = audit(&server, order);
+        assert_eq!((outcome.packs, outcome.packs_done, outcome.quanta), (2, 2, 2));
+        assert_eq!(outcome.damages, []);
+        assert_eq!(outcome.victims, Victims::default());
+        assert!(outcome.bytes > 0);
+    }
+}
+
+#[test]
+fn a_damaged_pack_without_another_copy_has_victims_by_name() {
+    let server = server();
+    server.damage(PackNumber(1));
+    let outcome = audit(&server, CHECKSUMS);
+    let [damage] = &outcome.damages[..] else { panic!("{outcome:?}") };
+    assert_eq!((damage.pack, damage.chunks), (PackNumber(1), Some((0, 2))));
+    assert!(!damage.is_repaired && !damage.reason.is_empty());
+    let paths: Vec<&[u8]> = outcome.victims.named.iter().map(|victim| &victim.path[..]).collect();
+    assert_eq!((paths, outcome.victims.count), (vec![&b"/a/one"[..]], 1));
+    assert_eq!(states(&server), [PackState::Damaged, PackState::Sealed]);
+}
+
+#[test]
+fn nothing_new_names_a_damaged_pack_even_after_a_restart() {
+    let mut server = server();
+    server.damage(PackNumber(1));
+    audit(&server, CHECKSUMS);
+    for _ in 0..2 {
+        assert!(server.store.condemned().holds(PackNumber(1)));
+        let again = stored(&server.store, &[1, 3]);
+        assert!(again.places[0].pack() > PackNumber(2), "its data is stored again");
+        assert_eq!(again.places[1].pack(), PackNumber(2), "whole packs still give their chunks");
+        server.reopen();
+    }
+}
+
+#[test]
+fn a_damaged_pack_is_repaired_from_a_copy_pool() {
+    let server = server();
+    server.add_pool("COPIES", true);
+    pools::copy(&server.store, "COPIES", &mut |_| true).expect("are copied");
+    server.damage(PackNumber(2));
+    let outcome = audit(&server, CHECKSUMS);
+    assert!(outcome.damages.iter().all(|damage| damage.is_repaired), "{outcome:?}");
+    assert_eq!(outcome.damages.len(), 1);
+    assert_eq!(outcome.victims.count, 0);
+    assert_eq!(outcome.quanta, 4, "two quanta in two pools");
+    assert_eq!(states(&server), [PackState::Sealed; 2]);
+    assert_eq!(audit(&server, DATA).damages, [], "the second look finds it whole");
+}
+
+#[test]
+fn a_pack_that_somebody_restored_serves_again_after_an_audit_of_its_data() {
+    let server = server();
+    let path = server.pack_file(&server.store.config.pool, PackNumber(1));
+    let whole = std::fs::read(&path).expect("is there");
+    server.damage(PackNumber(1));
+    audit(&server, CHECKSUMS);
+    std::fs::write(&path, whole).expect("is written");
+    assert_eq!(audit(&server, CHECKSUMS).damages, []);
+    assert_eq!(states(&server)[0], PackState::Damaged, "checksums alone do not acquit it");
+    audit(&server, DATA);
+    assert_eq!(states(&server)[0], PackState::Sealed);
+    assert!(!server.store.condemned().holds(PackNumber(1)));
+    assert_eq!(stored(&server.store, &[1]).places[0].pack(), PackNumber(1));
+}
+
+#[test]
+fn a_pack_that_is_gone_is_damaged_as_a_whole() {
+    let mut server = server();
+    let path = server.pack_file(&server.store.config.pool, PackNumber(2));
+    std::fs::remove_file(path).expect("was there");
+    server.reopen();
+    let outcome = audit(&server, CHECKSUMS);
+    let [damage] = &outcome.damages[..] else { panic!("{outcome:?}") };
+    assert_eq!((damage.pack, damage.chunks), (PackNumber(2), None));
+    assert_eq!(outcome.victims.named[0].path, b"/a/two");
+}
+
+#[test]
+fn a_cancelled_audit_judges_nothing() {
+    let server = server();
+    server.damage(PackNumber(1));
+    let ended = run(&server.store, CHECKSUMS, &mut |_| false);
+    assert!(matches!(ended, Err(StoreError::Cancelled(_))), "{ended:?}");
+    assert_eq!(states(&server), [PackState::Sealed; 2]);
+}

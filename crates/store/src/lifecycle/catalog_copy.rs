@@ -1,0 +1,505 @@
+//! Copies of the catalogue in the pools, so that a server can be made again from them.
+//!
+//! ```text
+//!   catalogue --(at one moment)--> file --(blocks of 16 KiB)--> blocks that the last copy lacks
+//!                                                                            |
+//!   pool:  catalogue/0000000007.copy  <-- places of all blocks <-- packs of domain 0
+//! ```
+//!
+//! 1. A copy shows the catalogue at one moment, and backups go on meanwhile.
+//! 2. Blocks are durable before the list that names them. A copy pool gets lists after all packs.
+//! 3. An unchanged block keeps its place in the last copy. No other place is looked up: packs that
+//!    a kept copy names stay, and others may be gone tomorrow.
+//! 4. Reclamation removes no pack that a kept copy names, and no pack at all before there is a
+//!    newer copy without it. So a server that is made again from the newest copy finds all its
+//!    packs.
+//! 5. Packs of blocks that are partly dead are not written again. When most of their blocks are
+//!    dead, a copy has new blocks only, and the old packs go with the copies that name them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use chunk::{Compression, Compressor, Decompressor, RawQuantum};
+use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
+use model::{ChunkDigest, PackNumber, Place, PoolId, ServerTime};
+use pool::{Filler, Pools};
+
+use crate::error::StoreError;
+use crate::folder::config::CATALOG_FILE;
+use crate::lifecycle::tasks::{self, Task};
+use crate::store::{CATALOG_DOMAIN, Store};
+
+/// Name of the file with the catalogue of one moment, while a copy is made of it.
+const TEMPORARY: &str = "catalog.copying";
+const EXTENSION: &str = ".copy";
+/// Factor by which the packs of the last copy may hold more blocks than it has. Beyond it a copy is
+/// made of new blocks only.
+const SURPLUS_MAX: u64 = 4;
+/// Number of blocks that are not counted as surplus.
+const SURPLUS_FREE: u64 = 256;
+const HOUR_MICROS: i64 = 3_600_000_000;
+
+/// A copy of the catalogue, with the names of the pools that have it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CopySummary {
+    pub number: u64,
+    pub taken: ServerTime,
+    /// Size of the catalogue.
+    pub bytes: u64,
+    pub pools: Vec<String>,
+}
+
+/// Progress and result of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// Number of the copy.
+    pub number: u64,
+    /// Size of the catalogue.
+    pub bytes: u64,
+    pub bytes_done: u64,
+    /// Size of the blocks that the last copy lacks, before compression.
+    pub bytes_new: u64,
+}
+
+/// Function that hears the progress of a run; `false` ends the run.
+pub type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
+
+pub fn name(number: u64) -> String {
+    format!("{number:010}{EXTENSION}")
+}
+
+fn number(name: &str) -> Option<u64> {
+    name.strip_suffix(EXTENSION)?.parse().ok()
+}
+
+fn disk(error: &io::Error) -> StoreError {
+    StoreError::away(format!("a copy of the catalogue: {error}"))
+}
+
+/// The numbers of all copies with the pools that have them, the newest last.
+pub fn numbers(pools: &Pools) -> Vec<(u64, Vec<PoolId>)> {
+    let mut copies: Vec<(u64, Vec<PoolId>)> = Vec::new();
+    for pool in pools.present() {
+        // A pool that goes away just now has no copies.
+        let files = pools.files(pool).unwrap_or_else(|error| {
+            tracing::warn!(%pool, %error, "the copies of the catalogue in a pool cannot be listed");
+            Vec::new()
+        });
+        for number in files.iter().filter_map(|name| number(name)) {
+            match copies.iter_mut().find(|(other, _)| *other == number) {
+                Some((_, pools)) => pools.push(pool),
+                None => copies.push((number, vec![pool])),
+            }
+        }
+    }
+    copies.sort_unstable();
+    copies
+}
+
+/// Reads the list of copy `number` from the first pool that has it undamaged.
+pub fn load(pools: &Pools, number: u64) -> io::Result<CatalogCopy> {
+    let mut failure = io::Error::from(io::ErrorKind::NotFound);
+    for pool in pools.present() {
+        match read_list(pools, pool, number) {
+            Ok(Ok(copy)) => return Ok(copy),
+            Ok(Err(damage)) => {
+                failure = io::Error::other(damage.to_string());
+                // An object store that locks lists may have the good one as an older version.
+                let mut older = None;
+                pools.bring_back_file(pool, &name(number), &mut || {
+                    older = read_list(pools, pool, number).ok().and_then(Result::ok);
+                    older.is_some()
+                })?;
+                if let Some(copy) = older {
+                    return Ok(copy);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+fn read_list(
+    pools: &Pools,
+    pool: PoolId,
+    number: u64,
+) -> io::Result<Result<CatalogCopy, format::Damaged>> {
+    Ok(CatalogCopy::decode(&pools.read_file(pool, &name(number))?))
+}
+
+/// All copies whose lists can be read, the newest last. Nobody can find the blocks of a damaged
+/// list any more.
+pub fn all(store: &Store) -> Vec<CatalogCopy> {
+    let mut copies = Vec::new();
+    for (number, _) in numbers(&store.pools) {
+        match load(&store.pools, number) {
+            Ok(copy) => copies.push(copy),
+            Err(error) => tracing::warn!(number, %error, "a copy of the catalogue is lost"),
+        }
+    }
+    copies
+}
+
+/// Lists the copies that can be read, the newest first.
+pub fn list(store: &Store) -> Result<Vec<CopySummary>, StoreError> {
+    let rows = store.catalog.pools()?;
+    let name = |pool: &PoolId| {
+        let row = rows.iter().find(|row| row.id == *pool);
+        row.map(|row| row.name.clone()).unwrap_or_default()
+    };
+    let mut copies = Vec::new();
+    for (number, pools) in numbers(&store.pools).iter().rev() {
+        if let Ok(CatalogCopy { number, taken, bytes, .. }) = load(&store.pools, *number) {
+            let pools = pools.iter().map(name).collect();
+            copies.push(CopySummary { number, taken, bytes, pools });
+        }
+    }
+    Ok(copies)
+}
+
+/// Makes a copy, and removes surplus old ones.
+pub fn run(store: &Arc<Store>, listener: Listener<'_>) -> Result<Outcome, StoreError> {
+    let Some(_only) = store.try_copy() else {
+        return Err(StoreError::busy("the catalogue is being copied already"));
+    };
+    // Reclamation spares new packs while this guard lives: no list names them yet.
+    let filling = store.use_packs(true);
+    let before = all(store);
+    let highest = numbers(&store.pools);
+    let number = highest.last().map_or(0, |(number, _)| *number) + 1;
+    check_room(store, before.last().map_or(0, |copy| copy.bytes))?;
+    let path = store.folder.join(TEMPORARY);
+    remove_file(&path).map_err(|error| disk(&error))?;
+    let taken = sys::clock::now();
+    let copied = store.catalog.copy_to(&path).map_err(StoreError::from);
+    let stored = copied.and_then(|()| {
+        let places = reusable(store, before.last());
+        BlockWriter::new(store, places, number, listener)?.store(&path)
+    });
+    remove_file(&path).map_err(|error| disk(&error))?;
+    let StoredFile { outcome, digest, places } = stored?;
+    store.check_filled(&filling)?;
+    assert_eq!(places.len() as u64, outcome.bytes.div_ceil(BLOCK_BYTES), "a place a block");
+    let copy = CatalogCopy { number, taken, bytes: outcome.bytes, digest, places };
+    let first = store.pools.present().first().copied();
+    let pool = first.ok_or_else(|| StoreError::away("no pool is there"))?;
+    store.pools.put_file(pool, &name(number), &copy.encode())?;
+    prune(store)?;
+    let Outcome { number, bytes, bytes_new, .. } = outcome;
+    let details = format!("copy {number}, {bytes} bytes, {bytes_new} of them new");
+    store.record("catalogue copied", details)?;
+    Ok(outcome)
+}
+
+/// Fails if the server's folder has no room for a second catalogue. A catalogue in a database is
+/// taken to be as large as its last copy, `last_bytes`.
+fn check_room(store: &Store, last_bytes: u64) -> Result<(), StoreError> {
+    let path = store.folder.join(CATALOG_FILE);
+    let bytes = std::fs::metadata(path).map_or(last_bytes, |metadata| metadata.len());
+    match sys::durable::free_bytes(&store.folder) {
+        Ok(free) if free < bytes => Err(StoreError::no_space(format!(
+            "a copy of the catalogue needs {bytes} bytes in {}; {free} bytes are free",
+            store.folder.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The places of the last copy's blocks. It is empty if a copy of new blocks is due.
+fn reusable(store: &Store, last: Option<&CatalogCopy>) -> HashMap<ChunkDigest, Place> {
+    let Some(last) = last else { return HashMap::new() };
+    let packs: BTreeSet<PackNumber> = last.places.iter().map(|place| place.pack()).collect();
+    let tables = packs.iter().filter_map(|pack| store.pools.table(*pack).ok());
+    let blocks: u64 = tables.map(|table| u64::from(table.chunk_count())).sum();
+    if blocks > last.places.len() as u64 * SURPLUS_MAX + SURPLUS_FREE {
+        return HashMap::new();
+    }
+    let condemned = store.condemned();
+    let whole = last.places.iter().filter(|place| !condemned.holds(place.pack()));
+    let offered = whole.filter_map(|place| Some((store.pools.offered(*place)?.1, *place)));
+    offered.collect()
+}
+
+/// Removes all but the newest copies from the pools that are there.
+fn prune(store: &Store) -> Result<(), StoreError> {
+    if store.check_released().is_err() {
+        return Ok(());
+    }
+    let copies = numbers(&store.pools);
+    let keep = usize::from(store.config.catalog_copies_kept.max(1));
+    let surplus = copies.len().saturating_sub(keep);
+    for (number, pools) in &copies[..surplus] {
+        for pool in pools {
+            remove_list(store, *pool, *number)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a copy's list. A list that an object store locks stays until its day.
+fn remove_list(store: &Store, pool: PoolId, number: u64) -> Result<(), StoreError> {
+    match store.pools.remove_file(pool, &name(number)) {
+        Err(error)
+            if error.kind() == io::ErrorKind::PermissionDenied && store.pools.has_locks() =>
+        {
+            tracing::debug!(number, %error, "a copy of the catalogue stays");
+            Ok(())
+        }
+        other => other.map_err(|error| disk(&error)),
+    }
+}
+
+/// Returns true if the newest copy is at least `hours` old. With 0 hours no copy is ever due.
+fn is_due(newest: Option<ServerTime>, now: ServerTime, hours: u32) -> bool {
+    let age = newest.map(|newest| now.0.saturating_sub(newest.0));
+    hours > 0 && age.is_none_or(|age| age >= i64::from(hours) * HOUR_MICROS)
+}
+
+/// Makes a copy if one is due.
+pub fn run_due(store: &Arc<Store>) -> Result<Option<Outcome>, StoreError> {
+    let newest = all(store).last().map(|copy| copy.taken);
+    let (now, hours) = (sys::clock::now(), store.config.catalog_copy_hours);
+    if !is_due(newest, now, hours) {
+        return Ok(None);
+    }
+    let due = newest.map_or(now, |newest| ServerTime(newest.0 + i64::from(hours) * HOUR_MICROS));
+    let work = || run(store, &mut |_| !store.stopping.load(std::sync::atomic::Ordering::Relaxed));
+    tasks::run(&*store.catalog, Task::CopyCatalog, due, work, |_| None).map(Some)
+}
+
+/// Makes a newer copy if there is any. Reclamation calls this before it removes a pack.
+pub fn renew(store: &Arc<Store>) -> Result<(), StoreError> {
+    if !numbers(&store.pools).is_empty() {
+        run(store, &mut |_| true)?;
+    }
+    Ok(())
+}
+
+/// Writes the lists to a copy pool that it lacks, and removes lists that are too old. The pool has
+/// its packs already.
+pub fn spread(store: &Store, pool: PoolId) -> Result<(), StoreError> {
+    let here: BTreeSet<u64> = store
+        .pools
+        .files(pool)
+        .map_err(|error| disk(&error))?
+        .iter()
+        .filter_map(|name| number(name))
+        .collect();
+    let kept: BTreeSet<u64> = numbers(&store.pools)
+        .into_iter()
+        .filter(|(_, pools)| pools.iter().any(|other| *other != pool))
+        .map(|(number, _)| number)
+        .collect();
+    // A list that is newer than those of all other pools stays: it may be needed for a recovery.
+    let oldest = kept.first().copied().unwrap_or(0);
+    for number in here.range(..oldest).filter(|_| store.check_released().is_ok()) {
+        remove_list(store, pool, *number)?;
+    }
+    let there = store.pools.packs_of(pool);
+    for number in kept.difference(&here) {
+        let Ok(copy) = load(&store.pools, *number) else { continue };
+        if copy.places.iter().all(|place| there.contains_key(&place.pack())) {
+            store.pools.put_file(pool, &name(*number), &copy.encode())?;
+        }
+    }
+    Ok(())
+}
+
+/// Writer that stores the file of a catalogue in packs.
+struct BlockWriter<'a> {
+    store: &'a Store,
+    /// Places of blocks that are in packs already.
+    stored: HashMap<ChunkDigest, Place>,
+    compressor: Compressor,
+    open: RawQuantum,
+    /// Digests of the blocks of the open quantum.
+    digests: Vec<ChunkDigest>,
+    /// Places of all blocks so far; `None` for a block of the open quantum.
+    places: Vec<Option<Place>>,
+    outcome: Outcome,
+    listener: Listener<'a>,
+}
+
+/// A catalogue's file whose blocks are all in packs.
+struct StoredFile {
+    outcome: Outcome,
+    /// BLAKE3 of the file.
+    digest: [u8; 32],
+    /// Places of its blocks, in order.
+    places: Vec<Place>,
+}
+
+impl<'a> BlockWriter<'a> {
+    fn new(
+        store: &'a Store,
+        stored: HashMap<ChunkDigest, Place>,
+        number: u64,
+        listener: Listener<'a>,
+    ) -> Result<Self, StoreError> {
+        let compressor = Compressor::new(Compression::Standard);
+        Ok(Self {
+            store,
+            stored,
+            compressor: compressor.map_err(|_| StoreError::away("no zstd context"))?,
+            open: RawQuantum::default(),
+            digests: Vec::new(),
+            places: Vec::new(),
+            outcome: Outcome { number, ..Outcome::default() },
+            listener,
+        })
+    }
+
+    /// Stores the whole file. Afterwards it is durable, and its packs are sealed.
+    fn store(mut self, path: &Path) -> Result<StoredFile, StoreError> {
+        let mut file = File::open(path).map_err(|error| disk(&error))?;
+        self.outcome.bytes = file.metadata().map_err(|error| disk(&error))?.len();
+        let mut whole = blake3::Hasher::new();
+        loop {
+            let mut block = Vec::new();
+            let read = (&mut file).take(BLOCK_BYTES).read_to_end(&mut block);
+            if read.map_err(|error| disk(&error))? == 0 {
+                break;
+            }
+            whole.update(&block);
+            self.block(&block)?;
+            if !(self.listener)(&self.outcome) {
+                return Err(StoreError::cancelled("the copy of the catalogue was cancelled"));
+            }
+        }
+        self.write()?;
+        self.store.pools.seal_all()?;
+        self.store.commit(Vec::new())?;
+        assert!(self.places.iter().all(Option::is_some), "no quantum is open");
+        assert!(self.outcome.bytes_new <= self.outcome.bytes_done, "new blocks are some of all");
+        let places = self.places.into_iter().flatten().collect();
+        let digest = *whole.finalize().as_bytes();
+        Ok(StoredFile { outcome: self.outcome, digest, places })
+    }
+
+    fn block(&mut self, block: &[u8]) -> Result<(), StoreError> {
+        self.outcome.bytes_done += block.len() as u64;
+        let digest = self.store.pools.digest_of(CATALOG_DOMAIN, block);
+        if let Some(place) = self.stored.get(&digest) {
+            self.places.push(Some(*place));
+            return Ok(());
+        }
+        self.outcome.bytes_new += block.len() as u64;
+        if !self.open.fits(block.len()) {
+            self.write()?;
+        }
+        self.open.push(block);
+        self.digests.push(digest);
+        self.places.push(None);
+        Ok(())
+    }
+
+    /// Appends the open quantum.
+    fn write(&mut self) -> Result<(), StoreError> {
+        if self.digests.is_empty() {
+            return Ok(());
+        }
+        assert_eq!(self.digests.len(), self.open.lengths().len(), "each block has a digest");
+        let record = self.compressor.encode(&self.open);
+        let first = self.store.pools.append(
+            Filler::any(CATALOG_DOMAIN),
+            &record,
+            self.open.lengths(),
+            &self.digests,
+        )?;
+        let waiting = self.places.iter_mut().filter(|place| place.is_none());
+        for ((place, digest), offset) in waiting.zip(self.digests.drain(..)).zip(0..) {
+            let at = Place::new(first.pack(), first.index() + offset);
+            *place = Some(at);
+            self.stored.insert(digest, at);
+        }
+        self.open.clear();
+        Ok(())
+    }
+}
+
+fn lost(place: Place, why: &str) -> io::Error {
+    io::Error::other(format!("pack {}: {why}", place.pack()))
+}
+
+/// Returns true if the quantum that begins at `first` has the chunk at `place`.
+fn has(first: Place, raw: &RawQuantum, place: Place) -> bool {
+    let at = place.index().checked_sub(first.index());
+    first.pack() == place.pack() && at.is_some_and(|at| (at as usize) < raw.chunks().count())
+}
+
+/// Reads the quantum of the chunk at `place`. Returns it with the place of its first chunk.
+fn quantum_with(
+    pools: &Pools,
+    place: Place,
+    decompressor: &mut Decompressor,
+) -> io::Result<(Place, RawQuantum)> {
+    let table = pools.table(place.pack()).map_err(|error| lost(place, &model::chain(&error)))?;
+    let at = table.quantum_of(place.index()).ok_or_else(|| lost(place, "it is too short"))?;
+    let quantum = table.quanta()[at];
+    let record = pools.read(place.pack(), &quantum);
+    let record = record.map_err(|error| lost(place, &model::chain(&error)))?;
+    let raw = decompressor
+        .decode(&record)
+        .map_err(|damage| lost(place, &damage.to_string()))?;
+    Ok((Place::new(place.pack(), quantum.first_index), raw))
+}
+
+/// Writes the catalogue of a copy to the new file `path`. Fails if a block is lost.
+pub fn restore(pools: &Pools, copy: &CatalogCopy, path: &Path) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    let mut whole = blake3::Hasher::new();
+    let mut decompressor = Decompressor::new()?;
+    let mut source: Option<(Place, RawQuantum)> = None;
+    for place in &copy.places {
+        if !source.as_ref().is_some_and(|(first, raw)| has(*first, raw, *place)) {
+            source = Some(match quantum_with(pools, *place, &mut decompressor) {
+                // An object store that locks packs may have the good one as an older version.
+                Err(error) if !pools.bring_back(place.pack())? => return Err(error),
+                Err(_) => quantum_with(pools, *place, &mut decompressor)?,
+                Ok(quantum) => quantum,
+            });
+        }
+        let (first, raw) = source.as_ref().expect("it was read above");
+        let chunk = raw.chunks().nth((place.index() - first.index()) as usize);
+        let chunk = chunk.ok_or_else(|| lost(*place, "it is too short"))?;
+        whole.update(chunk);
+        file.write_all(chunk)?;
+    }
+    if *whole.finalize().as_bytes() != copy.digest {
+        return Err(io::Error::other("the blocks together are not the catalogue that was copied"));
+    }
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_due_when_the_newest_is_old() {
+        let hours = |hours: i64| ServerTime(hours * HOUR_MICROS);
+        assert!(is_due(None, hours(0), 24));
+        assert!(!is_due(None, hours(0), 0));
+        assert!(!is_due(Some(hours(1)), hours(24), 24));
+        assert!(is_due(Some(hours(1)), hours(25), 24));
+        assert!(!is_due(Some(hours(1)), hours(0), 24), "a clock that went back");
+    }
+
+    #[test]
+    fn names_tell_numbers() {
+        assert_eq!(number(&name(7)), Some(7));
+        assert_eq!(number("0000000007.copy.tmp"), None);
+    }
+}

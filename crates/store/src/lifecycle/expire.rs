@@ -1,0 +1,616 @@
+//! Expiration: dropping inactive versions that policy does not keep any more.
+//!
+//! ```text
+//!   endings of the days that an age limit has passed over since the last run
+//!     --> directories --> versions and pages of each --> policy::expiry --> drop
+//! ```
+//!
+//! A version becomes due in one of two ways. It reaches an age: then the day on which it ended lies
+//! that age before a day since the last run. Or its object changes, as by a newer version, a
+//! deletion or another class: then its directory is marked as if a version had ended on that day.
+//! So a run reads the endings of few days, and not all that is kept. After a change of policy it
+//! reads every directory with inactive versions once.
+//!
+//! Crash rule: the moment up to which a filespace is done is written after its last drop. A run
+//! that was cut off examines again what it has examined already.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::StoreError;
+use catalog::{
+    ArchiveChange, ArchiveRow, Day, Ending, EventRow, ExpiryState, Filespace, Node, PageKey,
+    PageSpan, VersionKey, VersionRow, Write,
+};
+use format::page;
+use model::{ClassId, DirPath, Kind, Name, ServerTime, archive_number};
+use policy::{PolicySet, expiry};
+
+use crate::counts::counted;
+use crate::lifecycle::archive;
+use crate::lifecycle::tasks::{self, Task};
+use crate::pages::{decode_page, rewritten};
+use crate::store::Store;
+
+/// Maximum number of directories examined before the drops are written.
+const DIRECTORIES_BATCH: usize = 256;
+/// Number of dropped versions after which the drops are written.
+const VERSIONS_BATCH: usize = 4096;
+/// Number of pages of a directory that are read at once.
+const PAGES_BATCH: usize = 64;
+/// Maximum number of days by which the clock of an automatic run may be ahead of the last run. A
+/// clock further ahead may be wrong, and dropped versions do not come back when it is set right.
+const LEAP_DAYS_MAX: i64 = 30;
+
+/// Order for an expiration.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    /// Rules of a simulation, in place of those of each node's domain.
+    pub draft: Option<&'a PolicySet>,
+    /// True to count only, and to drop nothing.
+    pub is_dry: bool,
+    /// Maximum number of versions examined in a second.
+    pub rate: Option<u32>,
+    /// True to examine every version, and not only directories where one may be due.
+    pub all: bool,
+    /// Moment for which versions are judged.
+    pub now: ServerTime,
+}
+
+impl Order<'_> {
+    /// The order to drop all versions that are due now.
+    pub fn due() -> Self {
+        Self { draft: None, is_dry: false, rate: None, all: false, now: sys::clock::now() }
+    }
+}
+
+/// Progress of an expiration, and its outcome in the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    pub directories: u64,
+    pub examined: u64,
+    pub expired: u64,
+    pub expired_bytes: u64,
+    pub nodes: u32,
+    /// In a simulation, the number of versions that the active policy drops too.
+    pub due_anyway: u64,
+    pub filespaces_done: u32,
+    pub filespaces: u32,
+}
+
+/// Listener that hears the progress. It returns false to cancel the run.
+pub type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
+
+/// A filespace with its node and the policy that holds for it.
+struct Ground {
+    node: Node,
+    filespace: Filespace,
+    active: PolicySet,
+}
+
+/// Expires versions and archive copies of `nodes`.
+pub fn run(
+    store: &Store,
+    nodes: &[Node],
+    order: Order<'_>,
+    listener: Listener<'_>,
+) -> Result<Outcome, StoreError> {
+    let _only = order_of(store, &order)?;
+    let domains = store.catalog.domains()?;
+    let mut grounds = Vec::new();
+    for node in nodes {
+        let domain = domains.iter().find(|domain| domain.id == node.domain);
+        let domain = domain.ok_or_else(|| StoreError::damaged("a node's policy domain is gone"))?;
+        let filespaces = store.catalog.filespaces(node.id)?;
+        let of_backups = |filespace: &Filespace| archive_number(&filespace.name).is_none();
+        for filespace in filespaces.into_iter().filter(of_backups) {
+            let (node, active) = (node.clone(), domain.active.clone());
+            grounds.push(Ground { node, filespace, active });
+        }
+    }
+    let filespaces = u32::try_from(grounds.len()).unwrap_or(u32::MAX);
+    let outcome = Outcome { filespaces, ..Outcome::default() };
+    let mut round = Round {
+        store,
+        order,
+        outcome,
+        listener,
+        pace: Pace::new(order.rate),
+        of_nodes: BTreeSet::new(),
+    };
+    for ground in &grounds {
+        round.filespace(ground)?;
+    }
+    for node in nodes {
+        let domain = domains.iter().find(|domain| domain.id == node.domain);
+        if let Some(domain) = domain {
+            round.archives(node, &domain.active)?;
+        }
+    }
+    if !order.is_dry {
+        archive::purge(store, order.now)?;
+    }
+    Ok(round.outcome)
+}
+
+/// Keeps other runs that drop away until the guard is dropped. Returns `None` for a run that only
+/// counts: any number of these may go on.
+fn order_of<'a>(store: &'a Store, order: &Order<'_>) -> Result<Option<Only<'a>>, StoreError> {
+    if order.is_dry {
+        return Ok(None);
+    }
+    if store.expiring.swap(true, Ordering::AcqRel) {
+        return Err(StoreError::busy("another expiration is running"));
+    }
+    Ok(Some(Only { flag: &store.expiring }))
+}
+
+/// Guard of the run that drops.
+struct Only<'a> {
+    flag: &'a AtomicBool,
+}
+
+impl Drop for Only<'_> {
+    fn drop(&mut self) {
+        let was_set = self.flag.swap(false, Ordering::Release);
+        debug_assert!(was_set, "the flag was set until now");
+    }
+}
+
+struct Round<'a> {
+    store: &'a Store,
+    order: Order<'a>,
+    outcome: Outcome,
+    listener: Listener<'a>,
+    pace: Pace,
+    of_nodes: BTreeSet<model::NodeId>,
+}
+
+impl Round<'_> {
+    fn filespace(&mut self, ground: &Ground) -> Result<(), StoreError> {
+        let before = self.outcome;
+        let state = self.store.catalog.expiry(ground.filespace.id)?;
+        match state.done_to.filter(|_| !self.order.all && self.order.draft.is_none()) {
+            Some(done_to) => self.where_due(ground, done_to)?,
+            None => self.everywhere(ground)?,
+        }
+        if !self.order.is_dry {
+            let done_to = Some(self.order.now);
+            let mut writes = vec![Write::SetExpiry {
+                filespace: ground.filespace.id,
+                state: ExpiryState { done_to },
+            }];
+            if self.outcome.expired > before.expired {
+                writes.push(Write::AddEvent(self.event(ground, &before)));
+            }
+            self.store.catalog.commit(writes)?;
+        }
+        self.outcome.filespaces_done += 1;
+        let Outcome { filespaces, filespaces_done, .. } = self.outcome;
+        assert!(filespaces_done <= filespaces, "each filespace is done once");
+        self.tell()
+    }
+
+    fn event(&self, ground: &Ground, before: &Outcome) -> EventRow {
+        assert!(before.expired <= self.outcome.expired, "counts only grow");
+        let expired = self.outcome.expired - before.expired;
+        let bytes = self.outcome.expired_bytes - before.expired_bytes;
+        let filespace = model::escaped(&ground.filespace.name);
+        let node = &ground.node.name;
+        EventRow {
+            time: self.order.now,
+            actor: "server".to_owned(),
+            what: "versions expired".to_owned(),
+            details: format!(
+                "{} of {} of node {node}, filespace {filespace}",
+                counted(expired, "version"),
+                counted(bytes, "byte")
+            ),
+        }
+    }
+
+    fn tell(&mut self) -> Result<(), StoreError> {
+        let goes_on = (self.listener)(&self.outcome);
+        if goes_on { Ok(()) } else { Err(StoreError::cancelled("the expiration was cancelled")) }
+    }
+
+    /// Examines every directory with inactive versions.
+    fn everywhere(&mut self, ground: &Ground) -> Result<(), StoreError> {
+        let span = PageSpan::Subtree(DirPath::above_root());
+        let filespace = ground.filespace.id;
+        let mut after: Option<DirPath> = None;
+        loop {
+            let found = self.store.catalog.version_directories(
+                filespace,
+                &span,
+                after.as_ref(),
+                DIRECTORIES_BATCH,
+            )?;
+            let Some(last) = found.last().cloned() else { return Ok(()) };
+            self.directories(ground, found.into_iter().map(|path| (path, Vec::new())).collect())?;
+            after = Some(last);
+        }
+    }
+
+    /// Examines the directories in which a version ended so long ago that it may have reached an
+    /// age limit since `done_to`.
+    fn where_due(&mut self, ground: &Ground, done_to: ServerTime) -> Result<(), StoreError> {
+        let ages = ages(&ground.active);
+        for (first, last) in windows(&ages, Day::of(done_to), Day::of(self.order.now)) {
+            let mut after = None;
+            loop {
+                let found = self.store.catalog.endings(
+                    ground.filespace.id,
+                    first..=last,
+                    after.as_ref(),
+                    DIRECTORIES_BATCH,
+                )?;
+                let Some(last) = found.last().cloned() else { break };
+                let mut batch: BTreeMap<DirPath, Vec<Day>> = BTreeMap::new();
+                for Ending { day, directory } in found {
+                    batch.entry(directory).or_default().push(day);
+                }
+                self.directories(ground, batch)?;
+                after = Some(last);
+            }
+        }
+        Ok(())
+    }
+
+    /// Examines a batch of directories, each with the days for which it was found.
+    fn directories(
+        &mut self,
+        ground: &Ground,
+        batch: BTreeMap<DirPath, Vec<Day>>,
+    ) -> Result<(), StoreError> {
+        let mut writes = Vec::new();
+        let mut versions = 0;
+        for (path, days) in batch {
+            versions += self.directory(ground, &path, &days, &mut writes)?;
+            if versions >= VERSIONS_BATCH {
+                self.write(&mut writes)?;
+                versions = 0;
+            }
+        }
+        self.write(&mut writes)
+    }
+
+    fn write(&mut self, writes: &mut Vec<Write>) -> Result<(), StoreError> {
+        let writes = std::mem::take(writes);
+        if !self.order.is_dry && !writes.is_empty() {
+            self.store.catalog.commit(writes)?;
+        }
+        self.tell()
+    }
+
+    /// Expires the archives of a node of which an object may be due.
+    fn archives(&mut self, node: &Node, active: &PolicySet) -> Result<(), StoreError> {
+        let now = self.order.now;
+        let filespaces = self.store.catalog.filespaces(node.id)?;
+        for row in self.store.catalog.archives(node.id)? {
+            let waits = row.due.is_some_and(|due| due > now) && self.order.draft.is_none();
+            if row.held || (waits && !self.order.all) {
+                continue;
+            }
+            let mut change =
+                ArchiveChange { due: Some(Some(ServerTime::MAX)), ..ArchiveChange::default() };
+            let own = |known: &&Filespace| archive_number(&known.name) == Some(row.number);
+            for filespace in filespaces.iter().filter(own) {
+                self.archived(node, active, &row, filespace.id, &mut change)?;
+            }
+            if self.order.is_dry {
+                continue;
+            }
+            assert!(change.objects_added <= 0, "expiration adds nothing");
+            let number = row.number;
+            let mut writes = vec![Write::SetArchive { number, change }];
+            if change.objects_added < 0 {
+                let count = counted(change.objects_added.unsigned_abs(), "object");
+                let name = &node.name;
+                writes.push(Write::AddEvent(EventRow {
+                    time: now,
+                    actor: "server".to_owned(),
+                    what: "archive copies expired".to_owned(),
+                    details: format!("{count} of archive {number} of node {name}"),
+                }));
+            }
+            self.store.catalog.commit(writes)?;
+            // An archive with deletions that can be undone stays.
+            let is_empty = row.complete && row.objects.cast_signed() + change.objects_added <= 0;
+            if is_empty && self.store.catalog.deletions(Some(node.id))?.is_empty() {
+                self.store.catalog.remove_archive(node.id, number)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Expires one filespace of an archive, and adds the result to `change`.
+    fn archived(
+        &mut self,
+        node: &Node,
+        active: &PolicySet,
+        row: &ArchiveRow,
+        filespace: model::FilespaceId,
+        change: &mut ArchiveChange,
+    ) -> Result<(), StoreError> {
+        let span = PageSpan::Subtree(DirPath::above_root());
+        let now = self.order.now;
+        let end = |set: &PolicySet, class| {
+            expiry::archive_end(&set.archive_rules(class), row.created, row.event)
+        };
+        let mut after: Option<PageKey> = None;
+        loop {
+            let pages = self.store.catalog.pages(filespace, &span, after.as_ref(), PAGES_BATCH)?;
+            let Some(last) = pages.last().map(|page| page.key.clone()) else { return Ok(()) };
+            let mut writes = Vec::new();
+            for page in pages {
+                let mut objects = decode_page(&page)?;
+                let before = objects.len();
+                self.pace.wait(before);
+                self.outcome.examined += before as u64;
+                objects.retain(|object| {
+                    let ends = end(self.order.draft.unwrap_or(active), object.class);
+                    if ends.is_none_or(|ends| ends > now) {
+                        change.due = change.due.map(|due| due.min(ends.or(due)));
+                        return true;
+                    }
+                    let bytes = if object.stat.kind == Kind::File { object.stat.size } else { 0 };
+                    self.outcome.expired += 1;
+                    self.outcome.expired_bytes += bytes;
+                    change.objects_added -= 1;
+                    change.bytes_added -= bytes.cast_signed();
+                    let anyway = end(active, object.class).is_some_and(|ends| ends <= now);
+                    self.outcome.due_anyway += u64::from(anyway && self.order.draft.is_some());
+                    false
+                });
+                if objects.len() < before {
+                    if self.of_nodes.insert(node.id) {
+                        self.outcome.nodes += 1;
+                    }
+                    writes.push(rewritten(filespace, page.key, &objects));
+                }
+            }
+            self.write(&mut writes)?;
+            after = Some(last);
+        }
+    }
+
+    /// Expires one directory: adds its writes to `writes`, and returns the number of versions that
+    /// it drops.
+    fn directory(
+        &mut self,
+        ground: &Ground,
+        path: &DirPath,
+        days: &[Day],
+        writes: &mut Vec<Write>,
+    ) -> Result<usize, StoreError> {
+        let filespace = ground.filespace.id;
+        let rows = self.store.catalog.versions(filespace, path)?;
+        debug_assert!(rows.is_sorted_by_key(|row| &row.name), "versions come by name");
+        self.pace.wait(rows.len());
+        let active = self.active_classes(ground, path, &rows)?;
+        let mut dropped: Vec<VersionKey> = Vec::new();
+        for of_object in rows.chunk_by(|a, b| a.name == b.name) {
+            let active = active.get(&of_object[0].name).copied();
+            let due =
+                due(self.order.draft.unwrap_or(&ground.active), of_object, active, self.order.now)?;
+            if self.order.draft.is_some() {
+                let anyway = self::due(&ground.active, of_object, active, self.order.now)?;
+                let both = due.iter().filter(|rank| anyway.contains(rank)).count();
+                self.outcome.due_anyway += both as u64;
+            }
+            for rank in due {
+                let row = &of_object[rank];
+                let stat = object_of(row)?.stat;
+                self.outcome.expired_bytes += if stat.kind == Kind::File { stat.size } else { 0 };
+                let VersionRow { name, inserted, deactivated, .. } = row.clone();
+                dropped.push(VersionKey { name, inserted, deactivated });
+            }
+        }
+        self.outcome.directories += 1;
+        self.outcome.examined += rows.len() as u64;
+        self.outcome.expired += dropped.len() as u64;
+        let count = dropped.len();
+        assert!(count <= rows.len(), "each version is dropped once");
+        if count > 0 && self.of_nodes.insert(ground.node.id) {
+            self.outcome.nodes += 1;
+        }
+        let goes = |row: &&VersionRow| {
+            !dropped
+                .iter()
+                .any(|gone| gone.name == row.name && gone.deactivated == row.deactivated)
+        };
+        let left: BTreeSet<Day> =
+            rows.iter().filter(goes).map(|row| Day::of(row.deactivated)).collect();
+        let all_days = rows.iter().map(|row| Day::of(row.deactivated)).chain(days.iter().copied());
+        let done: BTreeSet<Day> = all_days.filter(|day| !left.contains(day)).collect();
+        if count > 0 {
+            let directory = path.clone();
+            writes.push(Write::DropVersions { filespace, directory, versions: dropped });
+        }
+        let unmark = |day| Write::UnmarkDirectory { filespace, directory: path.clone(), day };
+        writes.extend(done.into_iter().map(unmark));
+        Ok(count)
+    }
+
+    /// The classes of the objects of `rows` that are active.
+    fn active_classes(
+        &self,
+        ground: &Ground,
+        path: &DirPath,
+        rows: &[VersionRow],
+    ) -> Result<BTreeMap<Name, ClassId>, StoreError> {
+        let mut wanted: BTreeSet<Name> = rows.iter().map(|row| row.name.clone()).collect();
+        let mut found = BTreeMap::new();
+        let span = PageSpan::Directory(path.clone());
+        let mut after: Option<PageKey> = None;
+        while !wanted.is_empty() {
+            let pages = self.store.catalog.pages(
+                ground.filespace.id,
+                &span,
+                after.as_ref(),
+                PAGES_BATCH,
+            )?;
+            let Some(last) = pages.last().map(|page| page.key.clone()) else { break };
+            for (at, row) in pages.iter().enumerate() {
+                // The first name of the next page bounds the names of this one.
+                let next = pages.get(at + 1).map(|next| &next.key.first[..]);
+                let is_here = |name: &&Name| {
+                    name.as_bytes() >= &row.key.first[..]
+                        && next.is_none_or(|next| name.as_bytes() < next)
+                };
+                if !wanted.iter().any(|name| is_here(&name)) {
+                    continue;
+                }
+                for object in decode_page(row)? {
+                    if wanted.remove(&object.name) {
+                        found.insert(object.name, object.class);
+                    }
+                }
+            }
+            after = Some(last);
+        }
+        Ok(found)
+    }
+}
+
+/// The ranks of the versions of one object, newest first, that `set` drops at `now`. All versions
+/// follow the class of the active version, or of the newest inactive one without it.
+fn due(
+    set: &PolicySet,
+    rows: &[VersionRow],
+    active: Option<ClassId>,
+    now: ServerTime,
+) -> Result<Vec<usize>, StoreError> {
+    assert!(!rows.is_empty(), "an object has a version");
+    let class = match active {
+        Some(class) => class,
+        None => object_of(&rows[0])?.class,
+    };
+    let ended: Vec<ServerTime> = rows.iter().map(|row| row.deactivated).collect();
+    debug_assert!(ended.is_sorted_by(|a, b| a >= b), "the version that ended last comes first");
+    let by = |class| expiry::dropped(&set.backup_rules(class), active.is_some(), &ended, now);
+    let mut due = by(class);
+    assert!(due.iter().all(|rank| *rank < rows.len()), "only versions of the object are due");
+    if due.is_empty() || !set.classes.iter().any(|class| class.is_locked(now)) {
+        return Ok(due);
+    }
+    // A version in a locked class stays as long as that class says, even if the object was bound to
+    // another class since.
+    let mut stays = BTreeSet::new();
+    for rank in &due {
+        let own = object_of(&rows[*rank])?.class;
+        let is_locked = set.class(own).is_some_and(|class| class.is_locked(now));
+        if own != class && is_locked && !by(own).contains(rank) {
+            stays.insert(*rank);
+        }
+    }
+    due.retain(|rank| !stays.contains(rank));
+    Ok(due)
+}
+
+fn object_of(row: &VersionRow) -> Result<model::Object, StoreError> {
+    let damaged = || {
+        let path = model::escaped(&row.directory.join(&row.name));
+        StoreError::damaged(format!("the catalogue's version of {path} is damaged"))
+    };
+    let objects = page::decode(&row.body).map_err(|_| damaged())?;
+    objects.into_iter().next().ok_or_else(damaged)
+}
+
+/// The days after the end of a version on which a rule of the set may drop it. Day 0 stands for the
+/// limits on the number of versions.
+fn ages(set: &PolicySet) -> BTreeSet<u16> {
+    let classes = set.classes.iter().map(|class| set.backup_rules(class.id));
+    let grace = policy::BackupCopyGroup::grace(set.backup_grace_days);
+    let rules = classes.chain([grace]);
+    rules
+        .flat_map(|rules| expiry::ages(&rules).collect::<Vec<_>>())
+        .chain([0])
+        .collect()
+}
+
+/// The days of endings to look at, as ranges from a first to a last day. The ranges do not overlap,
+/// and the latest comes first.
+fn windows(ages: &BTreeSet<u16>, done_to: Day, now: Day) -> Vec<(Day, Day)> {
+    let mut windows: Vec<(Day, Day)> = Vec::new();
+    for age in ages {
+        let window = (Day(done_to.0 - i64::from(*age)), Day(now.0 - i64::from(*age)));
+        match windows.last_mut() {
+            Some(last) if window.1.0 + 1 >= last.0.0 => last.0 = window.0.min(last.0),
+            _ => windows.push(window),
+        }
+    }
+    debug_assert!(windows.is_sorted_by(|later, earlier| earlier.1.0 < later.0.0), "no day twice");
+    windows
+}
+
+/// Keeps a run to a number of versions in a second.
+struct Pace {
+    started: Instant,
+    rate: Option<u32>,
+    versions: u64,
+}
+
+impl Pace {
+    fn new(rate: Option<u32>) -> Self {
+        Self { started: sys::clock::monotonic(), rate, versions: 0 }
+    }
+
+    fn wait(&mut self, versions: usize) {
+        self.versions += versions as u64;
+        let Some(rate) = self.rate.filter(|rate| *rate > 0) else { return };
+        let due = Duration::from_micros(self.versions.saturating_mul(1_000_000) / u64::from(rate));
+        let early = due.saturating_sub(self.started.elapsed());
+        if !early.is_zero() {
+            sys::clock::sleep(early);
+        }
+    }
+}
+
+/// Runs expiration where the last run is at least `every_hours` ago, as the server does by itself.
+pub fn run_due(store: &Store, every_hours: u32) -> Result<Option<Outcome>, StoreError> {
+    let now = sys::clock::now();
+    let every_micros = i64::from(every_hours) * 3_600_000_000;
+    let mut due = Vec::new();
+    let mut due_since = now;
+    for node in store.catalog.nodes()? {
+        let mut is_due = false;
+        for filespace in store.catalog.filespaces(node.id)? {
+            if archive_number(&filespace.name).is_some() {
+                continue;
+            }
+            let state = store.catalog.expiry(filespace.id)?;
+            let Some(done_to) = state.done_to else {
+                is_due = true;
+                continue;
+            };
+            let since = now.0 - done_to.0;
+            if since > LEAP_DAYS_MAX * 86_400_000_000 {
+                return Err(StoreError::conflict(format!(
+                    "the clock is more than {LEAP_DAYS_MAX} days ahead of the last expiration; if \
+                     it is right, run 'holdfast admin expire'"
+                )));
+            }
+            if since >= every_micros {
+                is_due = true;
+                due_since = due_since.min(ServerTime(done_to.0 + every_micros));
+            }
+        }
+        let archives = store.catalog.archives(node.id)?;
+        is_due |= archives.iter().any(|row| !row.held && row.due.is_none_or(|due| due <= now));
+        if is_due {
+            due.push(node);
+        }
+    }
+    if due.is_empty() {
+        return Ok(None);
+    }
+    let stopping = &store.stopping;
+    let work = || run(store, &due, Order::due(), &mut |_| !stopping.load(Ordering::Relaxed));
+    tasks::run(&*store.catalog, Task::Expire, due_since, work, |_| None).map(Some)
+}
+
+#[cfg(test)]
+mod tests;

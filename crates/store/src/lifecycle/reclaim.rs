@@ -1,0 +1,678 @@
+//! Reclamation: freeing the space of chunks that nothing names any more.
+//!
+//! ```text
+//!   mark        read the whole catalogue: which chunks of which pack are named
+//!   judge       packs with nothing alive -> condemned
+//!               packs with little alive  -> chunks that are alive are written again in the order
+//!                                           of filespaces, pages are rewritten -> condemned
+//!   look again  read the whole catalogue once more:
+//!               condemned packs that something names -> reinstated
+//!               the other condemned packs            -> removed
+//! ```
+//!
+//! 1. A condemned pack is offered to nobody. The chunk index does not return it, grants to it do
+//!    not hold. A commit that would name it is refused (`resolve`), and the client sends the data
+//!    again. So nothing begins to name it after the condemnation, and the second look, which reads
+//!    everything that was committed before, misses nothing.
+//! 2. Packs that backups append to now are left alone: no page names their data yet.
+//! 3. A pack is removed only after all readers have ended that began before the second look ended:
+//!    between the first look and the condemnation something may have named it for a while.
+//! 4. The catalogue forgets a pack before its file is removed. A crash between the two leaves a
+//!    file that nothing knows, and the next run finds it.
+//! 5. Where copies of the catalogue are kept, a new one is made before packs are removed, so that a
+//!    server recovered from it finds all packs that it names. Where there is no room for the copy,
+//!    it is made after the removal.
+//! 6. A page is rewritten only if the catalogue still has it as it was read. A backup that wins the
+//!    race names the old place. The second look sees that, and the pack is reinstated.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::error::StoreError;
+use catalog::{PackRow, PackState, Write};
+use chunk::{Compression, Compressor, Decompressor, RawQuantum};
+use model::{
+    ChunkDigest, Extent, FilespaceId, NodeId, Object, PackNumber, Payload, Place, PlaceCode as _,
+};
+use pool::Filler;
+
+use crate::counts::counted;
+use crate::lifecycle::catalog_copy;
+use crate::lifecycle::records::{self, Record, VisitEvent};
+use crate::lifecycle::tasks::{self, Task};
+use crate::places::places;
+use crate::places::push_chunk;
+use crate::shelving;
+use crate::store::{DOMAIN, LookEnd, Store};
+
+/// Number of rows that are rewritten in one batch.
+const BATCH: usize = 256;
+/// Maximum number of bytes that one run writes again. The next run goes on.
+const REWRITE_BYTES_MAX: u64 = 8 << 30;
+
+/// Size below which a pack in an object store is small: a quarter of a whole pack.
+const SMALL_BYTES: u64 = pool::PACK_BYTES / 4;
+/// Minimum number of small packs that are put together.
+const SMALL_MIN: usize = 16;
+
+/// Order for a reclamation.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// True to count only, and to change nothing.
+    pub is_dry: bool,
+    /// Dead share, in per cent, from which a pack is written again.
+    pub dead_percent: u8,
+}
+
+/// Progress of a reclamation, and its outcome in the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// Number of pages and versions read, in all looks together.
+    pub examined: u64,
+    pub packs: u64,
+    pub pack_bytes: u64,
+    /// Bytes of the packs' chunks that nothing names, as they were before compression.
+    pub dead_bytes: u64,
+    pub packs_removed: u64,
+    pub bytes_removed: u64,
+    pub packs_rewritten: u64,
+    pub bytes_rewritten: u64,
+    /// Number of condemned packs that stay for now because of a reader.
+    pub packs_waiting: u64,
+    /// Number of packs that stay because of an object lock.
+    pub packs_locked: u64,
+    pub bytes_locked: u64,
+}
+
+/// Listener that hears the progress. It returns false to cancel the run.
+pub type Listener<'a> = &'a mut dyn FnMut(&Outcome) -> bool;
+
+/// Reclaims once, as the drawing of the module shows.
+pub fn run(
+    store: &Arc<Store>,
+    order: Order,
+    listener: Listener<'_>,
+) -> Result<Outcome, StoreError> {
+    let _only = store.pause_reclamation()?;
+    if !order.is_dry {
+        store.check_released()?;
+    }
+    // Records packs that were sealed meanwhile, so that no later commit overwrites their state.
+    store.commit(Vec::new())?;
+    let (outcome, locked) = (Outcome::default(), BTreeSet::new());
+    let mut round = Round { store, order, outcome, locked, listener };
+    round.run()?;
+    let Outcome { packs_removed, bytes_removed, packs_rewritten, .. } = round.outcome;
+    if packs_removed + packs_rewritten > 0 {
+        let details = format!(
+            "{} of {} removed, {} written again",
+            counted(packs_removed, "pack"),
+            counted(bytes_removed, "byte"),
+            counted(packs_rewritten, "pack")
+        );
+        store.record("space reclaimed", details)?;
+    }
+    Ok(round.outcome)
+}
+
+fn commit(store: &Store, writes: Vec<Write>) -> Result<(), StoreError> {
+    Ok(store.catalog.commit(writes)?)
+}
+
+/// The chunks of a pack that something names: one bit for each index.
+#[derive(Clone, Default)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn set(&mut self, index: u32) {
+        let at = index as usize / 64;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, 0);
+        }
+        self.0[at] |= 1 << (index % 64);
+        debug_assert!(self.has(index), "the reader finds the bit");
+    }
+
+    fn has(&self, index: u32) -> bool {
+        let word = self.0.get(index as usize / 64);
+        word.is_some_and(|word| word >> (index % 64) & 1 == 1)
+    }
+}
+
+type Named = BTreeMap<PackNumber, Bits>;
+
+struct Round<'a> {
+    store: &'a Arc<Store>,
+    order: Order,
+    outcome: Outcome,
+    /// Packs that an object lock keeps.
+    locked: BTreeSet<PackNumber>,
+    listener: Listener<'a>,
+}
+
+impl Round<'_> {
+    fn run(&mut self) -> Result<(), StoreError> {
+        let packs = self.packs()?;
+        let named = self.mark()?;
+        let before: BTreeSet<PackNumber> = self.store.condemned().packs.keys().copied().collect();
+        self.outcome.packs = packs.len() as u64;
+        self.outcome.pack_bytes = packs.values().sum();
+        let mut dead = BTreeSet::new();
+        let mut sparse = BTreeMap::new();
+        let mut shelved = BTreeMap::new();
+        for &pack in packs.keys().filter(|pack| !before.contains(pack)) {
+            let Ok(table) = self.store.pools.table(pack) else { continue };
+            let (alive, all) = weigh(&table, named.get(&pack));
+            assert!(alive <= all, "only chunks of the pack are alive");
+            self.outcome.dead_bytes += all - alive;
+            if alive == 0 {
+                dead.insert(pack);
+            } else if self.store.pools.is_only_shelved(pack) {
+                shelved.insert(pack, (alive, all));
+            } else if table.domain == DOMAIN
+                && (all - alive) * 100 >= all * u64::from(self.order.dead_percent.max(1))
+            {
+                sparse.insert(pack, alive);
+            }
+        }
+        if self.order.is_dry {
+            return Ok(());
+        }
+        sparse.extend(shelving::worth_rewriting(self.store, &shelved)?);
+        let mut small = self.small(&packs, &dead, &named);
+        let candidates = dead.iter().chain(sparse.keys()).chain(small.keys());
+        self.note_locked(candidates.copied(), &packs);
+        dead.retain(|pack| !self.locked.contains(pack));
+        sparse.retain(|pack, _| !self.locked.contains(pack));
+        small.retain(|pack, _| !self.locked.contains(pack));
+        // With fewer, each run would put the same packs together again.
+        if small.len() >= SMALL_MIN {
+            sparse.extend(small);
+        }
+        assert!(
+            !dead.iter().any(|pack| sparse.contains_key(pack)),
+            "no dead pack is written again"
+        );
+        let rewritten = self.rewrite(&named, &sparse)?;
+        dead.extend(rewritten);
+        self.condemn(&dead)?;
+        self.look_again(&packs)
+    }
+
+    /// Notes and counts the candidates that an object lock keeps: they stay.
+    fn note_locked(
+        &mut self,
+        candidates: impl Iterator<Item = PackNumber>,
+        packs: &BTreeMap<PackNumber, u64>,
+    ) {
+        for pack in candidates {
+            if !self.locked.contains(&pack) && is_locked(self.store, pack) {
+                self.locked.insert(pack);
+                self.outcome.packs_locked += 1;
+                self.outcome.bytes_locked += packs.get(&pack).copied().unwrap_or(0);
+            }
+        }
+    }
+
+    /// The small packs in object stores, each with its bytes that are alive. There are many,
+    /// because each commit ends a pack there.
+    fn small(
+        &self,
+        packs: &BTreeMap<PackNumber, u64>,
+        dead: &BTreeSet<PackNumber>,
+        named: &Named,
+    ) -> BTreeMap<PackNumber, u64> {
+        let pools = &self.store.pools;
+        let mut small = BTreeMap::new();
+        for (&pack, &bytes) in packs {
+            if bytes >= SMALL_BYTES || dead.contains(&pack) || !pools.is_object(pack) {
+                continue;
+            }
+            if let Ok(table) = pools.table(pack)
+                && table.domain == DOMAIN
+            {
+                small.insert(pack, weigh(&table, named.get(&pack)).0);
+            }
+        }
+        small
+    }
+
+    /// The sealed packs below the horizon, each with its bytes: no backup under way has appended to
+    /// them. Packs that are filled from now on are not judged.
+    fn packs(&self) -> Result<BTreeMap<PackNumber, u64>, StoreError> {
+        let rows = self.store.catalog.packs()?;
+        let known: BTreeMap<PackNumber, u64> =
+            rows.into_iter().map(|row| (row.number, row.bytes)).collect();
+        let all = self.store.pools.sealed();
+        let bytes = |pack: &PackNumber| known.get(pack).copied().unwrap_or(0);
+        // The horizon is read after the list. A backup that begins between the two reads appends to
+        // a pack that is not in the list.
+        let horizon = self.store.horizon()?;
+        Ok(all
+            .into_iter()
+            .filter(|pack| *pack < horizon)
+            .map(|pack| (pack, bytes(&pack)))
+            .collect())
+    }
+
+    fn tell(&mut self) -> Result<(), StoreError> {
+        let goes_on = (self.listener)(&self.outcome);
+        if goes_on { Ok(()) } else { Err(StoreError::cancelled("the reclamation was cancelled")) }
+    }
+
+    /// Reads the whole catalogue, and returns the chunks that something names.
+    fn mark(&mut self) -> Result<Named, StoreError> {
+        let mut named = Named::new();
+        self.records(&mut |_, record| {
+            for object in record.objects()? {
+                for place in places(&object) {
+                    named.entry(place.pack()).or_default().set(place.index());
+                }
+            }
+            Ok(())
+        })?;
+        for copy in catalog_copy::all(self.store) {
+            for place in copy.places {
+                named.entry(place.pack()).or_default().set(place.index());
+            }
+        }
+        Ok(named)
+    }
+
+    /// Calls `visit` with all records that name chunks.
+    fn records(
+        &mut self,
+        visit: &mut dyn FnMut(FilespaceId, Record) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let store = self.store;
+        records::visit(store, &mut |event| match event {
+            VisitEvent::Record(owner, record) => visit(owner.filespace, record),
+            VisitEvent::Batch(count) => {
+                self.outcome.examined += count as u64;
+                self.tell()
+            }
+        })
+    }
+
+    /// Writes the chunks of `sparse` packs that are alive again, from the deadest pack on, and
+    /// rewrites the pages that name them. Returns the packs of which nothing is needed any more.
+    fn rewrite(
+        &mut self,
+        named: &Named,
+        sparse: &BTreeMap<PackNumber, u64>,
+    ) -> Result<BTreeSet<PackNumber>, StoreError> {
+        let mut by_life: Vec<(u64, PackNumber)> =
+            sparse.iter().map(|(pack, alive)| (*alive, *pack)).collect();
+        by_life.sort_unstable();
+        let mut chosen = BTreeSet::new();
+        let mut bytes = 0;
+        let mut staged_bytes = 0;
+        for (alive, pack) in by_life {
+            bytes += alive;
+            if self.store.pools.is_only_shelved(pack) {
+                staged_bytes += self.store.pools.bytes_of(pack);
+            }
+            if bytes > REWRITE_BYTES_MAX || staged_bytes > shelving::staged_max(self.store) {
+                break;
+            }
+            chosen.insert(pack);
+        }
+        if chosen.is_empty() {
+            return Ok(chosen);
+        }
+        shelving::bring(self.store, &chosen)?;
+        let mut copy = Rewrite::new(self.store, named)?;
+        self.records(&mut |_, record| {
+            for object in record.objects()? {
+                for place in places(&object).filter(|place| chosen.contains(&place.pack())) {
+                    copy.take(place)?;
+                }
+            }
+            Ok(())
+        })?;
+        copy.finish()?;
+        let Rewrite { moved, lost, bytes, .. } = copy;
+        // A pack with an unreadable chunk stays: another copy of it may be whole.
+        chosen.retain(|pack| !lost.contains(pack));
+        let store = self.store;
+        let mut writes = Vec::new();
+        self.records(&mut |filespace, record| {
+            let mut objects = record.objects()?;
+            let mut has_moved = false;
+            for object in &mut objects {
+                has_moved |= redirect(object, &moved);
+            }
+            if has_moved {
+                writes.push(record.rewrite(filespace, &objects));
+            }
+            if writes.len() >= BATCH {
+                commit(store, std::mem::take(&mut writes))?;
+            }
+            Ok(())
+        })?;
+        commit(store, writes)?;
+        self.outcome.packs_rewritten += chosen.len() as u64;
+        self.outcome.bytes_rewritten += bytes;
+        Ok(chosen)
+    }
+
+    /// Condemns the packs: from now on nothing begins to name them.
+    fn condemn(&self, packs: &BTreeSet<PackNumber>) -> Result<(), StoreError> {
+        if packs.is_empty() {
+            return Ok(());
+        }
+        let rows = self.rows(packs, PackState::Condemned)?;
+        {
+            // Waits for the commits that go on, and stops the next ones.
+            let mut condemned = self.store.condemned_mut();
+            condemned.advance(self.store.catalog.condemn(rows)?);
+            condemned.packs.extend(packs.iter().map(|pack| (*pack, None)));
+        }
+        self.store.forget_packs(packs)
+    }
+
+    /// Writes that put the packs into `state`.
+    fn rows(
+        &self,
+        packs: &BTreeSet<PackNumber>,
+        state: PackState,
+    ) -> Result<Vec<Write>, StoreError> {
+        let rows = self.store.catalog.packs()?;
+        let known: BTreeMap<PackNumber, PackRow> =
+            rows.into_iter().map(|row| (row.number, row)).collect();
+        let row = |pack: &PackNumber| {
+            let unknown = PackRow { number: *pack, domain: DOMAIN, state, bytes: 0, node: None };
+            let row = known.get(pack).cloned().unwrap_or(unknown);
+            Write::PutPack(PackRow { state, ..row })
+        };
+        Ok(packs.iter().map(row).collect())
+    }
+
+    /// Reads the catalogue once more. Reinstates the condemned packs that something names, and
+    /// removes the others.
+    fn look_again(&mut self, packs: &BTreeMap<PackNumber, u64>) -> Result<(), StoreError> {
+        let mut condemned = self.store.condemned().packs.clone();
+        self.note_locked(condemned.keys().copied(), packs);
+        condemned.retain(|pack, _| !self.locked.contains(pack));
+        if condemned.is_empty() {
+            return Ok(());
+        }
+        let named = self.mark()?;
+        let back: BTreeSet<PackNumber> =
+            condemned.keys().filter(|pack| named.contains_key(pack)).copied().collect();
+        self.reinstate(&back)?;
+        // A reader that began before the look ended may have found a page that the look did not.
+        let now = self.look_end()?;
+        let mut waits = true;
+        let removes_any = condemned.len() > back.len();
+        let has_room = !removes_any || self.renew_copy()?;
+        for (pack, look_end) in condemned.into_iter().filter(|(pack, _)| !back.contains(pack)) {
+            let look_end = look_end.unwrap_or(now);
+            let mut condemned = self.store.condemned_mut();
+            condemned.packs.insert(pack, Some(look_end));
+            drop(condemned);
+            let is_read = self.store.users.has_older_reader(look_end.here);
+            let is_known = !is_read && self.store.all_know(look_end.generation, waits)?;
+            waits &= is_known || is_read;
+            if !is_known {
+                self.outcome.packs_waiting += 1;
+                continue;
+            }
+            self.remove(pack)?;
+            self.outcome.packs_removed += 1;
+            self.outcome.bytes_removed += packs.get(&pack).copied().unwrap_or(0);
+            self.tell()?;
+        }
+        if !has_room {
+            self.renew_copy()?;
+        }
+        Ok(())
+    }
+
+    /// The present moment as the end of a look, for readers here and at other servers.
+    fn look_end(&self) -> Result<LookEnd, StoreError> {
+        let mut condemned = self.store.condemned_mut();
+        condemned.advance(self.store.catalog.condemn(Vec::new())?);
+        Ok(LookEnd { here: self.store.users.now(), generation: condemned.generation })
+    }
+
+    /// Makes a copy of the catalogue that does not name the packs that are about to be removed,
+    /// where copies are kept. Returns false where there is no room for it: then the copy is made
+    /// after the removal.
+    fn renew_copy(&self) -> Result<bool, StoreError> {
+        match catalog_copy::renew(self.store) {
+            Err(StoreError::NoSpace(error)) => {
+                tracing::warn!(error, "no room to copy the catalogue before packs are removed");
+                Ok(false)
+            }
+            other => other.map(|()| true),
+        }
+    }
+
+    /// Takes condemned packs back into service.
+    fn reinstate(&self, packs: &BTreeSet<PackNumber>) -> Result<(), StoreError> {
+        if packs.is_empty() {
+            return Ok(());
+        }
+        let damaged = self.store.condemned().damaged.clone();
+        let (damaged, whole) = packs.iter().partition(|pack| damaged.contains(pack));
+        let writes =
+            [self.rows(&damaged, PackState::Damaged)?, self.rows(&whole, PackState::Sealed)?];
+        commit(self.store, writes.concat())?;
+        let mut condemned = self.store.condemned_mut();
+        condemned.packs.retain(|pack, _| !packs.contains(pack));
+        drop(condemned);
+        self.store.index_again(&whole);
+        Ok(())
+    }
+
+    /// Removes a condemned pack, from the catalogue first.
+    fn remove(&self, pack: PackNumber) -> Result<(), StoreError> {
+        let mut condemned = self.store.condemned_mut();
+        debug_assert!(condemned.packs.contains_key(&pack), "only a condemned pack is removed");
+        condemned.gone.insert(pack);
+        drop(condemned);
+        if let Err(error) = commit(self.store, vec![Write::RemovePack(pack)]) {
+            // The removal failed: the pack is still there, and a later look may find that something
+            // names it.
+            self.store.condemned_mut().gone.remove(&pack);
+            return Err(error);
+        }
+        self.store
+            .pools
+            .remove(pack)
+            .map_err(|error| StoreError::away(format!("pack {pack} stays: {error}")))?;
+        let mut condemned = self.store.condemned_mut();
+        condemned.packs.remove(&pack);
+        condemned.damaged.remove(&pack);
+        Ok(())
+    }
+}
+
+/// Returns true for a pack that an object lock keeps, also if the lock cannot be read.
+fn is_locked(store: &Store, pack: PackNumber) -> bool {
+    let until = store.pools.locked_until(pack, None).unwrap_or_else(|error| {
+        tracing::warn!(%pack, %error, "the lock of a pack cannot be read: the pack stays");
+        Some(model::ServerTime::MAX)
+    });
+    until.is_some()
+}
+
+/// Returns the bytes of a pack's named chunks, and the bytes of all its chunks.
+fn weigh(table: &format::pack::Table, named: Option<&Bits>) -> (u64, u64) {
+    let (mut alive, mut all) = (0, 0);
+    for index in 0..table.chunk_count() {
+        let bytes = table.chunk(index).map_or(0, |(bytes, _)| u64::from(bytes));
+        all += bytes;
+        alive += if named.is_some_and(|named| named.has(index)) { bytes } else { 0 };
+    }
+    (alive, all)
+}
+
+/// Puts the new places into the object's extents. Returns true if any chunk of it has moved.
+fn redirect(object: &mut Object, moved: &HashMap<Place, Place>) -> bool {
+    if !places(object).any(|place| moved.contains_key(&place)) {
+        return false;
+    }
+    let count = places(object).count();
+    let Payload::Extents(extents) = &object.payload else { return false };
+    let mut new: Vec<Extent> = Vec::with_capacity(extents.len());
+    for extent in extents {
+        let range = match extent {
+            Extent::Chunks(range) => range,
+            Extent::Sealed { place, bytes } => {
+                let place = moved.get(place).copied().unwrap_or(*place);
+                new.push(Extent::Sealed { place, bytes: *bytes });
+                continue;
+            }
+            Extent::Hole { .. } => {
+                new.push(*extent);
+                continue;
+            }
+        };
+        let first = range.first.code();
+        for offset in 0..u64::from(range.count) {
+            let Some(place) = Place::from_code(first + offset) else { continue };
+            push_chunk(&mut new, moved.get(&place).copied().unwrap_or(place));
+        }
+    }
+    object.payload = Payload::Extents(new);
+    assert_eq!(places(object).count(), count, "a moved object keeps its chunks");
+    true
+}
+
+/// Chunks that are written again, in the order in which they are taken.
+struct Rewrite<'a> {
+    store: &'a Store,
+    named: &'a Named,
+    decompressor: Decompressor,
+    compressor: Compressor,
+    /// The quantum that was read last: its pack, its first index, and its chunks.
+    source: Option<(PackNumber, u32, RawQuantum)>,
+    /// The quantum that is filled now.
+    open: RawQuantum,
+    /// Old places of the chunks in `open`, with their digests.
+    origins: Vec<(Place, ChunkDigest)>,
+    /// Old places of the chunks in `open`, for a quick look.
+    pending: HashSet<Place>,
+    /// New places by old places.
+    moved: HashMap<Place, Place>,
+    /// Packs with a chunk that could not be read.
+    lost: BTreeSet<PackNumber>,
+    bytes: u64,
+    /// The node of packs that have data of one node only.
+    nodes: HashMap<PackNumber, NodeId>,
+    /// Filler of the chunks in `open`: data of nodes that lies apart stays apart.
+    filler: Filler,
+    /// Number of packs that had failed before the first append.
+    failures: usize,
+}
+
+impl<'a> Rewrite<'a> {
+    fn new(store: &'a Store, named: &'a Named) -> Result<Self, StoreError> {
+        let none = |_| StoreError::away("no zstd context");
+        let rows = store.catalog.packs()?;
+        Ok(Self {
+            store,
+            named,
+            decompressor: Decompressor::new().map_err(none)?,
+            compressor: Compressor::new(Compression::Standard).map_err(none)?,
+            source: None,
+            open: RawQuantum::default(),
+            origins: Vec::new(),
+            pending: HashSet::new(),
+            moved: HashMap::new(),
+            lost: BTreeSet::new(),
+            bytes: 0,
+            nodes: rows.iter().filter_map(|row| Some((row.number, row.node?))).collect(),
+            filler: Filler::any(DOMAIN),
+            failures: store.pools.failures(),
+        })
+    }
+
+    /// Takes the chunk at `place`, if something names it and it was not taken before.
+    fn take(&mut self, place: Place) -> Result<(), StoreError> {
+        let is_known = self.moved.contains_key(&place) || self.pending.contains(&place);
+        let is_named = self.named.get(&place.pack()).is_some_and(|bits| bits.has(place.index()));
+        if is_known || !is_named || self.lost.contains(&place.pack()) {
+            return Ok(());
+        }
+        let Some((chunk, digest)) = self.read(place) else {
+            tracing::error!(pack = %place.pack(), "a pack cannot be read: it is not reclaimed");
+            self.lost.insert(place.pack());
+            return Ok(());
+        };
+        let filler = Filler { domain: DOMAIN, node: self.nodes.get(&place.pack()).copied() };
+        if filler != self.filler {
+            self.write()?;
+            self.filler = filler;
+        }
+        if !self.open.fits(chunk.len()) {
+            self.write()?;
+        }
+        self.open.push(&chunk);
+        self.origins.push((place, digest));
+        self.pending.insert(place);
+        self.bytes += chunk.len() as u64;
+        Ok(())
+    }
+
+    /// Reads the chunk at `place`; `None` where it does not have the digest that its pack says.
+    fn read(&mut self, place: Place) -> Option<(Vec<u8>, ChunkDigest)> {
+        let table = self.store.pools.table(place.pack()).ok()?;
+        let (_, digest) = table.chunk(place.index())?;
+        let quantum = table.quanta()[table.quantum_of(place.index())?];
+        let source = (place.pack(), quantum.first_index);
+        if self.source.as_ref().is_none_or(|(pack, first, _)| (*pack, *first) != source) {
+            let record = self.store.pools.read(place.pack(), &quantum).ok()?;
+            let raw = self.decompressor.decode(&record).ok()?;
+            self.source = Some((place.pack(), quantum.first_index, raw));
+        }
+        let (_, first, raw) = self.source.as_ref()?;
+        let chunk = raw.chunks().nth((place.index() - first) as usize)?;
+        (self.store.pools.digest_of(DOMAIN, chunk) == digest).then(|| (chunk.to_vec(), digest))
+    }
+
+    /// Appends the open quantum to a pack.
+    fn write(&mut self) -> Result<(), StoreError> {
+        assert_eq!(self.origins.len(), self.open.lengths().len(), "each chunk has an old place");
+        if self.origins.is_empty() {
+            return Ok(());
+        }
+        let record = self.compressor.encode(&self.open);
+        let digests: Vec<ChunkDigest> = self.origins.iter().map(|(_, digest)| *digest).collect();
+        let first = self.store.pools.append(self.filler, &record, self.open.lengths(), &digests)?;
+        let mut entries = Vec::with_capacity(digests.len());
+        for (offset, (origin, digest)) in (0..).zip(self.origins.drain(..)) {
+            let place = Place::new(first.pack(), first.index() + offset);
+            self.moved.insert(origin, place);
+            entries.push((digest, place));
+        }
+        self.store.note(&entries);
+        self.pending.clear();
+        self.open.clear();
+        Ok(())
+    }
+
+    /// Writes the last quantum, and makes all durable before anything names it.
+    fn finish(&mut self) -> Result<(), StoreError> {
+        self.write()?;
+        assert!(self.origins.is_empty() && self.pending.is_empty(), "no quantum is open");
+        self.store.commit(Vec::new())?;
+        if self.store.pools.failures() == self.failures {
+            return Ok(());
+        }
+        Err(StoreError::away("a pack could not be written; the next run tries again"))
+    }
+}
+
+/// Reclaims as a task, after each expiration.
+pub fn run_due(store: &Arc<Store>, dead_percent: u8) -> Result<Outcome, StoreError> {
+    let order = Order { is_dry: false, dead_percent };
+    let work = || run(store, order, &mut |_| !store.stopping.load(Ordering::Relaxed));
+    tasks::run(&*store.catalog, Task::Reclaim, sys::clock::now(), work, |_| None)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! Recovery of a server in folders: from the recovery file and pools, and of its catalogue alone.
+
+use super::*;
+use crate::samples::{TestServer, directory, refused};
+
+/// A server with a file, a copy pool, and a copy of its catalogue in both pools.
+fn server() -> TestServer {
+    let server = TestServer::new();
+    server.back_up("/a/", &[("x", &[1, 2])]);
+    server.seal();
+    server.add_pool("COPIES", true);
+    catalog_copy::run(&server.store, &mut |_| true).expect("is copied");
+    crate::pools::copy(&server.store, "COPIES", &mut |_| true).expect("are copied");
+    server
+}
+
+fn url(path: &Path) -> String {
+    format!("file://{}", path.display())
+}
+
+fn places_moved(server: &TestServer) -> Vec<(String, String)> {
+    vec![("PRIMARY".to_owned(), url(&server.path().join("pool")))]
+}
+
+/// Opens the recovered server, and returns the number of files in the directory `/a/`.
+fn files_in(folder: &Path, filespace: model::FilespaceId) -> u32 {
+    let config = Config::load(folder).expect("is a server");
+    let store = Store::open_alone(folder, &config).expect("opens");
+    let key = catalog::PageKey::first_of(directory("/a/"));
+    let page = store.catalog.page(filespace, &key).expect("is read");
+    page.map_or(0, |page| page.object_count)
+}
+
+#[test]
+fn a_server_is_made_again_from_its_pools_and_the_recovery_file() {
+    let server = server();
+    let text = export(server.path()).expect("is a server");
+    let folder = server.beside("again");
+    let report = recover(&folder, &text, &places_moved(&server)).expect("is recovered");
+    let (number, _, bytes) = report.copy.expect("there is a copy");
+    assert!(number == 1 && bytes > 0);
+    assert_eq!((report.nodes, report.victims.count), (1, 0));
+    assert_eq!((report.passed_over.len(), report.damaged.len(), report.missing.len()), (0, 0, 0));
+    assert_eq!(files_in(&folder, server.filespace), 1);
+    let keys = |folder: &Path| std::fs::read(folder.join(MASTER_KEY)).expect("is there");
+    assert_eq!(keys(&folder), keys(server.path()));
+    let again = recover(&folder, &text, &places_moved(&server));
+    assert!(matches!(again, Err(RecoveryError::Init(InitError::NotEmpty { .. }))), "{again:?}");
+}
+
+#[test]
+fn a_copy_pool_alone_is_enough() {
+    let server = server();
+    let text = export(server.path()).expect("is a server");
+    std::fs::remove_dir_all(server.path()).expect("was there");
+    let folder = server.beside("again");
+    let report = recover(&folder, &text, &[]).expect("is recovered");
+    assert!(report.copy.is_some());
+    assert_eq!((report.nodes, report.missing.len(), report.victims.count), (1, 0, 0));
+    assert_eq!(files_in(&folder, server.filespace), 1);
+}
+
+#[test]
+fn a_recovered_server_removes_nothing_before_its_release() {
+    let server = server();
+    let text = export(server.path()).expect("is a server");
+    let folder = server.beside("again");
+    recover(&folder, &text, &places_moved(&server)).expect("is recovered");
+    let config = Config::load(&folder).expect("is a server");
+    let store = Arc::new(Store::open_alone(&folder, &config).expect("opens"));
+    let order = crate::lifecycle::reclaim::Order { is_dry: false, dead_percent: 40 };
+    let reclaim = || crate::lifecycle::reclaim::run(&store, order, &mut |_| true);
+    refused(reclaim(), "--release");
+    release(&store).expect("ends the hold");
+    reclaim().expect("may remove packs now");
+    drop(store);
+    let store = Arc::new(Store::open_alone(&folder, &config).expect("opens"));
+    assert!(store.check_released().is_ok(), "the hold stays ended");
+}
+
+#[test]
+fn a_damaged_copy_is_passed_over_for_the_one_before() {
+    let server = server();
+    let before = server.store.catalog.packs().expect("are listed").len();
+    server.back_up("/b/", &[("y", &[3])]);
+    catalog_copy::run(&server.store, &mut |_| true).expect("is copied");
+    server.seal();
+    let packs = server.store.catalog.packs().expect("are listed");
+    let newest = packs[before..].iter().find(|row| row.domain == CATALOG_DOMAIN);
+    server.damage(newest.expect("has new blocks").number);
+    let text = export(server.path()).expect("is a server");
+    let folder = server.beside("again");
+    let report = recover(&folder, &text, &places_moved(&server)).expect("is recovered");
+    assert_eq!(report.copy.map(|(number, ..)| number), Some(1));
+    let [(passed, reason)] = &report.passed_over[..] else { panic!("{report:?}") };
+    assert!(*passed == 2 && !reason.is_empty());
+    assert!(report.packs_new > 0, "the older catalogue lacks the newer packs");
+}
+
+#[test]
+fn without_a_copy_the_packs_tell_their_chunks_alone() {
+    let server = TestServer::new();
+    server.back_up("/a/", &[("x", &[1, 2, 3])]);
+    server.seal();
+    let text = export(server.path()).expect("is a server");
+    let folder = server.beside("again");
+    let report = recover(&folder, &text, &places_moved(&server)).expect("is recovered");
+    assert_eq!(report.copy, None);
+    assert_eq!((report.nodes, report.packs, report.packs_new, report.chunks), (0, 1, 1, 3));
+}
+
+#[test]
+fn a_recovery_needs_a_pool_that_is_there() {
+    let server = server();
+    let text = export(server.path()).expect("is a server");
+    let folder = server.beside("again");
+    let nowhere = url(&server.beside("nowhere"));
+    let check = |moved: &[(&str, &str)], expected: &str| {
+        let moved: Vec<_> = moved
+            .iter()
+            .map(|(name, url)| ((*name).to_owned(), (*url).to_owned()))
+            .collect();
+        let error = recover(&folder, &text, &moved).expect_err("it is refused").to_string();
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(folder.try_exists().ok(), Some(false), "nothing was made");
+    };
+    check(&[("OTHER", &nowhere)], "there is no pool OTHER; it has PRIMARY, COPIES");
+    check(&[("COPIES", &nowhere)], "none of the pools is there");
+}
+
+#[test]
+fn a_damaged_recovery_file_is_refused_with_its_fault() {
+    let server = TestServer::new();
+    let text = export(server.path()).expect("is a server");
+    let key = text.lines().find(|line| line.starts_with("master_key")).expect("has a key");
+    let mark = text.lines().find(|line| line.starts_with("mark")).expect("has a mark");
+    let cases = [
+        (text.replace("format = 1", "format = 2"), "its format is 2"),
+        (text.replace(key, "master_key = \"00\""), "its master key is damaged"),
+        (text.replace(mark, "mark = \"xy\""), "the mark of pool PRIMARY is damaged"),
+        (text.replace("format = 1", ""), "format"),
+        (format!("other = 1\n{text}"), "other"),
+        (String::new(), "cannot be used"),
+    ];
+    for (text, expected) in cases {
+        let error = recover(&server.beside("again"), &text, &[]).expect_err("it is refused");
+        assert!(matches!(error, RecoveryError::File(_)), "{error:?}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_rebuild_puts_the_old_catalogue_aside_and_takes_the_newest_copy() {
+    let server = server();
+    let (path, filespace) = (server.path().to_owned(), server.filespace);
+    server.store.close().expect("in order");
+    let kept = server.keep();
+    let report = rebuild(&path, &[]).expect("is rebuilt");
+    let aside = report.aside.expect("there was one");
+    assert!(aside.is_file() && aside.starts_with(&path));
+    assert_eq!(report.copy.map(|(number, ..)| number), Some(1));
+    assert_eq!(files_in(&path, filespace), 1);
+    drop(kept);
+}
+
+#[test]
+fn a_server_in_files_has_no_other_server_beside_it() {
+    let server = TestServer::new();
+    let text = export(server.path()).expect("is a server");
+    let joined = join(&server.beside("again"), &text, "127.0.0.1:0");
+    let error = joined.expect_err("it is refused").to_string();
+    assert!(error.contains("sqlite: is on that server's machine alone"), "{error}");
+}

@@ -1,0 +1,74 @@
+//! Victims: versions that cannot be restored because chunks of theirs are lost.
+
+use std::collections::BTreeMap;
+
+use crate::error::StoreError;
+use catalog::{Filespace, Node};
+use model::{FilespaceId, NodeId, Place};
+
+use crate::lifecycle::records::{self, Owner, Record, VisitEvent};
+use crate::places::places;
+use crate::store::Store;
+
+/// Maximum number of victims that are listed by name.
+const NAMED_MAX: usize = 1000;
+
+/// A version that cannot be restored as a whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Victim {
+    pub node: String,
+    /// Full path on the node.
+    pub path: Vec<u8>,
+    pub is_active: bool,
+}
+
+/// All versions that cannot be restored as a whole.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Victims {
+    /// The first victims, by name.
+    pub named: Vec<Victim>,
+    /// Number of all victims.
+    pub count: u64,
+}
+
+/// Reads the whole catalogue for versions that name a lost chunk. Calls `goes_on` from time to
+/// time, and fails with its error.
+pub fn find(
+    store: &Store,
+    is_lost: &dyn Fn(Place) -> bool,
+    goes_on: &mut dyn FnMut() -> Result<(), StoreError>,
+) -> Result<Victims, StoreError> {
+    let mut nodes: BTreeMap<NodeId, Node> = BTreeMap::new();
+    let mut filespaces: BTreeMap<FilespaceId, Filespace> = BTreeMap::new();
+    for node in store.catalog.nodes()? {
+        for filespace in store.catalog.filespaces(node.id)? {
+            filespaces.insert(filespace.id, filespace);
+        }
+        nodes.insert(node.id, node);
+    }
+    let mut victims = Victims::default();
+    records::visit(store, &mut |seen| {
+        let VisitEvent::Record(Owner { node, filespace }, record) = seen else { return goes_on() };
+        for object in record.objects()? {
+            if !places(&object).any(is_lost) {
+                continue;
+            }
+            victims.count += 1;
+            if victims.named.len() == NAMED_MAX {
+                continue;
+            }
+            let known = filespaces.get(&filespace);
+            let mount_point = known.map_or(&b"/"[..], |known| model::mount_point(&known.name));
+            let path = record.directory().join(&object.name);
+            let path = if mount_point == b"/" { path } else { [mount_point, &path].concat() };
+            victims.named.push(Victim {
+                node: nodes.get(&node).map(|node| node.name.to_string()).unwrap_or_default(),
+                path,
+                is_active: matches!(record, Record::Page(_)),
+            });
+        }
+        Ok(())
+    })?;
+    assert!(victims.named.len() as u64 <= victims.count, "each named victim is counted");
+    Ok(victims)
+}

@@ -1,0 +1,160 @@
+//! The right to use a server's folder, its catalogue and its pools. Two servers that use the same
+//! ones would give the same numbers to different packs, and each would seal and remove the packs of
+//! the other.
+//!
+//! ```text
+//!   server's folder   server.lock      locked by the process that uses the folder
+//!                     instance.toml    the identity of this folder, and that of server.lock
+//!   each pool         holdfast-pool    locked by that process, if the pool is a primary folder
+//!                     holdfast-owner   the identity of the folder whose server writes there
+//! ```
+//!
+//! 1. The locks keep other processes away while a server runs. They are on files that nobody
+//!    replaces, and are taken before any pack is opened.
+//! 2. A copy of the folder has the same identity, but its lock is another file. It is refused until
+//!    somebody says that the original is gone ([`crate::lifecycle::recovery::adopt`]); then it gets
+//!    an identity of its own.
+//! 3. A pool whose owner is another identity is refused. The folder that was recovered or adopted
+//!    last is the owner; a folder that lost its pools so is refused when it is started again, and
+//!    ends if it runs.
+//!
+//! A catalogue in a database has a list of its servers, which keeps strangers away: see
+//! [`crate::fleet`]. There the owner of a pool is not looked at.
+
+mod folder_lock;
+mod instance;
+mod pool_locks;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pool::{PoolSpec, Storage};
+use sys::lock::Mutex;
+
+use self::folder_lock::FolderLock;
+use self::instance::Instance;
+use self::pool_locks::PoolLocks;
+use crate::folder::error::OpenError;
+
+/// The right to use a folder and the pools of its server, until it is dropped.
+pub struct Ownership {
+    lock: FolderLock,
+    instance: Instance,
+    pools: Mutex<PoolLocks>,
+}
+
+/// The reason why a process has no right to go on.
+#[derive(Debug, thiserror::Error)]
+pub enum LostOwnership {
+    #[error("{path} was replaced; another server may use the folder")]
+    Lock { path: PathBuf },
+    #[error("the pool in {place} belongs to another server now")]
+    Pool { place: PathBuf },
+}
+
+impl Ownership {
+    /// Takes the folder of a server. Fails if another process uses it, and if it is a copy.
+    pub fn take(folder: &Path) -> Result<Self, OpenError> {
+        let lock = FolderLock::take(folder)?;
+        let instance = Instance::of(folder, &lock)?;
+        Ok(Self { lock, instance, pools: Mutex::default() })
+    }
+
+    /// Takes a folder and the pools of `specs` that are there from their owners, whose folders are
+    /// gone. The folder gets a new identity. Fails if another process uses a pool.
+    pub(crate) fn succeed(folder: &Path, specs: &[PoolSpec]) -> Result<Self, OpenError> {
+        let lock = FolderLock::take(folder)?;
+        let mut pools = PoolLocks::default();
+        pools.take(specs)?;
+        let mut owners = BTreeSet::new();
+        for spec in owned(specs) {
+            match spec.read_owner() {
+                // The server that it named is gone.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+                read => owners.extend(read.map_err(unusable(spec))?),
+            }
+        }
+        let instance = Instance::renewed(folder, &lock, owners)?;
+        let taken = Self { lock, instance, pools: Mutex::new(pools) };
+        owned(specs).try_for_each(|spec| taken.become_owner(spec))?;
+        Ok(taken)
+    }
+
+    /// Locks the folders of the pools of `specs` that are there, and lets go of all others.
+    pub(crate) fn lock(&self, specs: &[PoolSpec]) -> Result<(), OpenError> {
+        self.pools.lock().take(specs)
+    }
+
+    /// Locks the pools as [`Self::lock`], and becomes their owner. Fails if another server is.
+    pub(crate) fn claim(&self, specs: &[PoolSpec]) -> Result<(), OpenError> {
+        self.lock(specs)?;
+        for spec in owned(specs) {
+            self.claim_one(spec)?;
+        }
+        Ok(())
+    }
+
+    /// Fails if somebody else has the folder or a pool of `specs` by now.
+    pub(crate) fn check(&self, specs: &[PoolSpec]) -> Result<(), LostOwnership> {
+        if self.lock.is_replaced() {
+            return Err(LostOwnership::Lock { path: self.lock.path().to_owned() });
+        }
+        let own = self.instance.id;
+        // A pool that does not answer has told of no other owner.
+        let is_lost = |spec: &&PoolSpec| {
+            spec.read_owner().is_ok_and(|found| found.is_some_and(|owner| owner != own))
+        };
+        match owned(specs).find(is_lost) {
+            Some(spec) => Err(LostOwnership::Pool { place: spec.place() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets go of all locks, as the kernel does for a process that dies.
+    #[cfg(test)]
+    pub(crate) fn die(&self) {
+        self.lock.release();
+        *self.pools.lock() = PoolLocks::default();
+    }
+
+    fn claim_one(&self, spec: &PoolSpec) -> Result<(), OpenError> {
+        let instance = &self.instance;
+        match spec.read_owner().map_err(unusable(spec))? {
+            Some(owner) if owner == instance.id => return Ok(()),
+            Some(owner) if !instance.may_succeed(owner) => {
+                return Err(OpenError::Owned { place: spec.place() });
+            }
+            Some(_) | None => {}
+        }
+        self.become_owner(spec)
+    }
+
+    fn become_owner(&self, spec: &PoolSpec) -> Result<(), OpenError> {
+        match spec.put_owner(self.instance.id) {
+            // Nobody writes to a read-only disk.
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(()),
+            put => put.map_err(unusable(spec)),
+        }
+    }
+}
+
+/// Fails if another process uses a pool of `specs`.
+pub(crate) fn check_unused(specs: &[PoolSpec]) -> Result<(), OpenError> {
+    PoolLocks::default().take(specs)
+}
+
+/// The pools that are there and have an owner. The files of a pool on volumes are in the server's
+/// folder.
+fn owned(specs: &[PoolSpec]) -> impl Iterator<Item = &PoolSpec> {
+    let has_owner = |spec: &&PoolSpec| !matches!(spec.storage, Storage::Shelf(_));
+    specs.iter().filter(has_owner).filter(|spec| pool::is_marked(spec))
+}
+
+fn unusable(spec: &PoolSpec) -> impl Fn(io::Error) -> OpenError {
+    let place = spec.place();
+    move |source| OpenError::Pool { place: place.clone(), source }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! Pools: an administrator makes and changes them; the server copies, drains and repairs their
+//! packs.
+//!
+//! ```text
+//!   new packs -> first pool --(high mark, delay)--> next pool -> ...    primary: each pack in one
+//!                    \_____________ copied ______________/
+//!                                     v
+//!                               copy pools                              second copies of all
+//! ```
+//!
+//! A pack keeps its number in every pool, and a place names a pack and no pool. So pages and
+//! versions stay as they are when packs move. One run of [`tend`], [`copy`], [`drain`] or
+//! [`repair`] goes on at a time.
+//!
+//! Crash rule: a pack is written under another name, made durable, and only then put in place. So
+//! no pool has half a pack.
+
+pub mod buckets;
+pub(crate) mod changes;
+pub(crate) mod first;
+pub(crate) mod list_file;
+mod lookup;
+pub(crate) mod outcome;
+pub(crate) mod place;
+mod plan;
+pub(crate) mod tend;
+
+pub use changes::{
+    NewPool, PoolChange, PoolSettings, PoolSummary, add, change, filler, follow, list, lock,
+    reload, remove,
+};
+pub use first::FIRST;
+pub use outcome::{Listener, Outcome};
+pub use tend::{VolumeWork, copy, drain, refresh, repair, tend, tend_volumes};

@@ -1,0 +1,537 @@
+//! Runs over packs: copying to copy pools, draining to the next pool, repairing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::error::StoreError;
+use catalog::{PackRow, PackState, PoolRow, VolumeRow};
+use model::{PackNumber, PoolId, ServerTime};
+use pool::PutError;
+
+use super::first::FIRST;
+use super::lookup::{find, only};
+use super::outcome::{Listener, Outcome};
+use super::plan;
+use crate::counts::counted;
+use crate::lifecycle::catalog_copy;
+use crate::lifecycle::object_lock;
+use crate::shelving::{self, Carrying, Watching};
+use crate::store::{CATALOG_DOMAIN, Store, Use};
+use crate::volumes::holdings::library_of;
+
+/// Interval after which a server with copy pools seals its open packs, so that they can be copied.
+const SEAL_EVERY: Duration = Duration::from_secs(4 * 3600);
+/// Maximum number of packs copied to one pool before the others have their turn: 16 GiB.
+const COPIED_MAX: usize = 256;
+
+/// A run over packs.
+struct Run<'a> {
+    store: &'a Arc<Store>,
+    outcome: Outcome,
+    listener: Listener<'a>,
+    _reading: Use,
+}
+
+impl<'a> Run<'a> {
+    fn new(store: &'a Arc<Store>, listener: Listener<'a>) -> Self {
+        let outcome = Outcome::default();
+        // The run counts as a reader, so that the packs are not removed meanwhile.
+        Self { store, outcome, listener, _reading: store.use_packs(false) }
+    }
+
+    fn expect(&mut self, packs: &[(PackNumber, u64)]) {
+        self.outcome.packs += packs.len() as u64;
+        self.outcome.bytes += packs.iter().map(|(_, bytes)| bytes).sum::<u64>();
+    }
+
+    /// Does `work` for each pack. A pack that is damaged in every pool is left out. A pool that
+    /// takes no more packs ends the run.
+    fn each(
+        &mut self,
+        packs: &[(PackNumber, u64)],
+        work: impl Fn(PackNumber) -> Result<(), PutError>,
+    ) -> Result<(), StoreError> {
+        for &(pack, bytes) in packs {
+            match work(pack) {
+                Ok(()) => {
+                    self.outcome.packs_done += 1;
+                    self.outcome.bytes_done += bytes;
+                    assert!(self.outcome.packs_done <= self.outcome.packs, "each pack is expected");
+                }
+                Err(PutError::Read(error)) => {
+                    let reason = model::chain(&error);
+                    tracing::error!(%pack, reason, "a pack is damaged in every pool");
+                    self.outcome.failures.push((pack, reason));
+                }
+                Err(error) => return Err(StoreError::from(error)),
+            }
+            let goes_on = !self.store.stopping.load(Ordering::Relaxed);
+            if !(goes_on && (self.listener)(&self.outcome)) {
+                return Err(StoreError::cancelled("it was cancelled; the next run goes on"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Work on a pack after it has arrived in its new pool.
+type Then<'a> = &'a dyn Fn(PackNumber) -> Result<(), PutError>;
+
+impl Run<'_> {
+    /// Writes the packs to the pool, and does `then` with each after it has arrived.
+    fn transfer(
+        &mut self,
+        packs: &[(PackNumber, u64)],
+        pool: &PoolRow,
+        then: Then<'_>,
+    ) -> Result<(), StoreError> {
+        let store = self.store;
+        if !store.pools.is_shelf(pool.id) {
+            return self.each(packs, |pack| {
+                store.pools.put(pack, pool.id)?;
+                then(pack)
+            });
+        }
+        let numbers: Vec<PackNumber> = packs.iter().map(|(pack, _)| *pack).collect();
+        let lengths = packs.iter().copied().collect();
+        let mut transfer = Transfer { run: self, lengths, then };
+        shelving::write(store, pool, &numbers, &BTreeSet::new(), &mut transfer)
+    }
+}
+
+/// A run over packs of volumes.
+struct Transfer<'a, 'b> {
+    run: &'a mut Run<'b>,
+    lengths: BTreeMap<PackNumber, u64>,
+    then: Then<'a>,
+}
+
+impl Carrying for Transfer<'_, '_> {
+    fn stored(&mut self, pack: PackNumber) -> Result<(), StoreError> {
+        (self.then)(pack)?;
+        self.run.outcome.packs_done += 1;
+        self.run.outcome.bytes_done += self.lengths.get(&pack).copied().unwrap_or(0);
+        let Outcome { packs, packs_done, .. } = self.run.outcome;
+        debug_assert!(packs_done <= packs, "each pack is expected");
+        Ok(())
+    }
+
+    fn failed(&mut self, pack: PackNumber, reason: String) {
+        tracing::error!(%pack, reason, "a pack is damaged in every pool");
+        self.run.outcome.failures.push((pack, reason));
+    }
+
+    fn goes_on(&mut self) -> bool {
+        let goes_on = !self.run.store.stopping.load(Ordering::Relaxed);
+        goes_on && (self.run.listener)(&self.run.outcome)
+    }
+}
+
+impl Watching for Transfer<'_, '_> {
+    fn expect(&mut self, packs: &[(PackNumber, u64)]) {
+        self.run.expect(packs);
+        self.lengths.extend(packs.iter().copied());
+    }
+
+    fn volume_failed(&mut self, volume: &str, reason: String) {
+        self.run.outcome.volumes.push((volume.to_owned(), reason));
+    }
+}
+
+/// Work on volumes.
+pub enum VolumeWork {
+    /// Emptying volumes that are nearly dead.
+    Reclaim {
+        /// Name of the pool; empty for all pools.
+        pool: String,
+        /// Dead share from which a volume is emptied; 0 for the share that its pool says.
+        dead_percent: u8,
+    },
+    Move(Vec<VolumeRow>),
+    Audit(Vec<VolumeRow>),
+    /// Taking in volumes that the catalogue does not know.
+    Import {
+        library: String,
+        volumes: Vec<String>,
+    },
+}
+
+/// Does `work`. Fails while another run over packs goes on.
+pub fn tend_volumes(
+    store: &Arc<Store>,
+    work: &VolumeWork,
+    listener: Listener<'_>,
+) -> Result<Outcome, StoreError> {
+    let _only = only(store)?;
+    let mut run = Run::new(store, listener);
+    let mut transfer = Transfer { run: &mut run, lengths: BTreeMap::new(), then: &|_| Ok(()) };
+    match work {
+        VolumeWork::Reclaim { pool, dead_percent } => {
+            let pools =
+                if pool.is_empty() { store.catalog.pools()? } else { vec![find(store, pool)?] };
+            shelving::reclaim(store, &pools, *dead_percent, &mut transfer)?;
+        }
+        VolumeWork::Move(rows) => shelving::vacate(store, rows, &mut transfer)?,
+        VolumeWork::Audit(rows) => shelving::audit(store, rows, &mut transfer)?,
+        VolumeWork::Import { library, volumes } => {
+            shelving::import(store, library, volumes, &mut transfer)?;
+            return Ok(run.outcome);
+        }
+    }
+    shelving::free(store)?;
+    Ok(run.outcome)
+}
+
+/// True for a pack that is moved and repaired. A condemned pack is neither: nothing needs it. An
+/// open pack is still written.
+fn is_needed(state: PackState) -> bool {
+    matches!(state, PackState::Sealed | PackState::Damaged)
+}
+
+/// The sealed packs that the copy pool lacks, each with its bytes.
+pub(super) fn missing(store: &Store, pool: PoolId) -> Result<Vec<(PackNumber, u64)>, StoreError> {
+    let rows = store.catalog.packs()?;
+    let there = store.pools.packs_of(pool);
+    // A pack of another length comes from another server. Condemned packs are copied too: the
+    // newest copy of the catalogue may name them.
+    let lacks = |row: &PackRow| there.get(&row.number) != Some(&row.bytes);
+    let missing = rows.into_iter().filter(|row| row.state.is_sealed() && lacks(row));
+    Ok(missing.map(|row| (row.number, row.bytes)).collect())
+}
+
+/// Seals the open packs, so that they can be copied or moved.
+fn seal(store: &Store) -> Result<(), StoreError> {
+    store.pools.seal_all()?;
+    store.commit(Vec::new())
+}
+
+/// Copies all packs to the copy pool `name` that it lacks, up to the last byte that was committed.
+/// An empty name stands for all copy pools.
+pub fn copy(store: &Arc<Store>, name: &str, listener: Listener<'_>) -> Result<Outcome, StoreError> {
+    let _only = only(store)?;
+    let pools: Vec<PoolRow> = if name.is_empty() {
+        let rows = store.catalog.pools()?;
+        rows.into_iter().filter(|row| row.is_copy).collect()
+    } else {
+        vec![find(store, name)?]
+    };
+    if let Some(primary) = pools.iter().find(|row| !row.is_copy) {
+        let message = format!(
+            "pool {} is not a copy pool; 'holdfast admin pool add --copy' makes one",
+            primary.name
+        );
+        return Err(StoreError::usage(message));
+    }
+    seal(store)?;
+    let (present, missing): (Vec<PoolRow>, Vec<PoolRow>) =
+        pools.into_iter().partition(|row| store.pools.usage(row.id).is_there);
+    let mut run = Run::new(store, listener);
+    present.iter().try_for_each(|row| run.fill(row, usize::MAX))?;
+    match missing.first() {
+        None => Ok(run.outcome),
+        Some(row) => {
+            let message = format!("pool {} is not there; is its disk mounted?", row.name);
+            Err(StoreError::away(message))
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Copies the packs that a copy pool lacks, at most `packs_max`. After the last of them,
+    /// removes the packs that the primary pools have no more: their replacements have arrived by
+    /// then.
+    fn fill(&mut self, row: &PoolRow, packs_max: usize) -> Result<(), StoreError> {
+        assert!(row.is_copy, "only a copy pool takes every pack");
+        let pool = row.id;
+        let mut missing = missing(self.store, pool)?;
+        let is_all = missing.len() <= packs_max;
+        missing.truncate(packs_max);
+        self.expect(&missing);
+        let store = self.store;
+        let failures = self.outcome.failures.len();
+        self.transfer(&missing, row, &|_| Ok(()))?;
+        if is_all && self.outcome.failures.len() == failures {
+            catalog_copy::spread(store, pool)?;
+            forget_removed(store, pool)?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes the packs from a copy pool that were removed from the primary pools.
+fn forget_removed(store: &Store, pool: PoolId) -> Result<(), StoreError> {
+    if store.check_released().is_err() {
+        return Ok(());
+    }
+    let there = store.pools.packs_of(pool);
+    // Read after the pool's list: a pack that is made between the two is known.
+    let known: BTreeSet<PackNumber> = store.catalog.packs()?.iter().map(|row| row.number).collect();
+    for pack in there.keys().filter(|pack| !known.contains(pack)) {
+        if locked_until(store, pool, *pack)?.is_some() {
+            continue;
+        }
+        let removed = store.pools.remove_from(pool, *pack);
+        removed.map_err(|error| StoreError::away(format!("pack {pack} stays: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Time until which an object lock keeps the pack in the pool; `None` for a pack without a lock.
+fn locked_until(
+    store: &Store,
+    pool: PoolId,
+    pack: PackNumber,
+) -> Result<Option<ServerTime>, StoreError> {
+    let until = store.pools.locked_until(pack, Some(pool));
+    until.map_err(|error| StoreError::away(format!("pack {pack}: {error}")))
+}
+
+/// Moves packs of the pool `name` to its next pool: `all`, or as many as its marks say.
+pub fn drain(
+    store: &Arc<Store>,
+    name: &str,
+    all: bool,
+    listener: Listener<'_>,
+) -> Result<Outcome, StoreError> {
+    let _only = only(store)?;
+    let row = find(store, name)?;
+    let Some(next) = row.next else {
+        return Err(StoreError::conflict(format!(
+            "pool {name} has no next pool; 'holdfast admin pool set {name} --next POOL' gives it \
+             one"
+        )));
+    };
+    if all {
+        seal(store)?;
+    }
+    let rows = store.catalog.pools()?;
+    let next = rows.iter().find(|other| other.id == next);
+    let next = next.ok_or_else(|| {
+        StoreError::conflict(format!(
+            "the next pool of {name} is gone; 'holdfast admin pool set {name} --next POOL' names \
+             another"
+        ))
+    })?;
+    assert_ne!(next.id, row.id, "no pool drains to itself");
+    let mut run = Run::new(store, listener);
+    move_on(store, &mut run, &row, next, all)?;
+    Ok(run.outcome)
+}
+
+fn move_on(
+    store: &Store,
+    run: &mut Run<'_>,
+    row: &PoolRow,
+    next: &PoolRow,
+    all: bool,
+) -> Result<(), StoreError> {
+    let mut leaving = leaving(store, row, next, all)?;
+    if store.pools.has_locks() {
+        let mut may_go = Vec::with_capacity(leaving.len());
+        for (pack, bytes) in leaving {
+            match locked_until(store, row.id, pack)? {
+                None => may_go.push((pack, bytes)),
+                Some(until) if all => {
+                    run.outcome.failures.push((pack, object_lock::reason_to_stay(until)));
+                }
+                Some(_) => {}
+            }
+        }
+        leaving = may_go;
+    }
+    if leaving.is_empty() {
+        return Ok(());
+    }
+    run.expect(&leaving);
+    let before = run.outcome.packs_done;
+    let moved = run.transfer(&leaving, next, &|pack| {
+        store
+            .pools
+            .remove_from(row.id, pack)
+            .map_err(|source| pool::AppendError::Failed { pack, source }.into())
+    });
+    assert!(before <= run.outcome.packs_done, "packs are only added to those that are done");
+    let packs = run.outcome.packs_done - before;
+    if packs > 0 {
+        let packs = counted(packs, "pack");
+        store.record("pool drained", format!("{packs} of pool {}", row.name))?;
+    }
+    moved
+}
+
+/// The packs that are to leave the pool, each with its bytes.
+///
+/// Packs of catalogue copies do not go to volumes: recovery needs them before it has a catalogue
+/// that tells what lies on volumes.
+fn leaving(
+    store: &Store,
+    row: &PoolRow,
+    next: &PoolRow,
+    all: bool,
+) -> Result<Vec<(PackNumber, u64)>, StoreError> {
+    let to_volumes = store.pools.is_shelf(next.id);
+    let marks = plan::Marks {
+        high_percent: row.high_percent,
+        low_percent: row.low_percent,
+        delay_days: row.delay_days,
+    };
+    let usage = store.pools.usage(row.id);
+    let used = plan::Occupancy { used: usage.bytes, max: usage.bytes_max };
+    if !all && !marks.is_passed(used) {
+        return Ok(Vec::new());
+    }
+    let packs = store.catalog.packs()?;
+    let there = store.pools.packs_of(row.id);
+    let now = sys::clock::now();
+    let days = |pack: PackNumber| {
+        if row.delay_days == 0 {
+            return 0;
+        }
+        let arrival = store.pools.arrival(row.id, pack).ok();
+        let since = arrival.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        let secs = since.map_or(now.secs(), |since| since.as_secs().cast_signed());
+        u64::try_from(now.secs() - secs).unwrap_or(0) / 86_400
+    };
+    let residents: Vec<plan::Resident> = packs
+        .iter()
+        .filter(|pack| is_needed(pack.state))
+        .filter(|pack| !(to_volumes && pack.domain == CATALOG_DOMAIN))
+        .filter_map(|pack| {
+            let bytes = *there.get(&pack.number)?;
+            Some(plan::Resident { pack: pack.number, bytes, days: days(pack.number) })
+        })
+        .collect();
+    let is_sorted = residents.is_sorted_by(|a, b| a.pack < b.pack);
+    debug_assert!(is_sorted, "the catalogue lists each pack once, in order");
+    if all {
+        return Ok(residents.iter().map(|resident| (resident.pack, resident.bytes)).collect());
+    }
+    Ok(plan::leaving(&residents, used, marks))
+}
+
+/// Writes every damaged copy of these packs again from a copy that is whole. `None` stands for the
+/// packs that the catalogue marks as damaged, and those of which a read had to use another copy.
+pub fn repair(
+    store: &Arc<Store>,
+    packs: Option<&BTreeSet<PackNumber>>,
+    listener: Listener<'_>,
+) -> Result<Outcome, StoreError> {
+    // Waits for its turn: the caller may be an audit, which has read for days by then.
+    let _only = store.tend();
+    let suspects = match packs {
+        Some(packs) => packs.clone(),
+        None => {
+            let mut suspects = store.pools.take_suspects();
+            suspects.extend(&store.condemned().damaged);
+            suspects
+        }
+    };
+    let rows = store.catalog.packs()?;
+    let suspects: Vec<(PackNumber, u64)> = rows
+        .iter()
+        .filter(|row| is_needed(row.state) && suspects.contains(&row.number))
+        .map(|row| (row.number, row.bytes))
+        .collect();
+    let mut run = Run::new(store, listener);
+    run.expect(&suspects);
+    run.each(&suspects, |pack| mend(store, pack))?;
+    if run.outcome.packs_done > 0 {
+        let Outcome { packs_done, failures, .. } = &run.outcome;
+        let (repaired, stay) = (counted(*packs_done, "pack"), failures.len());
+        store.record("packs repaired", format!("{repaired}; {stay} left damaged"))?;
+    }
+    Ok(run.outcome)
+}
+
+/// Writes the pack again to each pool that has it damaged, and to the first pool if no primary pool
+/// has it any more.
+fn mend(store: &Store, pack: PackNumber) -> Result<(), PutError> {
+    let homes = store.pools.homes(pack);
+    // Copies on volumes are read only when somebody asks for it: see `shelving::audit`.
+    let homes = homes.iter().filter(|pool| !store.pools.is_shelf(**pool));
+    for pool in homes.filter(|pool| !store.pools.is_whole(**pool, pack)) {
+        store.pools.put(pack, *pool)?;
+    }
+    if !store.pools.has_primary(pack) && store.pools.usage(FIRST).is_there {
+        store.pools.put(pack, FIRST)?;
+    }
+    Ok(())
+}
+
+/// Looks again which pools are there.
+pub fn refresh(store: &Store) {
+    for pool in store.pools.refresh() {
+        tracing::info!(%pool, "a pool is back");
+    }
+}
+
+/// Tends all pools, as the server does regularly: repairs packs, drains pools above their high
+/// mark, empties volumes, fills copy pools. A failure of one step does not stop the next.
+pub fn tend(store: &Arc<Store>, sealed: &mut std::time::Instant) {
+    store.volumes.look_after_sites();
+    if let Err(error) = super::lock(store) {
+        let error = model::chain(&error);
+        tracing::error!(error, "two servers use one pool: stop one of them");
+    }
+    if !store.keeps_house() {
+        return;
+    }
+    let cleared = store.clear_up().map(|()| Outcome::default()).map_err(StoreError::from);
+    log_outcome("clear up", cleared);
+    log_outcome("repair", repair_suspects(store));
+    let rows = match store.catalog.pools() {
+        Ok(rows) => rows,
+        Err(error) => return log_outcome("pools", Err(error.into())),
+    };
+    for row in rows.iter().filter(|row| row.next.is_some()) {
+        log_outcome(&row.name, drain(store, &row.name, false, &mut |_| true));
+    }
+    let has_copies = rows.iter().any(|row| row.is_copy);
+    if has_copies && sealed.elapsed() > SEAL_EVERY {
+        *sealed = sys::clock::monotonic();
+        log_outcome("seal", seal(store).map(|()| Outcome::default()));
+    }
+    let reclaim = VolumeWork::Reclaim { pool: String::new(), dead_percent: 0 };
+    if rows.iter().any(|row| library_of(&row.url).is_some()) {
+        log_outcome("volumes", tend_volumes(store, &reclaim, &mut |_| true));
+    }
+    for row in rows.iter().filter(|row| row.is_copy) {
+        if store.pools.usage(row.id).is_there {
+            log_outcome(&row.name, copy_some(store, row));
+        }
+    }
+}
+
+fn repair_suspects(store: &Arc<Store>) -> Result<Outcome, StoreError> {
+    let suspects = store.pools.take_suspects();
+    if suspects.is_empty() {
+        return Ok(Outcome::default());
+    }
+    repair(store, Some(&suspects), &mut |_| true)
+}
+
+fn copy_some(store: &Arc<Store>, row: &PoolRow) -> Result<Outcome, StoreError> {
+    let _only = only(store)?;
+    let mut go_on = |_: &Outcome| true;
+    let mut run = Run::new(store, &mut go_on);
+    run.fill(row, COPIED_MAX)?;
+    Ok(run.outcome)
+}
+
+fn log_outcome(what: &str, outcome: Result<Outcome, StoreError>) {
+    match outcome {
+        Ok(Outcome { packs: 0, .. }) => {}
+        Ok(Outcome { packs_done, bytes_done, failures, .. }) => {
+            let left = failures.len();
+            tracing::info!(what, packs_done, bytes_done, left, "packs were looked after");
+        }
+        Err(error) => {
+            tracing::warn!(what, error = model::chain(&error), "packs were not looked after");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

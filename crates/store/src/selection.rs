@@ -1,0 +1,15 @@
+//! Selection of versions, and sending them: lists, restores, and planned recalls.
+
+mod ahead;
+mod recipient;
+mod restore;
+pub(crate) mod select;
+mod staging;
+
+pub use recipient::{Answer, DirectoryVersions, Message, Recipient, WindowEnd};
+pub use restore::serve;
+pub use select::{Choice, Part, Selection, VersionBatch, split};
+pub use staging::{
+    PlannedVolume, RecallListener, RecallMessage, RecallOrder, RecallPlan, Unavailable,
+    stage_copies,
+};

@@ -1,0 +1,412 @@
+//! Restores: windows of entries, and then the data of the files that the client lacks, in media
+//! order.
+//!
+//! The client looks at each window and answers which files it lacks; the server is a window ahead
+//! meanwhile. A quantum goes out once a window, however many files need it. So larger windows send
+//! fewer quanta a second time.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::ops::Range;
+
+use format::{Writer, page};
+use model::{DirPath, Extent, Object, PackNumber, Payload, Place, Version};
+
+use crate::error::StoreError;
+use crate::store::Store;
+use crate::volumes::fetch::Ahead;
+use crate::volumes::wait::Reader;
+
+use super::ahead::ReadAhead;
+use super::recipient::{DirectoryVersions, Message, Recipient, WindowEnd};
+use super::select::{Selection, VersionBatch, has_data, split};
+use crate::places::places;
+
+/// Maximum number of directories in a window, whatever the client says.
+const WINDOW_DIRECTORIES_MAX: u32 = 2048;
+/// Number of directories in a window for a client that does not say how many it can keep open.
+const WINDOW_DIRECTORIES: u32 = 512;
+/// Maximum number of objects in a window, for each directory that it may have.
+const OBJECTS_PER_DIRECTORY: usize = 16;
+/// Size of files after which a window ends.
+const WINDOW_BYTES: u64 = 1 << 30;
+/// Maximum number of windows that wait for the client's answer.
+const WINDOWS_AHEAD: usize = 2;
+/// Number of directories after which a message ends.
+const MESSAGE_DIRECTORIES: usize = 64;
+/// Number of objects after which a message ends.
+const MESSAGE_OBJECTS: usize = 2048;
+
+/// The data of a file that a window may send.
+struct Content {
+    /// Position of the file among all objects of the window.
+    position: usize,
+    /// Places of chunks with their lengths.
+    chunks: Vec<(Place, u32)>,
+}
+
+struct Window {
+    number: u64,
+    directories_max: usize,
+    objects: usize,
+    directories: usize,
+    bytes: u64,
+    contents: Vec<Content>,
+    message: Vec<DirectoryVersions>,
+    message_objects: usize,
+}
+
+impl Window {
+    fn new(number: u64, directories_max: usize) -> Self {
+        Self {
+            number,
+            directories_max,
+            objects: 0,
+            directories: 0,
+            bytes: 0,
+            contents: Vec::new(),
+            message: Vec::new(),
+            message_objects: 0,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.objects >= self.directories_max * OBJECTS_PER_DIRECTORY
+            || self.directories >= self.directories_max
+            || self.bytes >= WINDOW_BYTES
+    }
+}
+
+/// Sends all versions that `selection` selects. Blocks, and ends early when the client is gone.
+///
+/// `directories` is the number of directories of a window that the client can keep open, if it
+/// says so.
+pub fn serve(
+    store: &Store,
+    selection: &Selection,
+    reader: Reader,
+    directories: Option<u32>,
+    recipient: &mut dyn Recipient,
+) -> Result<(), StoreError> {
+    let directories = directories.unwrap_or(WINDOW_DIRECTORIES);
+    let directories_max = directories.min(WINDOW_DIRECTORIES_MAX);
+    let mut sender = Sender {
+        store,
+        ahead: look_ahead(store, selection, reader)?,
+        recipient,
+        range: selection.range.clone(),
+        waiting: VecDeque::new(),
+        window: Window::new(0, directories_max as usize),
+    };
+    selection.walk(&*store.catalog, |batch| sender.add(batch))?;
+    sender.finish()
+}
+
+/// Registers the packs on volumes that the selection needs, in the order in which it needs them.
+/// Returns `None` if there is no such pack.
+fn look_ahead(
+    store: &Store,
+    selection: &Selection,
+    reader: Reader,
+) -> Result<Option<Ahead>, StoreError> {
+    if !store.pools.has_shelves() {
+        return Ok(None);
+    }
+    let mut seen = HashSet::new();
+    let mut packs = Vec::new();
+    selection.walk(&*store.catalog, |batch| {
+        for object in batch.versions.iter().map(|version| &version.object) {
+            for pack in packs_of(store, object, &selection.range) {
+                if seen.insert(pack) && store.pools.is_only_shelved(pack) {
+                    packs.push((pack, store.pools.bytes_of(pack)));
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok((!packs.is_empty()).then(|| Ahead::new(&store.volumes, reader, packs)))
+}
+
+/// The packs of the chunks that hold some of the object's bytes in `range`.
+fn packs_of(store: &Store, object: &Object, range: &Range<u64>) -> Vec<PackNumber> {
+    if *range == (0..u64::MAX) {
+        return places(object).map(|place| place.pack()).collect();
+    }
+    let lengths = |place: Place| store.pools.chunk(place).map_or(0, |(bytes, _)| bytes);
+    let chunks = places(object).map(|place| (place, lengths(place))).collect();
+    within(object, chunks, range)
+        .into_iter()
+        .map(|(place, _)| place.pack())
+        .collect()
+}
+
+/// A window whose entries have been sent.
+struct SentWindow {
+    number: u64,
+    contents: Vec<Content>,
+}
+
+struct Sender<'a> {
+    store: &'a Store,
+    /// Requests packs on volumes in advance.
+    ahead: Option<Ahead>,
+    recipient: &'a mut dyn Recipient,
+    /// The bytes of each file that are sent.
+    range: Range<u64>,
+    /// Windows whose entries have been sent, oldest first.
+    waiting: VecDeque<SentWindow>,
+    window: Window,
+}
+
+impl Sender<'_> {
+    fn add(&mut self, batch: VersionBatch) -> Result<(), StoreError> {
+        for VersionBatch { directory, versions } in split(batch) {
+            self.add_page(directory, versions);
+        }
+        if self.window.message.len() >= MESSAGE_DIRECTORIES
+            || self.window.message_objects >= MESSAGE_OBJECTS
+        {
+            self.send_entries()?;
+        }
+        if self.window.is_full() {
+            self.end_window(false)?;
+        }
+        Ok(())
+    }
+
+    fn add_page(&mut self, directory: DirPath, versions: Vec<Version>) {
+        let mut lengths = Writer::new();
+        let mut objects = Vec::with_capacity(versions.len());
+        let mut deactivated = Vec::with_capacity(versions.len());
+        for version in versions {
+            let position = self.window.objects;
+            self.window.objects += 1;
+            self.window.bytes += version.object.stat.size.min(WINDOW_BYTES);
+            if has_data(&version.object) {
+                let chunks = self.chunks(&version.object);
+                chunks.iter().for_each(|&(_, bytes)| lengths.varint(u64::from(bytes)));
+                let chunks = within(&version.object, chunks, &self.range);
+                self.window.contents.push(Content { position, chunks });
+            }
+            deactivated.push(version.deactivated);
+            objects.push(version.object);
+        }
+        assert_eq!(objects.len(), deactivated.len(), "one of each for a version");
+        self.window.directories += 1;
+        self.window.message_objects += objects.len();
+        self.window.message.push(DirectoryVersions {
+            directory,
+            page: page::encode(&objects),
+            deactivated,
+            chunk_lengths: lengths.finish(),
+        });
+    }
+
+    /// The places of the object's chunks with their lengths. A length is 0 if the pack's table is
+    /// lost.
+    fn chunks(&self, object: &Object) -> Vec<(Place, u32)> {
+        places(object)
+            .map(|place| (place, self.store.pools.chunk(place).map_or(0, |(bytes, _)| bytes)))
+            .collect()
+    }
+
+    fn send(&mut self, message: Message) -> Result<(), StoreError> {
+        if self.recipient.send(message) { Ok(()) } else { Err(gone()) }
+    }
+
+    fn send_entries(&mut self) -> Result<(), StoreError> {
+        let directories = std::mem::take(&mut self.window.message);
+        self.window.message_objects = 0;
+        if directories.is_empty() {
+            return Ok(());
+        }
+        self.send(Message::Entries(directories))
+    }
+
+    fn end_window(&mut self, last: bool) -> Result<(), StoreError> {
+        self.send_entries()?;
+        let number = self.window.number;
+        let next = Window::new(number + 1, self.window.directories_max);
+        let window = std::mem::replace(&mut self.window, next);
+        self.send(Message::EntriesEnd(WindowEnd { window: number, last }))?;
+        self.waiting.push_back(SentWindow { number, contents: window.contents });
+        assert!(self.waiting.len() <= WINDOWS_AHEAD, "the client answers before more windows");
+        if self.waiting.len() >= WINDOWS_AHEAD { self.send_data(false) } else { Ok(()) }
+    }
+
+    fn finish(mut self) -> Result<(), StoreError> {
+        self.end_window(true)?;
+        while !self.waiting.is_empty() {
+            self.send_data(self.waiting.len() == 1)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the client's answer to the oldest window, and sends the data that it lacks.
+    fn send_data(&mut self, last: bool) -> Result<(), StoreError> {
+        let Some(SentWindow { number, contents }) = self.waiting.pop_front() else {
+            return Ok(());
+        };
+        let answer = self.recipient.answer().ok_or_else(gone)?;
+        if answer.window != number {
+            return Err(StoreError::malformed("an answer to another window"));
+        }
+        let is_lacking = |position: usize| {
+            let byte = answer.bits.get(position / 8).copied().unwrap_or(0);
+            byte >> (position % 8) & 1 == 1
+        };
+        let mut places: BTreeMap<PackNumber, Vec<u32>> = BTreeMap::new();
+        let mut lacking_files = 0;
+        for content in contents.iter().filter(|content| is_lacking(content.position)) {
+            lacking_files += 1;
+            for (place, _) in &content.chunks {
+                places.entry(place.pack()).or_default().push(place.index());
+            }
+        }
+        // A client that has most of the files, as in a second try, probably has the next ones too.
+        let lacks_most = lacking_files * 2 >= contents.len();
+        self.request_packs(&places, lacks_most)?;
+        let mut read_ahead = ReadAhead::new(self.store, &places);
+        read_ahead.advance(self.store, 0);
+        while let Some(pack) = self.next_pack(&places)? {
+            let mut indexes = places.remove(&pack).unwrap_or_default();
+            indexes.sort_unstable();
+            indexes.dedup();
+            self.send_pack(pack, &indexes, &mut read_ahead)?;
+            if let Some(ahead) = &mut self.ahead {
+                ahead.done_with(pack);
+                if lacks_most {
+                    ahead.advance()?;
+                }
+            }
+        }
+        self.send(Message::DataEnd(WindowEnd { window: number, last }))
+    }
+
+    /// Requests the packs of `places` that are on volumes only, and the packs of later windows if
+    /// `goes_on`.
+    fn request_packs(
+        &mut self,
+        places: &BTreeMap<PackNumber, Vec<u32>>,
+        goes_on: bool,
+    ) -> Result<(), StoreError> {
+        let Some(ahead) = &mut self.ahead else { return Ok(()) };
+        let pools = &self.store.pools;
+        let shelved = places.keys().filter(|pack| pools.is_only_shelved(**pack));
+        let shelved: Vec<_> = shelved.map(|pack| (*pack, pools.bytes_of(*pack))).collect();
+        ahead.need(&shelved)?;
+        if goes_on {
+            ahead.advance()?;
+        }
+        Ok(())
+    }
+
+    /// Returns the pack that is sent next, after it has come. A pack that is there already goes
+    /// first.
+    fn next_pack(
+        &mut self,
+        places: &BTreeMap<PackNumber, Vec<u32>>,
+    ) -> Result<Option<PackNumber>, StoreError> {
+        let Some(ahead) = &mut self.ahead else { return Ok(places.keys().next().copied()) };
+        let packs: Vec<PackNumber> = places.keys().copied().collect();
+        let Some(pack) = ahead.choose(&packs) else { return Ok(None) };
+        if self.store.pools.is_only_shelved(pack) {
+            let bytes = self.store.pools.bytes_of(pack);
+            let recipient = &*self.recipient;
+            let waited = ahead.wait_for(pack, bytes, &|| recipient.is_listening());
+            waited?;
+        }
+        Ok(Some(pack))
+    }
+
+    /// Sends the quanta of `pack` that hold the chunks at `indexes`, which are sorted.
+    fn send_pack(
+        &mut self,
+        pack: PackNumber,
+        indexes: &[u32],
+        read_ahead: &mut ReadAhead,
+    ) -> Result<(), StoreError> {
+        let table = match self.store.pools.table(pack) {
+            Ok(table) => table,
+            Err(error) => return self.send_damaged(pack, indexes, &model::chain(&error)),
+        };
+        debug_assert!(indexes.is_sorted_by(|a, b| a < b), "each chunk is sent once, in order");
+        let mut rest = indexes;
+        while let Some(&index) = rest.first() {
+            let Some(at) = table.quantum_of(index) else {
+                return self.send_damaged(pack, rest, "the pack has no such chunk");
+            };
+            let quantum = table.quanta()[at];
+            let end = quantum.first_index + quantum.chunk_count;
+            assert!((quantum.first_index..end).contains(&index), "the quantum has the chunk");
+            let (of_quantum, later) = rest.split_at(rest.partition_point(|&index| index < end));
+            rest = later;
+            match self.store.pools.read(pack, &quantum) {
+                Ok(record) => {
+                    read_ahead.advance(self.store, record.len() as u64);
+                    let (from, to) = (quantum.first_index as usize, end as usize);
+                    let digests = table.digests()[from..to].iter().flat_map(|digest| digest.0);
+                    self.send(Message::Quantum {
+                        first_place: Place::new(pack, quantum.first_index),
+                        record,
+                        digests: digests.collect(),
+                    })?;
+                }
+                Err(error) => {
+                    tracing::error!(error = model::chain(&error), "a quantum is damaged");
+                    self.send_damaged(pack, of_quantum, &model::chain(&error))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn send_damaged(
+        &mut self,
+        pack: PackNumber,
+        indexes: &[u32],
+        reason: &str,
+    ) -> Result<(), StoreError> {
+        for &index in indexes {
+            let place = Place::new(pack, index);
+            self.send(Message::Damaged { place, reason: reason.to_owned() })?;
+        }
+        Ok(())
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::cancelled("the client is gone")
+}
+
+/// Filters `chunks`, which are all chunks of the object with their lengths: only those stay that
+/// hold some of the bytes in `range`. All stay if a length is not known.
+fn within(object: &Object, chunks: Vec<(Place, u32)>, range: &Range<u64>) -> Vec<(Place, u32)> {
+    let Payload::Extents(extents) = &object.payload else { return chunks };
+    if *range == (0..u64::MAX) || chunks.iter().any(|&(_, bytes)| bytes == 0) {
+        return chunks;
+    }
+    let mut rest = chunks.into_iter();
+    let (mut offset, mut inside) = (0_u64, Vec::new());
+    for extent in extents {
+        let (count, content) = match extent {
+            Extent::Hole { bytes } => {
+                offset = offset.saturating_add(*bytes);
+                continue;
+            }
+            Extent::Chunks(run) => (run.count, None),
+            Extent::Sealed { bytes, .. } => (1, Some(*bytes)),
+        };
+        for (place, bytes) in rest.by_ref().take(count as usize) {
+            let end = offset.saturating_add(u64::from(content.unwrap_or(bytes)));
+            if offset < range.end && end > range.start {
+                inside.push((place, bytes));
+            }
+            offset = end;
+        }
+    }
+    debug_assert!(rest.next().is_none(), "each chunk belongs to an extent");
+    inside
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,12 @@
+//! Shelving: writing packs to volumes, emptying volumes that are nearly dead, and importing volumes
+//! that an older catalogue does not know.
+
+pub(crate) mod import;
+pub(crate) mod reclaim;
+pub(crate) mod write;
+
+pub(crate) use import::import;
+pub(crate) use reclaim::{
+    Watching, audit, bring, free, reclaim, staged_max, vacate, worth_rewriting,
+};
+pub(crate) use write::{Carrying, write};

@@ -1,0 +1,285 @@
+//! Import of volumes that the catalogue does not know, or not in full. After a loss the catalogue
+//! comes from a copy, which does not know the packs that went to volumes since.
+//!
+//! 1. A pack is imported as a whole: if it continues on another volume, one run reads both.
+//! 2. Packs that the catalogue knows already stay as they are.
+//! 3. Nothing is added to an imported volume.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::error::StoreError;
+use catalog::{
+    PackRow, PackState, PartRow, PoolRow, StoredPack, VolumeAccess, VolumePart, VolumeRow,
+    VolumeState, Write,
+};
+use format::volume::{Label, Part, VolumeName, VolumeNameError};
+use model::PackNumber;
+use tape::operator::{LoanError, VolumeRef};
+use tape::schedule::VolumeId;
+use tape::volume::{self, VolumeError, VolumeReader};
+
+use super::reclaim::Watching;
+use super::write::{object_of, pack_of, row_of};
+use crate::store::Store;
+use crate::volumes::choose::{BLOCK_BYTES, next_identity};
+use crate::volumes::error::LibraryError;
+use crate::volumes::site::{self, Site};
+
+/// Imports the packs on the volumes `names` of the library.
+pub(crate) fn import(
+    store: &Arc<Store>,
+    library: &str,
+    names: &[String],
+    watching: &mut dyn Watching,
+) -> Result<(), StoreError> {
+    let site = store.volumes.site(library)?;
+    let pools = store.catalog.pools()?;
+    let mut found: BTreeMap<(model::PoolId, PackNumber), Vec<PartRow>> = BTreeMap::new();
+    for name in names {
+        match read(store, &site, name) {
+            Ok((label, parts)) => {
+                let row = match known(store, &site, &label, &parts, &pools) {
+                    Ok(row) => row,
+                    Err(error) => {
+                        watching.volume_failed(name, error.to_string());
+                        continue;
+                    }
+                };
+                for part in &parts {
+                    let pack = pack_of(part.object);
+                    let is_of = |pool: &&PoolRow| object_of(pool, pack) == part.object;
+                    if let Some(pool) = pools.iter().find(is_of) {
+                        found.entry((pool.id, pack)).or_default().push(row_of(row.id, part));
+                    }
+                }
+            }
+            Err(error) => watching.volume_failed(name, model::chain(&error)),
+        }
+    }
+    for ((pool, pack), parts) in found {
+        take_in(store, (pool, pack), parts, watching)?;
+    }
+    Ok(())
+}
+
+/// Failure to list the packs of a volume. The run goes on with the next volume.
+#[derive(Debug, thiserror::Error)]
+enum ListError {
+    /// The author of the request corrects the name.
+    #[error(transparent)]
+    Name(#[from] VolumeNameError),
+    /// The administrator mends the library.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// The administrator brings the volume, or looks after the drives.
+    #[error(transparent)]
+    Loan(#[from] LoanError),
+    /// The administrator puts the right volume in place, or corrects its bar code.
+    #[error("its label says that it is {found}; name it so, or bring the right volume")]
+    OtherLabel { found: VolumeName },
+    /// The volume is damaged or is not one of a Holdfast server.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+}
+
+/// Reads the volume's label and the list of its parts.
+fn read(store: &Store, site: &Site, name: &str) -> Result<(Label, Vec<Part>), ListError> {
+    let name = VolumeName::new(name)?;
+    let operator = site.operator()?;
+    let row = store.volumes.find_row(Some(&site.name), name.as_str());
+    // A row with a name that no volume has is of no use here.
+    let known = row.and_then(|row| site::known(&row).ok());
+    let lent = known.and_then(|known| operator.borrow(&known).ok());
+    // For a volume that the catalogue does not know, or that has another label than it knows.
+    let id = VolumeId(u64::MAX - store.volumes.last_wait.fetch_add(1, Ordering::Relaxed));
+    let known = VolumeRef { id, name, label: None, block_bytes: BLOCK_BYTES };
+    let mut lent = match lent {
+        Some(lent) => lent,
+        None => operator.borrow(&known)?,
+    };
+    let label = volume::read_label(lent.medium())?;
+    if label.name != known.name {
+        return Err(ListError::OtherLabel { found: label.name });
+    }
+    let mut reader = VolumeReader::resume(lent.medium(), label.clone());
+    let listing = reader.list()?;
+    Ok((label, listing.parts))
+}
+
+/// Forgets the parts of a volume that was used again after the catalogue was copied: its label is
+/// then one of the next identities. Fails with any other label: it is another volume.
+fn renew(store: &Store, row: &VolumeRow, label: &Label) -> Result<(), StoreError> {
+    let later = std::iter::successors(Some(row.label), |label| Some(next_identity(*label)));
+    if !later.take(IDENTITIES_MAX).any(|later| later == label.volume.0) {
+        let name = &row.name;
+        let message = format!(
+            "it is not the {name} that the catalogue knows; 'holdfast admin volume remove {name}' \
+             forgets that one, if nothing on it is needed"
+        );
+        return Err(StoreError::conflict(message));
+    }
+    let parts = store.catalog.volume_parts(row.id)?;
+    for VolumePart { pool, pack, .. } in parts {
+        store
+            .pools
+            .remove_from(pool, pack)
+            .map_err(|error| StoreError::away(error.to_string()))?;
+    }
+    store
+        .volumes
+        .change(row.id, Vec::new(), |row| row.state = VolumeState::Scratch)
+        .map(drop)
+}
+
+/// Maximum number of times that a volume may have been used again since the catalogue was copied.
+const IDENTITIES_MAX: usize = 1024;
+
+/// Returns the volume's row. Adds one where the catalogue does not know the volume with this label.
+fn known(
+    store: &Store,
+    site: &Site,
+    label: &Label,
+    parts: &[Part],
+    pools: &[PoolRow],
+) -> Result<VolumeRow, StoreError> {
+    let known = store.volumes.find_row(Some(&site.name), label.name.as_str());
+    if let Some(row) = known {
+        if row.label == label.volume.0 {
+            return match row.state {
+                VolumeState::Scratch | VolumeState::Pending => {
+                    Err(StoreError::conflict("it is scratch: nothing on it is needed"))
+                }
+                // The volume may hold packs that the catalogue does not know: nothing overwrites
+                // them.
+                _ => store.volumes.change(row.id, Vec::new(), |row| {
+                    row.access = VolumeAccess::ReadOnly;
+                    row.errors = row.errors.max(1);
+                }),
+            };
+        }
+        renew(store, &row, label)?;
+    }
+    let row = store.volumes.add(site, label)?;
+    let pool = pools.iter().find(|pool| pool.name == label.pool).map(|pool| pool.id);
+    store.volumes.change(row.id, Vec::new(), |row| {
+        row.pool = pool;
+        row.written_bytes = parts.iter().map(|part| part.bytes).sum();
+        if !parts.is_empty() {
+            (row.state, row.access) = (VolumeState::Full, VolumeAccess::ReadOnly);
+            // The volume may hold more than is imported, so an administrator decides when it is
+            // used again.
+            row.errors = 1;
+        }
+    })
+}
+
+/// Adds the pack to the catalogue, if all of its parts were read and it is not known yet.
+fn take_in(
+    store: &Store,
+    (pool, pack): (model::PoolId, PackNumber),
+    parts: Vec<PartRow>,
+    watching: &mut dyn Watching,
+) -> Result<(), StoreError> {
+    let rows = store.catalog.packs()?;
+    let row = rows.into_iter().find(|row| row.number == pack);
+    let is_sealed = row.as_ref().is_some_and(|row| row.state.is_sealed());
+    if is_sealed && !store.catalog.parts(pool, pack)?.is_empty() {
+        return Ok(());
+    }
+    if store.condemned().holds(pack) {
+        // Nothing needs the pack, and nothing new may name it.
+        return Ok(());
+    }
+    let Some(parts) = whole(&parts) else {
+        watching.failed(pack, "a part of it is on a volume that was not named".to_owned());
+        return Ok(());
+    };
+    let bytes = parts.iter().map(|part| part.bytes).sum();
+    watching.expect(&[(pack, bytes)]);
+    let stored = StoredPack { pack, bytes, stored: sys::clock::now() };
+    let put = Write::PutParts { pool, stored, parts };
+    store.catalog.commit(vec![put])?;
+    store.pools.admit_shelved(pack, pool, bytes);
+    match store.pools.closed(pack) {
+        Ok((table, _)) if is_sealed && row.as_ref().is_some_and(|row| row.bytes != bytes) => {
+            drop(table);
+            forget(store, (pool, pack))?;
+            watching.failed(pack, "the catalogue knows another pack of this number".to_owned());
+            Ok(())
+        }
+        Ok((table, bytes)) => {
+            if !is_sealed {
+                // A pack that was open when the catalogue was copied is sealed by now.
+                let (number, domain, state) = (pack, table.domain, PackState::Sealed);
+                let row = PackRow { number, domain, state, bytes, node: None };
+                store.catalog.commit(vec![Write::PutPack(row)])?;
+            }
+            watching.stored(pack)
+        }
+        Err(error) => {
+            forget(store, (pool, pack))?;
+            watching.failed(pack, model::chain(&error));
+            Ok(())
+        }
+    }
+}
+
+/// Takes the import of a pack back. The next run tries again.
+fn forget(store: &Store, (pool, pack): (model::PoolId, PackNumber)) -> Result<(), StoreError> {
+    let removed = store.pools.remove_from(pool, pack);
+    removed.map_err(|error| StoreError::away(error.to_string()))
+}
+
+/// The parts that make up a whole pack, in order; `None` where one is missing. Of several parts
+/// with the same offset the last one counts.
+fn whole(parts: &[PartRow]) -> Option<Vec<PartRow>> {
+    let mut end = 0;
+    let mut chosen = Vec::new();
+    loop {
+        let next = parts.iter().rev().find(|part| part.offset == end && part.bytes > 0)?;
+        end += next.bytes;
+        chosen.push(*next);
+        if next.is_last {
+            let bytes: u64 = chosen.iter().map(|part| part.bytes).sum();
+            debug_assert_eq!(bytes, end, "the parts meet");
+            return Some(chosen);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(volume: u64, offset: u64, bytes: u64, is_last: bool) -> PartRow {
+        PartRow {
+            volume,
+            object: [0; 16],
+            object_sequence: 1,
+            position: 2,
+            block_count: 1,
+            first_sequence: 0,
+            offset,
+            bytes,
+            is_last,
+        }
+    }
+
+    #[track_caller]
+    fn check(parts: Vec<PartRow>, expected: Option<&[u64]>) {
+        let found = whole(&parts);
+        let volumes = found.map(|parts| parts.iter().map(|part| part.volume).collect::<Vec<_>>());
+        assert_eq!(volumes.as_deref(), expected);
+    }
+
+    #[test]
+    fn a_pack_is_whole_where_its_parts_meet() {
+        check(vec![part(1, 0, 10, true)], Some(&[1]));
+        check(vec![part(2, 4, 6, true), part(1, 0, 4, false)], Some(&[1, 2]));
+        check(vec![part(2, 4, 6, true)], None);
+        check(vec![part(1, 0, 4, false)], None);
+        check(vec![part(1, 0, 4, false), part(3, 0, 10, true)], Some(&[3]));
+    }
+}

@@ -1,0 +1,325 @@
+//! Emptying and checking of volumes: needed packs of a volume that is nearly dead move to other
+//! volumes. Then the volume is scratch again.
+//!
+//! 1. A volume that is offsite is not read. Its packs are copied once more from other copies.
+//! 2. A volume on which nothing is needed waits for its pool's reuse delay. So an older catalogue
+//!    still finds the packs that it names.
+//! 3. No other thread writes to volumes meanwhile: the caller holds `Store::tend`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::error::StoreError;
+use catalog::{PoolRow, VolumeAccess, VolumePart, VolumeRow, VolumeState};
+use model::{PackNumber, PoolId, ServerTime};
+use pool::ReadError;
+
+use super::write::{Carrying, write};
+use crate::store::Store;
+use crate::volumes::error::FetchError;
+use crate::volumes::fetch::Ahead;
+use crate::volumes::holdings::Volumes;
+use crate::volumes::listing::access_word;
+use crate::volumes::site::absence;
+use crate::volumes::wait::Reader;
+
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// Listener that hears of a run over volumes.
+pub(crate) trait Watching: Carrying {
+    /// Adds these packs, each with its bytes, to the work that is expected.
+    fn expect(&mut self, packs: &[(PackNumber, u64)]);
+
+    /// Notes that a whole volume could not be read or taken in.
+    fn volume_failed(&mut self, volume: &str, reason: String);
+}
+
+/// Makes volumes scratch on which nothing is needed, after the reuse delay of their pool.
+pub(crate) fn free(store: &Store) -> Result<(), StoreError> {
+    if store.check_released().is_err() {
+        return Ok(());
+    }
+    let volumes = &store.volumes;
+    let live = store.catalog.volume_bytes()?;
+    let pools = store.catalog.pools()?;
+    let delays: BTreeMap<PoolId, i64> =
+        pools.iter().map(|pool| (pool.id, i64::from(pool.reuse_delay_days))).collect();
+    let now = sys::clock::now();
+    let rows: Vec<VolumeRow> = volumes.rows().values().cloned().collect();
+    for row in rows.into_iter().filter(|row| !live.contains_key(&row.id)) {
+        let delay = row.pool.and_then(|pool| delays.get(&pool)).copied().unwrap_or(0);
+        let freed = freed(row.clone(), now, delay);
+        if freed.state == row.state {
+            continue;
+        }
+        tracing::info!(volume = row.name, state = ?freed.state, "nothing on a volume is needed");
+        volumes.change(row.id, Vec::new(), |row| {
+            (row.state, row.changed, row.pool) = (freed.state, freed.changed, freed.pool);
+            (row.written_bytes, row.group) = (freed.written_bytes, freed.group);
+            if row.access == VolumeAccess::ReadOnly {
+                row.access = freed.access;
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// The next row of a volume on which nothing is needed.
+///
+/// A volume that gave trouble or was imported is not used again before an administrator says so.
+fn freed(mut row: VolumeRow, now: ServerTime, delay_days: i64) -> VolumeRow {
+    if row.errors > 0 {
+        return row;
+    }
+    let is_used = matches!(row.state, VolumeState::Full | VolumeState::Filling);
+    if is_used && (row.written_bytes > 0 || row.access != VolumeAccess::ReadWrite) {
+        (row.state, row.changed) = (VolumeState::Pending, now);
+    }
+    let is_over = now.0 - row.changed.0 >= delay_days * DAY_MICROS;
+    if row.state == VolumeState::Pending && is_over {
+        (row.state, row.pool, row.written_bytes) = (VolumeState::Scratch, None, 0);
+        row.group.clear();
+        // A volume that was closed when it came back from offsite may be written again.
+        if row.access == VolumeAccess::ReadOnly {
+            row.access = VolumeAccess::ReadWrite;
+        }
+    }
+    row
+}
+
+/// Empties the volumes of the pools from the dead share `dead_percent` on, the deadest volume
+/// first.
+/// 0 stands for the share that each pool says.
+pub(crate) fn reclaim(
+    store: &Arc<Store>,
+    pools: &[PoolRow],
+    dead_percent: u8,
+    watching: &mut dyn Watching,
+) -> Result<(), StoreError> {
+    let live = store.catalog.volume_bytes()?;
+    let mut chosen = Vec::new();
+    for row in store.volumes.rows().values() {
+        let Some(pool) = pools.iter().find(|pool| Some(pool.id) == row.pool) else { continue };
+        let percent = if dead_percent == 0 { pool.reclaim_percent } else { dead_percent };
+        let alive = live.get(&row.id).copied().unwrap_or(0);
+        let dead = row.written_bytes.saturating_sub(alive);
+        let is_due = u128::from(dead) * 100 >= u128::from(row.written_bytes) * u128::from(percent);
+        // A volume that is being filled is left alone: the rest of it may still be used.
+        let is_closed = row.state == VolumeState::Full
+            || (row.state == VolumeState::Filling && row.access != VolumeAccess::ReadWrite);
+        if is_closed && alive > 0 && is_due && percent < 100 && is_movable(row.access) {
+            chosen.push((alive, row.clone()));
+        }
+    }
+    chosen.sort_by_key(|(alive, row)| (*alive, row.id));
+    let rows: Vec<VolumeRow> = chosen.into_iter().map(|(_, row)| row).collect();
+    vacate(store, &rows, watching)
+}
+
+/// Chooses packs to be written again from `shelved`: packs that lie on volumes alone, each with the
+/// bytes of its live chunks and of all its chunks.
+///
+/// The chosen packs have dead chunks and lie on a volume whose dead share reaches the share that
+/// its pool says; dead chunks within packs count. Returns each pack with the bytes of its live
+/// chunks.
+pub(crate) fn worth_rewriting(
+    store: &Store,
+    shelved: &BTreeMap<PackNumber, (u64, u64)>,
+) -> Result<BTreeMap<PackNumber, u64>, StoreError> {
+    let pools = store.catalog.pools()?;
+    let rows: Vec<VolumeRow> = store.volumes.rows().values().cloned().collect();
+    let mut worth = BTreeMap::new();
+    for row in rows.iter().filter(|row| absence(row.access).is_none()) {
+        let Some(pool) = pools.iter().find(|pool| Some(pool.id) == row.pool) else { continue };
+        if row.state != VolumeState::Full || pool.reclaim_percent >= 100 {
+            continue;
+        }
+        let parts = store.catalog.volume_parts(row.id)?;
+        let share = |pack: &PackNumber, bytes: u64| match shelved.get(pack) {
+            Some((alive, all)) => {
+                debug_assert!(alive <= all, "only chunks of the pack are alive");
+                u128::from(bytes) * u128::from(*alive) / u128::from((*all).max(1))
+            }
+            None => u128::from(bytes),
+        };
+        let alive: u128 = parts.iter().map(|on| share(&on.pack, on.part.bytes)).sum();
+        let dead = u128::from(row.written_bytes).saturating_sub(alive);
+        if dead * 100 < u128::from(row.written_bytes) * u128::from(pool.reclaim_percent) {
+            continue;
+        }
+        let sparse = parts.iter().filter_map(|on| Some((on.pack, *shelved.get(&on.pack)?)));
+        worth.extend(sparse.filter(|(_, (alive, all))| alive < all).map(|(pack, of)| (pack, of.0)));
+    }
+    Ok(worth)
+}
+
+/// Maximum number of bytes of packs that one run may have on the stage at once.
+pub(crate) fn staged_max(store: &Store) -> u64 {
+    store.volumes.stage.bytes_max() / 2
+}
+
+/// True where the packs of a volume can be read, from it or from another copy.
+fn is_movable(access: VolumeAccess) -> bool {
+    access != VolumeAccess::Unavailable
+}
+
+/// Moves all needed packs off the volumes.
+pub(crate) fn vacate(
+    store: &Arc<Store>,
+    rows: &[VolumeRow],
+    watching: &mut dyn Watching,
+) -> Result<(), StoreError> {
+    let avoided: BTreeSet<u64> = rows.iter().map(|row| row.id).collect();
+    let pools = store.catalog.pools()?;
+    let mut held = Vec::new();
+    let mut expected: BTreeMap<PackNumber, u64> = BTreeMap::new();
+    for row in rows {
+        let Some(pool) = pools.iter().find(|pool| Some(pool.id) == row.pool) else { continue };
+        let packs = packs_on(store, row)?;
+        expected.extend(packs);
+        held.push((row, pool));
+    }
+    // A pack that spans several volumes is moved once.
+    watching.expect(&expected.into_iter().collect::<Vec<_>>());
+    for (row, pool) in held {
+        // Packs that moved with an earlier volume are not on this one any more.
+        let packs = packs_on(store, row)?;
+        let numbers: Vec<PackNumber> = packs.iter().map(|(pack, _)| *pack).collect();
+        write(store, pool, &numbers, &avoided, watching)?;
+        tracing::info!(volume = row.name, packs = packs.len(), "a volume was emptied");
+        free(store)?;
+    }
+    Ok(())
+}
+
+/// The packs on a volume, each with its bytes, in the order in which they lie.
+fn packs_on(store: &Store, row: &VolumeRow) -> Result<Vec<(PackNumber, u64)>, StoreError> {
+    let mut seen = BTreeSet::new();
+    let mut packs = Vec::new();
+    for VolumePart { pack, .. } in store.catalog.volume_parts(row.id)? {
+        if seen.insert(pack) {
+            packs.push((pack, store.pools.bytes_of(pack)));
+        }
+    }
+    Ok(packs)
+}
+
+/// Reads the packs to the stage that lie on volumes alone.
+pub(crate) fn bring<'a>(
+    store: &Arc<Store>,
+    packs: impl IntoIterator<Item = &'a PackNumber>,
+) -> Result<(), StoreError> {
+    let shelved = packs.into_iter().filter(|pack| store.pools.is_only_shelved(**pack));
+    let shelved: Vec<_> = shelved.map(|pack| (*pack, store.pools.bytes_of(*pack))).collect();
+    if shelved.is_empty() {
+        return Ok(());
+    }
+    let mut ahead = Ahead::new(&store.volumes, Reader::server(), shelved.clone());
+    ahead.advance()?;
+    for (pack, bytes) in shelved {
+        // A pack that does not come fails when it is read.
+        ahead.wait_for(pack, bytes, &|| !store.stopping.load(Ordering::Relaxed))?;
+    }
+    Ok(())
+}
+
+/// Reads everything on the volumes and checks it.
+pub(crate) fn audit(
+    store: &Arc<Store>,
+    rows: &[VolumeRow],
+    watching: &mut dyn Watching,
+) -> Result<(), StoreError> {
+    let mut held = Vec::new();
+    for row in rows {
+        if absence(row.access).is_some() {
+            watching.volume_failed(&row.name, format!("it is {}", access_word(row.access)));
+            continue;
+        }
+        let packs = packs_on(store, row)?;
+        watching.expect(&packs);
+        held.push((row, packs));
+    }
+    for (row, packs) in held {
+        for (pack, _) in packs {
+            if !watching.goes_on() {
+                return Err(StoreError::cancelled("the audit was cancelled"));
+            }
+            let pool = row.pool.unwrap_or(PoolId(0));
+            let Err(error) = store.volumes.check(store, pool, pack) else {
+                watching.stored(pack)?;
+                continue;
+            };
+            let reason = format!("on volume {}: {}", row.name, model::chain(&error));
+            let again = rewrite(store, row, pack)?;
+            watching.failed(pack, if again { format!("{reason}; {REPAIRED}") } else { reason });
+        }
+    }
+    Ok(())
+}
+
+/// Finding about one copy of a pack on volumes. Either way the pack is written again from a whole
+/// copy, if there is one.
+#[derive(Debug, thiserror::Error)]
+enum CheckError {
+    /// The copy did not come: it may be whole.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The copy came, and it is not what was written: no reader may have it.
+    #[error(transparent)]
+    Content(#[from] ReadError),
+}
+
+/// Remark on a damaged pack that was repaired.
+const REPAIRED: &str = "it was written again from a whole copy";
+
+/// Writes a pack that is damaged on a volume to another volume, if any pool has it whole. Returns
+/// true if it was written.
+fn rewrite(store: &Arc<Store>, row: &VolumeRow, pack: PackNumber) -> Result<bool, StoreError> {
+    let pools = store.catalog.pools()?;
+    let Some(pool) = pools.iter().find(|pool| Some(pool.id) == row.pool) else { return Ok(false) };
+    let mut repair = Repair::default();
+    write(store, pool, &[pack], &BTreeSet::from([row.id]), &mut repair)?;
+    Ok(repair.is_stored)
+}
+
+/// Outcome of writing a damaged pack again.
+#[derive(Default)]
+struct Repair {
+    is_stored: bool,
+}
+
+impl Carrying for Repair {
+    fn stored(&mut self, _: PackNumber) -> Result<(), StoreError> {
+        self.is_stored = true;
+        Ok(())
+    }
+
+    fn failed(&mut self, pack: PackNumber, reason: String) {
+        tracing::error!(%pack, reason, "a pack is damaged in every pool");
+    }
+
+    fn goes_on(&mut self) -> bool {
+        true
+    }
+}
+
+impl Volumes {
+    /// Reads the pool's own copy of a pack from its volumes and checks it.
+    fn check(
+        self: &Arc<Self>,
+        store: &Store,
+        pool: PoolId,
+        pack: PackNumber,
+    ) -> Result<(), CheckError> {
+        self.stage.forget(pack);
+        self.fetch_own(pool, pack)?;
+        let file = self.stage.open_pack(pack).ok_or(FetchError::PushedOut)?;
+        let checked = store.pools.check_file(file, pack);
+        if checked.is_err() {
+            // The damaged copy must not serve any reader.
+            self.stage.forget(pack);
+        }
+        Ok(checked?)
+    }
+}

@@ -1,0 +1,466 @@
+//! Writing of packs to volumes: in groups of nodes, with a filemark every few gigabytes. A pack is
+//! in the catalogue only after it is durable.
+//!
+//! ```text
+//!   queue --begin, write--> unsettled --filemark--> settled: rows in the catalogue, table kept
+//!     ^                        |
+//!     +------------------------+   the drive or the volume failed before the filemark
+//! ```
+//!
+//! 1. A pack is settled when all its parts are durable and the catalogue names them, in one batch.
+//! 2. After a crash a volume may have parts that no row names. Their space is lost until the volume
+//!    is reclaimed.
+//! 3. A pack that does not fit on a volume continues on the next one.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use crate::error::StoreError;
+use catalog::{
+    Collocation, PartRow, PoolRow, StoredPack, VolumeAccess, VolumeRow, VolumeState, Write,
+};
+use format::volume::{ObjectId, Part};
+use model::{Name, NodeId, PackNumber};
+use tape::medium::{Medium, MediumError};
+use tape::operator::{Loan, LoanError};
+use tape::volume::{Continuation, Progress, VolumeError, VolumeWriter, WriterOptions};
+
+use super::reclaim;
+use crate::store::Store;
+use crate::volumes::drive::Holding;
+use crate::volumes::holdings::{Volumes, library_of};
+use crate::volumes::site::{Site, known};
+use crate::volumes::trouble::Trouble;
+use crate::volumes::wait::Reader;
+
+/// Number of bytes between two filemarks: each takes a drive some seconds.
+const GROUP_BYTES: u64 = 4 << 30;
+/// Number of failed volumes or drives at which a run gives up.
+const FAILURES_MAX: usize = 8;
+
+/// Listener that hears of the packs of a run.
+pub(crate) trait Carrying {
+    /// The pack is settled.
+    fn stored(&mut self, pack: PackNumber) -> Result<(), StoreError>;
+
+    /// Notes that the pack cannot be read from any pool, and stays as it is.
+    fn failed(&mut self, pack: PackNumber, reason: String);
+
+    /// Returns false to cancel the run.
+    fn goes_on(&mut self) -> bool;
+}
+
+/// Writes `packs` to volumes of the pool, but to none of `avoided`.
+pub(crate) fn write(
+    store: &Arc<Store>,
+    pool: &PoolRow,
+    packs: &[PackNumber],
+    avoided: &BTreeSet<u64>,
+    carrying: &mut dyn Carrying,
+) -> Result<(), StoreError> {
+    let library = library_of(&pool.url).unwrap_or_default();
+    let site = store.volumes.site(library);
+    let site = site.map_err(|error| StoreError::conflict(error.to_string()))?;
+    for (group, packs) in grouped(store, pool, packs)? {
+        let mut session = Session {
+            store,
+            volumes: &store.volumes,
+            site: &site,
+            pool,
+            group,
+            queue: packs.into(),
+            unsettled: VecDeque::new(),
+            parts: BTreeMap::new(),
+            going_on: None,
+            avoided: avoided.clone(),
+            damaged: BTreeSet::new(),
+            failures: 0,
+        };
+        session.run(carrying)?;
+    }
+    Ok(())
+}
+
+/// The packs, by the collocation group whose volumes take them.
+fn grouped(
+    store: &Store,
+    pool: &PoolRow,
+    packs: &[PackNumber],
+) -> Result<BTreeMap<String, Vec<PackNumber>>, StoreError> {
+    if pool.collocation == Collocation::No {
+        return Ok(BTreeMap::from([(String::new(), packs.to_vec())]));
+    }
+    let nodes = store.catalog.nodes()?;
+    let group_of = |node: NodeId| {
+        let node = nodes.iter().find(|known| known.id == node)?;
+        let group = node
+            .collocation_group
+            .clone()
+            .filter(|_| pool.collocation == Collocation::Group);
+        Some(group.unwrap_or_else(|| node.name.to_string()))
+    };
+    let rows = store.catalog.packs()?;
+    let owners: BTreeMap<PackNumber, NodeId> =
+        rows.iter().filter_map(|row| Some((row.number, row.node?))).collect();
+    let mut groups: BTreeMap<String, Vec<PackNumber>> = BTreeMap::new();
+    for pack in packs {
+        let group = owners.get(pack).and_then(|node| group_of(*node)).unwrap_or_default();
+        groups.entry(group).or_default().push(*pack);
+    }
+    Ok(groups)
+}
+
+/// Name of a pack on a volume.
+fn name_of(pack: PackNumber) -> Name {
+    Name::new(format!("{:010}.pack", pack.0).as_bytes()).expect("digits and a dot")
+}
+
+/// Identity of the pack on all volumes of the pool.
+pub(super) fn object_of(pool: &PoolRow, pack: PackNumber) -> ObjectId {
+    let mut object = [0; 16];
+    object[..8].copy_from_slice(&pack.0.to_le_bytes());
+    object[8..].copy_from_slice(&pool.mark[..8]);
+    let object = ObjectId(object);
+    debug_assert_eq!(pack_of(object), pack, "the reader gets the same pack");
+    object
+}
+
+/// The pack of an object on a volume.
+pub(super) fn pack_of(object: ObjectId) -> PackNumber {
+    let mut number = [0; 8];
+    number.copy_from_slice(&object.0[..8]);
+    PackNumber(u64::from_le_bytes(number))
+}
+
+/// Writing of the packs of one group.
+struct Session<'a> {
+    store: &'a Arc<Store>,
+    volumes: &'a Arc<Volumes>,
+    site: &'a Arc<Site>,
+    pool: &'a PoolRow,
+    group: String,
+    queue: VecDeque<PackNumber>,
+    /// Packs written since the last filemark, in order.
+    unsettled: VecDeque<PackNumber>,
+    /// Durable parts of packs that are not whole yet.
+    parts: BTreeMap<PackNumber, Vec<PartRow>>,
+    /// Point at which the first pack of the queue continues.
+    going_on: Option<Continuation>,
+    /// Volumes that are not to be written.
+    avoided: BTreeSet<u64>,
+    /// Packs that are damaged on disk, and that a volume has too.
+    damaged: BTreeSet<PackNumber>,
+    failures: usize,
+}
+
+/// Reason to leave a volume.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Departure {
+    Full,
+    Done,
+    /// Somebody else needs the drive, or the volume is not to be written any more.
+    Recalled,
+    /// The next pack has to be read from a volume first, which may need this drive.
+    Reading,
+    Cancelled,
+}
+
+type Writer<'a> = VolumeWriter<&'a mut dyn Medium>;
+
+impl Session<'_> {
+    fn run(&mut self, carrying: &mut dyn Carrying) -> Result<(), StoreError> {
+        while !self.queue.is_empty() {
+            self.read_ahead(carrying)?;
+            if self.queue.is_empty() {
+                break;
+            }
+            let mut volume =
+                self.volumes.choose(self.site, self.pool, &self.group, &self.avoided)?;
+            if volume.state == VolumeState::Scratch {
+                // After a recovery the volume may hold data that the catalogue does not know.
+                self.store.check_released()?;
+            }
+            let mut known = known(&volume)?;
+            // The label of a scratch volume is checked where the volume gets its new one.
+            known.label = known.label.filter(|_| volume.state != VolumeState::Scratch);
+            let operator = self.site.operator()?;
+            let mut lent = match operator.borrow(&known) {
+                Ok(lent) => lent,
+                // The cause is known already, or it will pass.
+                Err(LoanError::Absent { .. }) => {
+                    self.avoided.insert(volume.id);
+                    continue;
+                }
+                Err(LoanError::Volume { reason, .. }) => {
+                    self.leave_alone(&volume, &reason)?;
+                    continue;
+                }
+                Err(error) => return Err(StoreError::away(error.to_string())),
+            };
+            let filled = match self.volumes.relabel_scratch(&mut lent, &mut volume, self.pool) {
+                Ok(()) => self.fill(&mut lent, &mut volume, carrying),
+                Err(trouble) => Err(trouble),
+            };
+            match filled {
+                Ok(Departure::Cancelled) => {
+                    return Err(StoreError::cancelled("it was cancelled; the next run goes on"));
+                }
+                Ok(
+                    Departure::Full | Departure::Done | Departure::Recalled | Departure::Reading,
+                ) => {}
+                Err(Trouble::Store(error)) => return Err(error),
+                Err(Trouble::Volume(error)) => {
+                    self.put_back();
+                    self.blame(&mut lent, &volume, &error)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// True for a pack that has to be read from a volume: no disk has it, and the stage neither.
+    fn must_be_read(&self, pack: PackNumber) -> bool {
+        let comes_from_volume =
+            self.store.pools.is_only_shelved(pack) || self.damaged.contains(&pack);
+        comes_from_volume && !self.volumes.is_staged(pack)
+    }
+
+    /// Reads the next packs from their volumes to the stage, while this thread holds no drive.
+    /// Tells
+    /// `carrying` of packs that cannot be read.
+    fn read_ahead(&mut self, carrying: &mut dyn Carrying) -> Result<(), StoreError> {
+        let mut bytes = 0;
+        let near = self.queue.iter().copied().take_while(|pack| {
+            bytes += self.store.pools.bytes_of(*pack);
+            bytes <= reclaim::staged_max(self.store)
+        });
+        let near: Vec<PackNumber> = near.collect();
+        let near =
+            if near.is_empty() { self.queue.iter().copied().take(1).collect() } else { near };
+        near.iter().for_each(|pack| self.volumes.drop_salvaged(*pack));
+        if !near.iter().any(|pack| self.must_be_read(*pack)) {
+            return Ok(());
+        }
+        reclaim::bring(self.store, &near)?;
+        while let Some(&pack) = self.queue.front().filter(|pack| self.must_be_read(**pack)) {
+            // Fetched once more alone: this returns the reason, or the pack.
+            if let Err(error) = self.volumes.fetch(pack, (&Reader::server(), false)) {
+                self.queue.pop_front();
+                self.parts.remove(&pack);
+                self.going_on = None;
+                carrying.failed(pack, model::chain(&error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes as much as the volume takes.
+    fn fill(
+        &mut self,
+        lent: &mut Loan,
+        volume: &mut VolumeRow,
+        carrying: &mut dyn Carrying,
+    ) -> Result<Departure, Trouble> {
+        assert!(self.unsettled.is_empty(), "the volume before this one is settled");
+        let _holding = Holding::begin();
+        let watch = lent.watch();
+        let label = lent.label.as_ref().map(|label| label.volume);
+        let label = label.ok_or(VolumeError::Blank)?;
+        let options = WriterOptions { group_bytes: u64::MAX };
+        let mut writer = VolumeWriter::open(lent.medium(), label, options)?;
+        let mut since_mark = 0;
+        let departure = loop {
+            let Some(&pack) = self.queue.front() else { break Departure::Done };
+            if !carrying.goes_on() {
+                break Departure::Cancelled;
+            }
+            let is_taken_away = volume.access != VolumeAccess::ReadWrite;
+            if is_taken_away || (!self.unsettled.is_empty() && watch.is_wanted_back()) {
+                break Departure::Recalled;
+            }
+            if self.must_be_read(pack) {
+                break Departure::Reading;
+            }
+            match self.put(&mut writer, pack)? {
+                Put::Written(bytes) => since_mark += bytes,
+                Put::Full => break Departure::Full,
+                Put::MustBeRead => break Departure::Reading,
+                Put::Unreadable(reason) => {
+                    self.queue.pop_front();
+                    self.parts.remove(&pack);
+                    self.going_on = None;
+                    carrying.failed(pack, reason);
+                }
+            }
+            if since_mark >= GROUP_BYTES {
+                since_mark = 0;
+                let parts = writer.sync()?;
+                self.settle(volume, &parts, carrying)?;
+            }
+        };
+        let (closed, _) = writer.close()?;
+        if departure == Departure::Full {
+            volume.state = VolumeState::Full;
+        }
+        self.settle(volume, &closed.parts, carrying)?;
+        // Packs that found no room before the filemark are written again.
+        self.put_back();
+        let first = self.queue.front().map(|pack| object_of(self.pool, *pack));
+        self.going_on = closed
+            .continues
+            .filter(|going_on| going_on.offset > 0 && Some(going_on.object) == first);
+        if self.going_on.is_none() {
+            self.parts.clear();
+        }
+        Ok(departure)
+    }
+
+    /// Writes one pack, or the rest of it.
+    fn put(&mut self, writer: &mut Writer<'_>, pack: PackNumber) -> Result<Put, Trouble> {
+        let object = object_of(self.pool, pack);
+        let from = self.going_on.filter(|from| from.object == object);
+        let from = from.unwrap_or_else(|| Continuation::start(object));
+        let mut reader = match self.store.pools.reader(pack) {
+            Ok(reader) => reader,
+            Err(error) => return Ok(Put::Unreadable(model::chain(&error))),
+        };
+        let bytes = reader.bytes();
+        debug_assert!(from.offset <= bytes, "a pack goes on within its bytes");
+        if let Err(error) = reader.skip_to(from.offset) {
+            return Ok(Put::Unreadable(error.to_string()));
+        }
+        writer.begin_named(from, &name_of(pack))?;
+        let progress = match writer.write_all_of(&mut reader) {
+            Ok(Progress::Going) => writer.end()?,
+            Ok(Progress::Full) => return Ok(Put::Full),
+            Err(VolumeError::Handover(error)) => {
+                writer.abandon();
+                if self.volumes.plans(pack).is_ok() {
+                    self.damaged.insert(pack);
+                }
+                // The stage may have dropped the pack meanwhile.
+                let is_away = self.must_be_read(pack);
+                let reason = model::chain(&error);
+                return Ok(if is_away { Put::MustBeRead } else { Put::Unreadable(reason) });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        // Closing the full volume tells whether the pack is whole on it.
+        if progress == Progress::Full {
+            return Ok(Put::Full);
+        }
+        self.queue.pop_front();
+        self.unsettled.push_back(pack);
+        self.going_on = None;
+        Ok(Put::Written(bytes))
+    }
+
+    /// Records durable parts, and tells `carrying` of the packs that are whole.
+    fn settle(
+        &mut self,
+        volume: &mut VolumeRow,
+        parts: &[Part],
+        carrying: &mut dyn Carrying,
+    ) -> Result<(), Trouble> {
+        let now = sys::clock::now();
+        let mut whole = Vec::new();
+        let mut writes = Vec::new();
+        for part in parts {
+            let pack = pack_of(part.object);
+            let rows = self.parts.entry(pack).or_default();
+            // A part that continues overlaps nothing. A pack that begins anew replaces all before.
+            rows.retain(|row| row.offset < part.offset);
+            rows.push(row_of(volume.id, part));
+            if part.is_last {
+                let parts = self.parts.remove(&pack).unwrap_or_default();
+                let bytes = parts.iter().map(|part| part.bytes).sum();
+                let is_whole = parts
+                    .iter()
+                    .try_fold(0, |end, part| (part.offset == end).then_some(end + part.bytes));
+                assert_eq!(is_whole, Some(bytes), "the parts of pack {pack} meet");
+                let stored = StoredPack { pack, bytes, stored: now };
+                writes.push(Write::PutParts { pool: self.pool.id, stored, parts });
+                whole.push(pack);
+            }
+        }
+        let (state, added) = (volume.state, parts.iter().map(|part| part.bytes).sum::<u64>());
+        *volume = self.volumes.change(volume.id, writes, |row| {
+            row.written_bytes += added;
+            row.changed = now;
+            if state == VolumeState::Full {
+                row.state = VolumeState::Full;
+            }
+        })?;
+        for pack in whole {
+            self.unsettled.retain(|other| *other != pack);
+            self.queue.retain(|other| *other != pack);
+            let shelved = self.store.pools.shelved(pack, self.pool.id);
+            shelved.map_err(|error| StoreError::damaged(model::chain(&error)))?;
+            carrying.stored(pack)?;
+        }
+        Ok(())
+    }
+
+    /// Puts packs that are not settled back into the queue.
+    fn put_back(&mut self) {
+        while let Some(pack) = self.unsettled.pop_back() {
+            self.queue.push_front(pack);
+        }
+    }
+
+    /// Takes the drive or the volume out of use, by the kind of the error.
+    fn blame(
+        &mut self,
+        lent: &mut Loan,
+        volume: &VolumeRow,
+        error: &VolumeError,
+    ) -> Result<(), StoreError> {
+        let reason = model::chain(error);
+        if matches!(error, VolumeError::Medium(MediumError::Failed(_))) {
+            lent.blame_drive(&reason);
+            self.failures += 1;
+            return self.check_failures(&reason);
+        }
+        self.leave_alone(volume, &reason)
+    }
+
+    /// Closes the volume for writing.
+    fn leave_alone(&mut self, volume: &VolumeRow, reason: &str) -> Result<(), StoreError> {
+        let access = VolumeAccess::ReadOnly;
+        self.volumes.note_trouble(volume.id, Some(access), reason)?;
+        self.avoided.insert(volume.id);
+        self.failures += 1;
+        self.check_failures(reason)
+    }
+
+    fn check_failures(&self, reason: &str) -> Result<(), StoreError> {
+        if self.failures < FAILURES_MAX {
+            return Ok(());
+        }
+        let message =
+            format!("{FAILURES_MAX} volumes or drives have failed, the last one: {reason}");
+        Err(StoreError::away(message))
+    }
+}
+
+/// Outcome of writing one pack.
+enum Put {
+    Written(u64),
+    Full,
+    MustBeRead,
+    Unreadable(String),
+}
+
+pub(super) fn row_of(volume: u64, part: &Part) -> PartRow {
+    PartRow {
+        volume,
+        object: part.object.0,
+        object_sequence: part.object_sequence,
+        position: part.position,
+        block_count: part.block_count,
+        first_sequence: part.first_sequence,
+        offset: part.offset,
+        bytes: part.bytes,
+        is_last: part.is_last,
+    }
+}

@@ -1,0 +1,618 @@
+//! The state that all sessions and processes of a server share.
+
+mod claims;
+mod commit_failure;
+mod condemned;
+mod following;
+mod users;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use catalog::{Catalog, CatalogError, CommitError, EventRow, PackRow, PackState, Write};
+use index::ChunkIndex;
+use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, ServerTime, SessionId};
+use pool::{Numbers, PackRecord, PoolSpec, Pools};
+use sys::lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use self::claims::Claims;
+use self::condemned::condemned_packs;
+use self::users::Users;
+use crate::error::StoreError;
+use crate::fleet::Fleet;
+use crate::fleet::index_share;
+use crate::folder::config::{Config, MASTER_KEY};
+use crate::folder::database::Database;
+use crate::folder::error::OpenError;
+use crate::folder::hold;
+use crate::folder::secrets::Secrets;
+use crate::intake::opener::Opener;
+use crate::ownership::{LostOwnership, Ownership};
+use crate::pools::buckets::Buckets;
+use crate::pools::place::{self, Stores};
+use crate::volumes::holdings::Volumes;
+
+/// Number of sealed packs after which the chunk index is made durable again.
+const PACKS_PER_FLUSH: u64 = 32;
+
+pub use self::claims::Claim;
+pub use self::commit_failure::CommitFailure;
+pub use self::condemned::Condemned;
+pub(crate) use self::condemned::LookEnd;
+pub use self::users::Use;
+
+/// Catalogue, pools, index and keys. All sessions share one.
+pub struct Store {
+    pub catalog: Arc<dyn Catalog>,
+    pub pools: Pools,
+    /// Libraries and volumes of the pools on volumes.
+    pub volumes: Arc<Volumes>,
+    /// Buckets of the pools in object stores.
+    pub(crate) buckets: Buckets,
+    /// Time at which the server began to serve.
+    pub(crate) began: ServerTime,
+    /// The server's folder.
+    pub folder: PathBuf,
+    pub config: Config,
+    pub secrets: Secrets,
+    /// Openers that no thread uses now: as many as were in use at once.
+    openers: Mutex<Vec<Opener>>,
+    index: ChunkIndex,
+    sealed_since_flush: AtomicU64,
+    claims: Arc<Claims>,
+    /// Number of sessions that were opened so far.
+    sessions: AtomicU64,
+    /// Packs that nothing new may name. A commit of places holds the lock from the check of the
+    /// places to its end, so that no pack is condemned between.
+    condemned: RwLock<Condemned>,
+    /// The fleet of this server, where its catalogue can have several servers.
+    pub(crate) fleet: Option<Arc<Fleet>>,
+    /// Users of packs on this server.
+    pub(crate) users: Arc<Users>,
+    pub(crate) ownership: Ownership,
+    /// Lock for copying, moving and repairing packs, and for changing pools.
+    tending: Mutex<()>,
+    /// Lock for copying the catalogue to the pools.
+    copying: Mutex<()>,
+    /// True from the recovery of the server until an administrator releases it: meanwhile nothing
+    /// is removed that its catalogue does not name.
+    pub(crate) recovered: AtomicBool,
+    /// True while a run of expiration drops versions.
+    pub(crate) expiring: AtomicBool,
+    /// True from the moment at which the server begins to stop.
+    pub stopping: AtomicBool,
+}
+
+/// Folder of the chunk index, in the server's folder.
+pub(crate) const INDEX: &str = "index";
+/// Maximum size of a chunk index that is stored in a bucket when the server ends.
+const INDEX_SENT_BYTES_MAX: u64 = 64 << 20;
+
+/// Maximum number of backups at once: each has a thread that may block.
+const BACKUPS_MAX: u64 = 1000;
+/// Prefix of the claims on filespaces.
+const FILESPACE: &str = "filespace ";
+
+/// The deduplication domain of all nodes.
+pub const DOMAIN: DomainId = DomainId(1);
+/// The deduplication domain of the copies of the catalogue.
+pub(crate) const CATALOG_DOMAIN: DomainId = DomainId(0);
+
+impl Store {
+    /// Opens `folder` without a fleet, with the catalogue that the configuration names.
+    #[cfg(test)]
+    pub(crate) fn open_alone(folder: &Path, config: &Config) -> Result<Self, OpenError> {
+        let ownership = Ownership::take(folder)?;
+        Self::open(folder, config, &Database::open(config, folder)?, None, ownership)
+    }
+
+    /// Opens the server in `folder`, and recovers the packs and the index that a process which died
+    /// has left unfinished. The server is a member of `fleet`, or alone.
+    pub fn open(
+        folder: &Path,
+        config: &Config,
+        database: &Database,
+        fleet: Option<Fleet>,
+        ownership: Ownership,
+    ) -> Result<Self, OpenError> {
+        let fleet = fleet.map(Arc::new);
+        let catalog = database.catalog();
+        let volumes = Volumes::open(Arc::clone(&catalog), folder, config.stage_bytes)?;
+        let secrets = Secrets::load(&folder.join(MASTER_KEY))
+            .map_err(|source| OpenError::File { path: folder.join(MASTER_KEY), source })?;
+        let catalog_packs = catalog.packs()?;
+        let known = known_packs(&catalog_packs);
+        let has_packs = !catalog_packs.is_empty();
+        let buckets = Buckets::new(folder, config.bucket_bytes);
+        let stores = Stores { volumes: Some(&volumes), buckets: &buckets };
+        let specs = place::begin(&*catalog, folder, config, has_packs, stores)?;
+        // Before any pack is opened: opening seals the packs that were left open.
+        match fleet {
+            None => ownership.claim(&specs)?,
+            Some(_) => ownership.lock(&specs)?,
+        }
+        let own = || Ok::<_, OpenError>(Numbers::Own(catalog.next_pack()?));
+        let numbers = fleet.as_ref().map_or_else(own, |fleet| Ok(fleet.numbers()))?;
+        let keys = [secrets.domain_key(CATALOG_DOMAIN), secrets.domain_key(DOMAIN)];
+        let (pools, mut opened) = Pools::open(&specs, numbers, &known, move |domain, chunk| {
+            keys[usize::from(domain != CATALOG_DOMAIN)].digest(chunk)
+        })
+        .map_err(|source| OpenError::Pool { place: specs[0].place(), source })?;
+        for (pack, error) in &opened.damaged {
+            tracing::error!(%pack, error = model::chain(error), "a pack is damaged");
+        }
+        if fleet.is_some() {
+            fetch_index(&pools, folder);
+        }
+        let (index, recovered) = ChunkIndex::open(&folder.join(INDEX), Default::default())?;
+        let store = Self {
+            catalog,
+            pools,
+            volumes,
+            buckets,
+            began: sys::clock::now(),
+            folder: folder.to_owned(),
+            config: config.clone(),
+            secrets,
+            openers: Mutex::default(),
+            index,
+            sealed_since_flush: AtomicU64::new(0),
+            claims: Arc::new(Claims::new(fleet.clone())),
+            sessions: AtomicU64::new(0),
+            condemned: RwLock::new(condemned_packs(&catalog_packs)),
+            fleet,
+            users: Arc::default(),
+            ownership,
+            tending: Mutex::default(),
+            copying: Mutex::default(),
+            recovered: AtomicBool::new(hold::is_held(folder)),
+            expiring: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+        };
+        if let Some(fleet) = &store.fleet {
+            if let Some(last) = opened.last {
+                fleet.pass(last)?;
+            }
+            store.leave_unknown(&mut opened, &catalog_packs);
+        } else {
+            // No other server sends packs to these pools.
+            store.pools.end_orphans(None);
+            let objects = opened.sealed.iter().filter(|pack| store.pools.is_object(**pack));
+            store.condemn_unknown(objects.map(|pack| (*pack, 0)))?;
+        }
+        store.complete_index(&opened, recovered.complete_to)?;
+        store.record_packs(&opened, &catalog_packs)?;
+        Ok(store)
+    }
+
+    /// The storages of pools whose packs do not lie in folders.
+    pub(crate) fn stores(&self) -> Stores<'_> {
+        Stores { volumes: Some(&self.volumes), buckets: &self.buckets }
+    }
+
+    /// Condemns the packs among `present`, each with its bytes, that the catalogue does not know.
+    ///
+    /// The server that sent such a pack had no answer, and may still remove it. So nothing may use
+    /// it; the next reclamation removes it. A recovered server keeps them all: its catalogue may
+    /// know less than the pools hold.
+    pub(crate) fn condemn_unknown(
+        &self,
+        present: impl Iterator<Item = (PackNumber, u64)>,
+    ) -> Result<(), CatalogError> {
+        if self.recovered.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        // Read after the list of packs was made: a pack that is committed meanwhile is known.
+        let rows = self.catalog.packs()?;
+        let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
+        let unknown: Vec<_> = present.filter(|(pack, _)| !known.contains(pack)).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let state = PackState::Condemned;
+        let row = |(number, bytes)| PackRow { number, domain: DOMAIN, state, bytes, node: None };
+        let writes = unknown.iter().map(|found| Write::PutPack(row(*found))).collect();
+        let mut condemned = self.condemned_mut();
+        condemned.advance(self.catalog.condemn(writes)?);
+        for (pack, bytes) in unknown {
+            condemned.packs.insert(pack, None);
+            self.pools.learn(pack, bytes);
+        }
+        Ok(())
+    }
+
+    /// Forgets packs in object stores that the catalogue does not know: other servers may be about
+    /// to commit them.
+    fn leave_unknown(&self, opened: &mut pool::Inventory, rows: &[PackRow]) {
+        let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
+        let is_known = |pack: &PackNumber| {
+            let is_known = known.contains(pack) || !self.pools.is_object(*pack);
+            if !is_known && !self.recovered.load(Ordering::Relaxed) {
+                self.pools.forget(*pack);
+                return false;
+            }
+            true
+        };
+        opened.sealed.retain(is_known);
+    }
+
+    /// Adds the chunks of packs after `complete` to the index, which the last process did not add.
+    fn complete_index(
+        &self,
+        opened: &pool::Inventory,
+        complete: PackNumber,
+    ) -> Result<(), OpenError> {
+        let sealed = opened.sealed.iter().copied();
+        let recovered = opened.recovered.iter().map(|found| found.table.pack);
+        let mut last = complete;
+        let condemned = self.condemned();
+        for pack in sealed.chain(recovered).filter(|pack| *pack > complete) {
+            last = last.max(pack);
+            if condemned.holds(pack) {
+                continue;
+            }
+            match self.pools.table(pack) {
+                Ok(table) => self.index_table(&table)?,
+                Err(error) => {
+                    tracing::error!(%pack, error = model::chain(&error), "a pack is not indexed");
+                }
+            }
+        }
+        if last > complete {
+            self.index.flush(self.index_limit(last))?;
+        }
+        Ok(())
+    }
+
+    fn index_table(&self, table: &format::pack::Table) -> Result<(), OpenError> {
+        let place = |index| Place::new(table.pack, index);
+        let digests = table.digests().iter().copied();
+        let entries: Vec<_> =
+            (0..).zip(digests).map(|(index, digest)| (digest, place(index))).collect();
+        assert_eq!(entries.len(), table.chunk_count() as usize, "each chunk has a digest");
+        Ok(self.index.insert(&entries)?)
+    }
+
+    /// Adds packs that serve again to the index.
+    pub(crate) fn index_again(&self, packs: &BTreeSet<PackNumber>) {
+        for pack in packs {
+            // A pack that is missing in the index costs duplicates and nothing else.
+            if let Ok(table) = self.pools.table(*pack)
+                && let Err(error) = self.index_table(&table)
+            {
+                tracing::warn!(error = model::chain(&error), "a pack was not indexed again");
+            }
+        }
+    }
+
+    /// Records in the catalogue all packs that it does not know, and that no pack is open any more.
+    fn record_packs(&self, opened: &pool::Inventory, rows: &[PackRow]) -> Result<(), OpenError> {
+        let row = |table: &format::pack::Table, bytes| {
+            Write::PutPack(PackRow {
+                number: table.pack,
+                domain: table.domain,
+                state: PackState::Sealed,
+                bytes,
+                node: None,
+            })
+        };
+        let recovered = opened.recovered.iter();
+        let mut writes: Vec<Write> =
+            recovered.map(|found| row(&found.table, found.bytes)).collect();
+        // Packs that a process sealed, but that it could not record before it ended.
+        let known: BTreeSet<PackNumber> = rows.iter().map(|row| row.number).collect();
+        let is_condemned = |pack: &PackNumber| self.condemned().packs.contains_key(pack);
+        let unknown = opened.sealed.iter().copied();
+        let unknown = unknown.filter(|pack| !known.contains(pack) && !is_condemned(pack));
+        let open = rows.iter().filter(|row| row.state == PackState::Open).map(|row| row.number);
+        for pack in open.chain(unknown) {
+            if let Ok((table, bytes)) = self.pools.closed(pack) {
+                writes.push(row(&table, bytes));
+            }
+        }
+        Ok(self.catalog.commit(writes)?)
+    }
+
+    /// Makes all appended quanta durable and performs `writes`.
+    ///
+    /// Pool before catalogue: a page must never name bytes that a crash can take back (invariant 1
+    /// of `ARCHITECTURE.md`). A crash between the two leaves chunks that nothing names.
+    pub fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        self.commit_if(writes, None, &|| Ok(())).map_err(CommitFailure::into_error)
+    }
+
+    /// Commits as [`Self::commit`] for a session that has appended since `filling` began, and that
+    /// knows all condemned packs up to `generation`.
+    ///
+    /// Fails where something that was appended since may be lost, even if another session's sync
+    /// failed.
+    pub(crate) fn commit_filled(
+        &self,
+        filling: &Use,
+        generation: u64,
+        writes: Vec<Write>,
+    ) -> Result<(), CommitFailure> {
+        self.commit_if(writes, Some(generation), &|| self.check_filled(filling))
+    }
+
+    /// Performs `writes` for a caller that knows all condemned packs up to `generation`, and that
+    /// has appended nothing.
+    pub(crate) fn commit_known(
+        &self,
+        generation: u64,
+        writes: Vec<Write>,
+    ) -> Result<(), CommitFailure> {
+        self.catalog.commit_at(generation, writes).map_err(CommitFailure::from)
+    }
+
+    fn commit_if(
+        &self,
+        mut writes: Vec<Write>,
+        generation: Option<u64>,
+        check: &dyn Fn() -> Result<(), StoreError>,
+    ) -> Result<(), CommitFailure> {
+        self.pools.sync().map_err(StoreError::from)?;
+        check()?;
+        // Until the commit tells of the packs, other servers see that they are being filled.
+        let _filling = self.users.fill_from(self.pools.standing(false).horizon);
+        let news = self.pools.take_news();
+        let sealed = news.iter().filter(|news| news.sealed).map(|news| news.pack).max();
+        writes.extend(news.iter().map(|news| {
+            let state = if news.sealed { PackState::Sealed } else { PackState::Open };
+            let pool::PackNews { pack, domain, node, bytes, .. } = *news;
+            Write::PutPack(PackRow { number: pack, domain, state, bytes, node })
+        }));
+        let committed = match generation {
+            Some(generation) => self.catalog.commit_at(generation, writes),
+            None => self.catalog.commit(writes).map_err(CommitError::from),
+        };
+        committed.map_err(|error| {
+            self.pools.give_back_news(news);
+            CommitFailure::from(error)
+        })?;
+        if let Some(pack) = sealed {
+            self.flush_index_sometimes(pack);
+        }
+        Ok(())
+    }
+
+    /// Adds an action of the server itself to the audit trail.
+    pub fn record(&self, what: &str, details: String) -> Result<(), StoreError> {
+        let (actor, what) = ("server".to_owned(), what.to_owned());
+        let event = EventRow { time: sys::clock::now(), actor, what, details };
+        let written = self.catalog.commit(vec![Write::AddEvent(event)]);
+        written.map_err(StoreError::from)
+    }
+
+    fn flush_index_sometimes(&self, sealed: PackNumber) {
+        if self.sealed_since_flush.fetch_add(1, Ordering::Relaxed) % PACKS_PER_FLUSH
+            == PACKS_PER_FLUSH - 1
+            && let Err(error) = self.index.flush(self.index_limit(PackNumber(sealed.0 - 1)))
+        {
+            // The next start adds the missing entries.
+            tracing::warn!(error = model::chain(&error), "the chunk index was not written");
+        }
+    }
+
+    /// Seals all packs and writes the index: an orderly stop.
+    pub fn close(&self) -> Result<(), StoreError> {
+        if let Err(error) = self.pools.seal_all() {
+            // The next start recovers a pack without a footer.
+            tracing::warn!(error = model::chain(&error), "not all packs were sealed");
+            return Ok(());
+        }
+        if let Err(error) = self.commit(Vec::new()) {
+            tracing::warn!(error = model::chain(&error), "the packs' seals were not recorded");
+            return Ok(());
+        }
+        let last = self.catalog.packs()?;
+        if let Some(last) = last.last()
+            && let Err(error) = self.index.flush(self.index_limit(last.number))
+        {
+            tracing::warn!(error = model::chain(&error), "the chunk index was not written");
+        }
+        self.send_small_index();
+        Ok(())
+    }
+
+    /// Stores the chunk index in the first bucket, for other servers, if it has grown since the
+    /// last time.
+    pub fn send_index(&self) -> io::Result<()> {
+        let Some(bucket) = self.pools.first_bucket().filter(|_| self.fleet.is_some()) else {
+            return Ok(());
+        };
+        let limit = self.index_limit(PackNumber(u64::MAX));
+        if limit > index_share::complete_to(&bucket)? {
+            self.index.flush(limit).map_err(io::Error::other)?;
+            let complete_to = index_share::send(&bucket, &self.index, &self.folder)?;
+            tracing::info!(%complete_to, "the chunk index was stored");
+        }
+        Ok(())
+    }
+
+    /// Stores the chunk index as [`Self::send_index`] at the end of the server, if it is small.
+    fn send_small_index(&self) {
+        if self.fleet.is_none()
+            || !self.keeps_house()
+            || self.config.index_share_minutes == 0
+            || self.index.statistics().disk_bytes > INDEX_SENT_BYTES_MAX
+        {
+            return;
+        }
+        // The first beat hears of the others' packs; the second tells that this server knows them.
+        let heard = self.beat().and_then(|()| self.beat());
+        let sent = heard.map_err(io::Error::other).and_then(|()| self.send_index());
+        if let Err(error) = sent {
+            tracing::warn!(%error, "the chunk index was not stored");
+        }
+    }
+
+    /// Returns the places of the chunks with these digests, verified against the tables of their
+    /// packs. An index that fails costs duplicates, never an error.
+    pub(crate) fn lookup(&self, digests: &[ChunkDigest]) -> Vec<Option<Place>> {
+        let found = self.index.lookup(digests).unwrap_or_else(|error| {
+            tracing::warn!(error = model::chain(&error), "the chunk index cannot be read");
+            vec![None; digests.len()]
+        });
+        let holds = |place: Place, digest: &ChunkDigest| {
+            self.pools.offered(place).is_some_and(|(_, found)| found == *digest)
+        };
+        assert_eq!(found.len(), digests.len(), "the index answers each digest");
+        let verified = found.into_iter().zip(digests);
+        verified
+            .map(|(place, digest)| place.filter(|place| holds(*place, digest)))
+            .collect()
+    }
+
+    pub(crate) fn take_opener(&self) -> Option<Opener> {
+        self.openers.lock().pop()
+    }
+
+    pub(crate) fn keep_opener(&self, opener: Opener) {
+        self.openers.lock().push(opener);
+    }
+
+    /// Adds appended chunks to the index.
+    pub(crate) fn note(&self, entries: &[(ChunkDigest, Place)]) {
+        if let Err(error) = self.index.insert(entries) {
+            tracing::warn!(error = model::chain(&error), "the chunk index cannot be written");
+        }
+    }
+
+    /// The packs that nothing new may name. None is condemned before the guard is dropped.
+    pub fn condemned(&self) -> RwLockReadGuard<'_, Condemned> {
+        self.condemned.read()
+    }
+
+    /// Removes the packs from the index.
+    pub(crate) fn forget_packs(&self, packs: &BTreeSet<PackNumber>) -> Result<(), StoreError> {
+        let removed = self.index.remove_packs(packs);
+        removed.map_err(|error| StoreError::away(model::chain(&error)))
+    }
+
+    /// Number of backups that this server serves now.
+    pub(crate) fn backups(&self) -> u64 {
+        self.claims.count(FILESPACE)
+    }
+
+    /// Claims a filespace for one backup. Fails while another backup has it.
+    pub(crate) fn claim(&self, filespace: FilespaceId) -> Result<Claim, StoreError> {
+        if self.backups() >= BACKUPS_MAX {
+            return Err(StoreError::busy(format!(
+                "the server runs {BACKUPS_MAX} backups, as many as it can; try again in a while"
+            )));
+        }
+        let claim = self.claims.take(&format!("{FILESPACE}{filespace}"))?;
+        claim.ok_or_else(|| StoreError::busy("another backup of this filespace is running"))
+    }
+
+    /// Keeps reclamation from running until the claim is dropped.
+    pub(crate) fn pause_reclamation(&self) -> Result<Claim, StoreError> {
+        let busy = || StoreError::busy("a reclamation is running; try again in a while");
+        self.claims.take("reclamation")?.ok_or_else(busy)
+    }
+
+    /// Keeps other runs over packs, and changes of pools, away until the guard is dropped. Returns
+    /// `None` while another run goes on.
+    pub(crate) fn try_tend(&self) -> Option<MutexGuard<'_, ()>> {
+        self.tending.try_lock()
+    }
+
+    /// Keeps other runs over packs away as [`Self::try_tend`], after the run that goes on has
+    /// ended.
+    pub(crate) fn tend(&self) -> MutexGuard<'_, ()> {
+        self.tending.lock()
+    }
+
+    /// Keeps other copies of the catalogue from being made until the guard is dropped. Returns
+    /// `None` while one is made.
+    pub(crate) fn try_copy(&self) -> Option<MutexGuard<'_, ()>> {
+        self.copying.try_lock()
+    }
+
+    /// Takes the pools of `specs` that are there, and lets go of all others. Fails if another
+    /// server has one.
+    pub(crate) fn claim_pools(&self, specs: &[PoolSpec]) -> Result<(), OpenError> {
+        match self.fleet {
+            None => self.ownership.claim(specs),
+            Some(_) => self.ownership.lock(specs),
+        }
+    }
+
+    /// Fails if another server has this one's folder or its pools by now.
+    pub fn check_ownership(&self) -> Result<(), LostOwnership> {
+        let specs = if self.fleet.is_none() { self.pools.specs() } else { Vec::new() };
+        self.ownership.check(&specs)
+    }
+
+    /// The packs that nothing new may name, for a change. Waits for the commits that go on, and
+    /// stops the next ones until the guard is dropped.
+    pub(crate) fn condemned_mut(&self) -> RwLockWriteGuard<'_, Condemned> {
+        self.condemned.write()
+    }
+
+    /// Fails from the recovery of the server until an administrator has released it.
+    pub(crate) fn check_released(&self) -> Result<(), StoreError> {
+        if !self.recovered.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(StoreError::conflict(
+            "this server was recovered, and it removes nothing that its catalogue does not name; \
+             once all nodes have been backed up, 'holdfast admin reclaim --release' ends this",
+        ))
+    }
+
+    /// Fails unless everything that was appended during `filling` is durable.
+    pub(crate) fn check_filled(&self, filling: &Use) -> Result<(), StoreError> {
+        let failures = self.pools.failures();
+        assert!(filling.failures <= failures, "failures are only added");
+        if failures == filling.failures {
+            return Ok(());
+        }
+        let pool::WriteFailure { reason, is_full } = self.pools.last_failure();
+        let text = format!("not all that was sent could be stored, run it again: {reason}");
+        Err(if is_full { StoreError::no_space(text) } else { StoreError::away(text) })
+    }
+
+    pub(crate) fn next_session(&self) -> SessionId {
+        SessionId(self.sessions.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// Fetches the chunk index that another server has stored, if this server's own lacks many packs.
+fn fetch_index(pools: &Pools, folder: &Path) {
+    let Some(bucket) = pools.first_bucket() else { return };
+    match index_share::fetch(&bucket, &folder.join(INDEX), folder) {
+        Ok(None) => {}
+        Ok(Some(complete_to)) => tracing::info!(%complete_to, "the chunk index was fetched"),
+        // The server reads the tables of the packs instead.
+        Err(error) => tracing::warn!(%error, "the chunk index cannot be fetched"),
+    }
+}
+
+fn known_packs(rows: &[PackRow]) -> BTreeMap<PackNumber, PackRecord> {
+    let known = |row: &PackRow| {
+        (row.number, PackRecord { sealed: row.state.is_sealed(), bytes: row.bytes })
+    };
+    rows.iter().map(known).collect()
+}
+
+impl Store {
+    /// Begins a use of packs, which ends when the result is dropped: until then no pack is removed
+    /// that the user may have found. `fills` is true for a user that appends to packs as well.
+    pub fn use_packs(&self, fills: bool) -> Use {
+        let failures = self.pools.failures();
+        if fills && let Err(error) = self.pools.stock_up() {
+            // The next pack asks for numbers again. Other servers see an older horizon until then.
+            tracing::warn!(%error, "the database gave no numbers for packs");
+        }
+        let first = fills.then(|| self.pools.horizon());
+        self.users.begin(first, failures)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! The exchange between the servers of one catalogue: reports of this server, and changes of packs
+//! by the others.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use catalog::postgres::{Beat, Roll};
+use catalog::{CatalogError, PackRow, PackState};
+use model::PackNumber;
+
+use super::Store;
+use super::condemned::Condemned;
+use crate::error::StoreError;
+use crate::fleet::{Fleet, PATIENCE, PAUSE, PURGE_PAUSE, ServerSummary, shown};
+use crate::folder::hold;
+
+impl Store {
+    /// Lists all servers of the catalogue.
+    pub fn servers(&self) -> Vec<ServerSummary> {
+        let Some(fleet) = &self.fleet else {
+            return vec![ServerSummary {
+                address: shown(&self.config.listen),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                started: self.began,
+                silent: Duration::ZERO,
+                keeps_house: true,
+                is_this: true,
+                backups: self.backups(),
+            }];
+        };
+        fleet
+            .roll()
+            .servers
+            .into_iter()
+            .map(|row| ServerSummary::new(row, fleet.id))
+            .collect()
+    }
+
+    /// Addresses at which nodes reach the servers of a fleet; empty for a server alone.
+    pub fn addresses(&self) -> Vec<String> {
+        let servers = self.fleet.iter().flat_map(|fleet| fleet.roll().servers);
+        servers.map(|server| server.address).collect()
+    }
+
+    /// Returns true if this server does the work that has to happen once in a fleet.
+    pub fn keeps_house(&self) -> bool {
+        self.fleet.as_ref().is_none_or(|fleet| fleet.keeps_house())
+    }
+
+    /// Fails unless this server keeps house.
+    pub fn check_keeps_house(&self) -> Result<(), StoreError> {
+        if self.keeps_house() {
+            return Ok(());
+        }
+        let roll = self.fleet.as_ref().map_or_else(Roll::empty, |fleet| fleet.roll());
+        let keeper = roll.keeper().map_or("another server", |keeper| &keeper.address);
+        Err(StoreError::conflict(format!(
+            "{keeper} keeps house for all servers; give this command there"
+        )))
+    }
+
+    /// Ends the hold after a recovery, for all servers: packs that nothing names may go.
+    pub fn release(&self) -> Result<(), CatalogError> {
+        self.fleet.as_ref().map_or(Ok(()), |fleet| fleet.postgres.hold(false))
+    }
+
+    /// Reports the packs that this server fills and reads, and takes in the changes of others. A
+    /// server does so before it serves, and from then on at intervals. Fails with `Fenced` if the
+    /// others take it for dead.
+    pub fn beat(&self) -> Result<(), CatalogError> {
+        let Some(fleet) = &self.fleet else { return Ok(()) };
+        let before = fleet.roll();
+        self.catch_up()?;
+        self.note_indexed(fleet, &before);
+        let is_idle = self.users.first_filled().is_none();
+        let standing = self.pools.standing(is_idle);
+        // Read after `standing`: a pack that somebody begins to fill now has a new number.
+        let filled = self.users.first_filled();
+        let beat = Beat {
+            horizon: standing.horizon.into_iter().chain(filled).min(),
+            numbers_end: standing.numbers_end,
+            generation: self.users.oldest_generation(),
+            sessions: self.backups(),
+        };
+        fleet.beat(&beat)?;
+        let now = fleet.roll();
+        if self.recovered.swap(now.is_held, Ordering::Relaxed) && !now.is_held {
+            hold::forget_hold(&self.folder);
+        }
+        let is_new =
+            before.keeper().is_none_or(|keeper| keeper.id != fleet.id) && fleet.keeps_house();
+        if is_new {
+            tracing::info!("this server keeps house now");
+        }
+        let is_gone = |id: u64| now.servers.iter().all(|server| server.id != id);
+        if is_new || before.servers.iter().any(|server| is_gone(server.id)) {
+            fleet.has_left_behind.store(true, Ordering::Relaxed);
+        }
+        self.claims.release_forgotten()
+    }
+
+    /// Takes in the changes of packs by other servers.
+    pub fn catch_up(&self) -> Result<(), CatalogError> {
+        let Some(fleet) = &self.fleet else { return Ok(()) };
+        let mut position = fleet.position.lock();
+        let mut changes = fleet.postgres.pack_changes(*position)?;
+        let is_news = |condemned: &Condemned| {
+            changes.generation != condemned.generation
+                || changes.packs.iter().any(|(pack, row)| !condemned.agrees(*pack, row.as_ref()))
+        };
+        let has_news = is_news(&self.condemned());
+        let mut gone = BTreeSet::new();
+        if has_news {
+            // The guard waits for the commits under way. The changes are read again, because this
+            // server may have condemned packs meanwhile.
+            let mut condemned = self.condemned_mut();
+            changes = fleet.postgres.pack_changes(*position)?;
+            for (pack, row) in &changes.packs {
+                if condemned.take_in(*pack, row.as_ref()) {
+                    gone.insert(*pack);
+                }
+            }
+            condemned.generation = changes.generation;
+        }
+        self.users.know(changes.generation);
+        *position = changes.position;
+        drop(position);
+        for (pack, row) in &changes.packs {
+            match row {
+                None => self.pools.forget(*pack),
+                Some(row) if row.state == PackState::Sealed => self.meet(fleet, row),
+                Some(_) => {}
+            }
+        }
+        // An index that still has such packs costs only a look into the pool.
+        if let Err(error) = self.forget_packs(&gone) {
+            tracing::warn!(error = model::chain(&error), "the chunk index cannot be written");
+        }
+        Ok(())
+    }
+
+    /// Makes a pack of another server readable, and queues it for the index.
+    fn meet(&self, fleet: &Fleet, row: &PackRow) {
+        let is_usable = !self.condemned().holds(row.number);
+        if is_usable && self.pools.learn(row.number, row.bytes) {
+            fleet.unindexed().insert(row.number);
+        }
+    }
+
+    /// Adds the next pack of another server to the index. Returns false if there is none.
+    pub fn index_others(&self) -> bool {
+        let Some(fleet) = &self.fleet else { return false };
+        let Some(pack) = fleet.unindexed().first().copied() else { return false };
+        if !self.condemned().holds(pack) {
+            self.index_again(&BTreeSet::from([pack]));
+        }
+        fleet.unindexed().remove(&pack);
+        true
+    }
+
+    /// Notes that the index has all packs that the servers had reported in `roll`.
+    fn note_indexed(&self, fleet: &Fleet, roll: &Roll) {
+        let first = fleet.unindexed().first().copied();
+        let below = roll.horizon().min(first.unwrap_or(PackNumber(u64::MAX)));
+        fleet.indexed.fetch_max(below.0, Ordering::Relaxed);
+    }
+
+    /// The last pack up to which the index may call itself complete, at most `last`.
+    pub fn index_limit(&self, last: PackNumber) -> PackNumber {
+        let fleet = self.fleet.as_ref();
+        let limit = fleet.map(|fleet| fleet.indexed.load(Ordering::Relaxed).saturating_sub(1));
+        limit.map_or(last, |limit| last.min(PackNumber(limit)))
+    }
+
+    /// The first pack that any server may still fill. The caller lists packs before it calls this:
+    /// a listed pack below the horizon is complete.
+    pub fn horizon(&self) -> Result<PackNumber, CatalogError> {
+        let Some(fleet) = &self.fleet else {
+            let (open, filled) = (self.pools.horizon(), self.users.first_filled());
+            return Ok(filled.map_or(open, |filled| filled.min(open)));
+        };
+        // The list comes first: a server that begins to fill later takes a higher number.
+        let roll = fleet.postgres.roll()?;
+        let others = roll.servers.iter().filter(|server| server.id != fleet.id);
+        let theirs = others.filter_map(|server| server.horizon);
+        let own = self.pools.standing(false).horizon.into_iter().chain(self.users.first_filled());
+        Ok(theirs.chain(own).min().unwrap_or(roll.numbers_end))
+    }
+
+    /// Returns true if every other server knows the packs condemned up to `generation`, and none of
+    /// them reads for a request that began before. With `waits` it waits a little for that.
+    pub fn all_know(&self, generation: u64, waits: bool) -> Result<bool, StoreError> {
+        let Some(fleet) = &self.fleet else { return Ok(true) };
+        let began = sys::clock::monotonic();
+        loop {
+            let roll = fleet.postgres.roll()?;
+            let mut others = roll.servers.iter().filter(|server| server.id != fleet.id);
+            if others.all(|server| server.generation >= generation) {
+                return Ok(true);
+            }
+            let is_over = began.elapsed() > PATIENCE || self.stopping.load(Ordering::Relaxed);
+            if is_over || !waits {
+                return Ok(false);
+            }
+            sys::clock::sleep(PAUSE);
+        }
+    }
+
+    /// Removes the remains of servers that have ended: unfinished uploads, and packs that no server
+    /// has reported.
+    pub fn clear_up(&self) -> Result<(), CatalogError> {
+        let Some(fleet) = &self.fleet else { return Ok(()) };
+        let purged = fleet.state().purged;
+        if purged.elapsed() > PURGE_PAUSE {
+            fleet.postgres.forget_pack_changes()?;
+            fleet.state().purged = sys::clock::monotonic();
+        }
+        if !fleet.has_left_behind.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        // A failure leaves the work to the next call.
+        let again = || fleet.has_left_behind.store(true, Ordering::Relaxed);
+        let Some(_tending) = self.try_tend() else {
+            again();
+            return Ok(());
+        };
+        let listed = match self.pools.list_objects() {
+            Ok(listed) => listed,
+            Err(error) => {
+                tracing::warn!(%error, "the remains of servers that have ended stay for now");
+                again();
+                return Ok(());
+            }
+        };
+        let horizon = fleet.postgres.roll().inspect_err(|_| again())?.horizon();
+        self.pools.end_orphans(Some(horizon));
+        self.condemn_unknown(listed.into_iter().filter(|(pack, _)| *pack < horizon))
+            .inspect_err(|_| again())
+    }
+
+    /// Takes this server off the list of servers.
+    pub fn leave(&self) {
+        let Some(fleet) = &self.fleet else { return };
+        fleet.pulse.is_over.store(true, Ordering::Relaxed);
+        if let Err(error) = fleet.postgres.leave() {
+            tracing::warn!(
+                error = model::chain(&error),
+                "the list of servers still has this one; the others will notice its silence"
+            );
+        }
+    }
+}

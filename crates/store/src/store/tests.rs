@@ -1,0 +1,94 @@
+//! The chunk index after a crash: it says the same as the packs.
+
+use model::PlaceCode as _;
+
+use super::*;
+use crate::intake::{Check, StoredQuantum, take_in};
+use crate::samples;
+
+fn quantum(store: &Store, chunks: std::ops::Range<u64>) -> (Vec<u8>, Check) {
+    samples::quantum(store, &chunks.collect::<Vec<_>>())
+}
+
+fn store_quantum(
+    store: &Store,
+    (record, check): &(Vec<u8>, Check),
+) -> Result<StoredQuantum, StoreError> {
+    take_in(store, pool::Filler::any(DOMAIN), record, check)
+}
+
+fn in_packs(store: &Store) -> BTreeMap<[u8; 16], u64> {
+    let mut all = BTreeMap::new();
+    for pack in 1..store.catalog.next_pack().expect("a number").0 {
+        let table = store.pools.table(PackNumber(pack)).expect("a table");
+        for (index, digest) in (0..).zip(table.digests()) {
+            all.insert(digest.prefix(), Place::new(PackNumber(pack), index).code());
+        }
+    }
+    all
+}
+
+fn in_index(store: &Store) -> BTreeMap<[u8; 16], u64> {
+    let entries = store.index.entries();
+    entries
+        .map(|entry| entry.expect("readable"))
+        .map(|(key, place)| (key, place.code()))
+        .collect()
+}
+
+#[test]
+fn the_index_holds_what_the_packs_hold_after_every_crash() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().join("server");
+    let config = samples::server(&folder);
+    let mut next = 0;
+    for round in 0..6 {
+        let store = Store::open_alone(&folder, &config).expect("opens");
+        assert_eq!(in_index(&store), in_packs(&store), "round {round}");
+        assert_eq!(in_index(&store).len() as u64, next, "round {round}: nothing is lost");
+        for _ in 0..3 {
+            let stored = store_quantum(&store, &quantum(&store, next..next + 40)).expect("space");
+            assert_eq!(stored.places.len(), 40);
+            next += 40;
+        }
+        store.commit(Vec::new()).expect("durable");
+        let again = store_quantum(&store, &quantum(&store, 0..40)).expect("space");
+        assert_eq!(again.places[0].pack(), PackNumber(1), "what is there is not stored again");
+        match round % 3 {
+            // A process that is killed writes nothing any more.
+            0 => kill(store),
+            1 => store.close().expect("in order"),
+            _ => {
+                store.index.flush(PackNumber(1)).expect("written");
+                kill(store);
+            }
+        }
+    }
+}
+
+/// A process that is killed keeps no lock.
+fn kill(store: Store) {
+    store.ownership.die();
+    std::mem::forget(store);
+}
+
+#[test]
+fn a_quantum_of_known_and_new_chunks_stores_the_new_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().join("server");
+    let config = samples::server(&folder);
+    let store = Store::open_alone(&folder, &config).expect("opens");
+    let first = store_quantum(&store, &quantum(&store, 0..40)).expect("space");
+    let mixed = store_quantum(&store, &quantum(&store, 20..60)).expect("space");
+    assert_eq!(mixed.places[..20], first.places[20..]);
+    assert_eq!(in_packs_len(&store), 60);
+    let mut torn = quantum(&store, 60..61);
+    torn.1 = Check::Digests(vec![0; 16]);
+    assert!(store_quantum(&store, &torn).is_err(), "what arrived is not what was meant");
+}
+
+fn in_packs_len(store: &Store) -> usize {
+    store.pools.seal_all().expect("sealed");
+    store.commit(Vec::new()).expect("recorded");
+    in_packs(store).len()
+}

@@ -1,0 +1,217 @@
+//! The libraries of a server and their volumes, with their state while the server runs.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use catalog::{Catalog, EventRow, VolumeAccess, VolumeRow, Write};
+use pool::Shelf;
+use sys::lock::{Mutex, MutexGuard, RwLock, RwLockWriteGuard};
+use tape::operator::{Event, Listener};
+
+use super::error::{FetchError, LibraryError};
+use super::site::{Site, is_same};
+use super::stage::Stage;
+use super::wait::Wait;
+use crate::error::StoreError;
+use crate::folder::error::OpenError;
+
+/// Scheme of a pool's URL before the name of its library.
+const SCHEME: &str = "tape:";
+/// Folder of the stage, in the server's folder.
+const STAGE: &str = "stage";
+/// Actors in the audit trail.
+pub(crate) const SERVER: &str = "server";
+pub(crate) const ADMINISTRATOR: &str = "administrator";
+
+/// Name of the library of the pool at `url`; `None` for a pool that is not on volumes.
+pub(crate) fn library_of(url: &str) -> Option<&str> {
+    url.strip_prefix(SCHEME).filter(|name| !name.is_empty())
+}
+
+/// All libraries and their volumes. All sessions share one.
+pub struct Volumes {
+    pub(crate) catalog: Arc<dyn Catalog>,
+    pub(crate) stage: Arc<Stage>,
+    pub(crate) sites: RwLock<Vec<Arc<Site>>>,
+    /// Rows of all volumes, equal to those of the catalogue.
+    pub(crate) rows: Mutex<BTreeMap<u64, VolumeRow>>,
+    pub(crate) shelves: Mutex<BTreeMap<model::PoolId, Arc<dyn Shelf>>>,
+    /// Lock for labelling a volume.
+    pub(crate) labelling: Mutex<()>,
+    /// Lock for changing a volume's row.
+    pub(crate) changing: Mutex<()>,
+    /// Packs that could not be read lately, with the time and the error. They are kept because a
+    /// reader asks for each quantum of such a pack.
+    pub(crate) failures: Mutex<HashMap<model::PackNumber, (Instant, FetchError)>>,
+    /// Packs on the stage with a part that is lost.
+    pub(crate) salvaged: Mutex<HashSet<model::PackNumber>>,
+    pub(crate) waits: Mutex<BTreeMap<u64, Arc<Wait>>>,
+    pub(crate) last_wait: AtomicU64,
+}
+
+impl Volumes {
+    /// Takes over the libraries that the catalogue knows. The server starts even if one of them
+    /// cannot be used.
+    pub fn open(
+        catalog: Arc<dyn Catalog>,
+        folder: &Path,
+        stage_bytes: u64,
+    ) -> Result<Arc<Self>, OpenError> {
+        let stage = Stage::open(folder.join(STAGE), stage_bytes)
+            .map_err(|source| OpenError::File { path: folder.to_owned(), source })?;
+        let rows = catalog.volumes()?.into_iter().map(|row| (row.id, row)).collect();
+        let libraries = catalog.libraries()?;
+        let volumes = Arc::new(Self {
+            catalog,
+            stage: Arc::new(stage),
+            sites: RwLock::default(),
+            rows: Mutex::new(rows),
+            shelves: Mutex::default(),
+            labelling: Mutex::default(),
+            changing: Mutex::default(),
+            failures: Mutex::default(),
+            salvaged: Mutex::default(),
+            waits: Mutex::default(),
+            last_wait: AtomicU64::new(0),
+        });
+        for library in libraries {
+            let site = volumes.open_site(library);
+            volumes.sites_mut().push(site);
+        }
+        Ok(volumes)
+    }
+
+    pub(crate) fn sites_mut(&self) -> RwLockWriteGuard<'_, Vec<Arc<Site>>> {
+        self.sites.write()
+    }
+
+    pub(crate) fn sites(&self) -> Vec<Arc<Site>> {
+        self.sites.read().clone()
+    }
+
+    pub(crate) fn rows(&self) -> MutexGuard<'_, BTreeMap<u64, VolumeRow>> {
+        self.rows.lock()
+    }
+
+    /// The volume's row.
+    pub(crate) fn row(&self, volume: u64) -> Option<VolumeRow> {
+        self.rows().get(&volume).cloned()
+    }
+
+    /// The library called `name`.
+    pub(crate) fn site(&self, name: &str) -> Result<Arc<Site>, LibraryError> {
+        let sites = self.sites();
+        let found = sites.into_iter().find(|site| is_same(&site.name, name));
+        found.ok_or_else(|| LibraryError::Unknown { library: name.to_owned() })
+    }
+
+    /// True for a pack on the stage: nobody has to wait for it.
+    pub fn is_staged(&self, pack: model::PackNumber) -> bool {
+        self.stage.has(pack)
+    }
+
+    /// Number of volumes that belong to the pool.
+    pub fn count_of(&self, pool: model::PoolId) -> u32 {
+        let count = self.rows().values().filter(|row| row.pool == Some(pool)).count();
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Writes rows of volumes and of what lies on them.
+    pub(crate) fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        let changed: Vec<VolumeRow> = writes
+            .iter()
+            .filter_map(|write| match write {
+                Write::PutVolume(row) => Some(row.clone()),
+                _ => None,
+            })
+            .collect();
+        assert!(changed.iter().all(|row| row.id != 0), "a volume has a number before it changes");
+        self.catalog.commit(writes)?;
+        self.rows().extend(changed.into_iter().map(|row| (row.id, row)));
+        Ok(())
+    }
+
+    /// Changes the present row of a volume, and writes it with `others` in one batch.
+    pub(crate) fn change(
+        &self,
+        volume: u64,
+        others: Vec<Write>,
+        change: impl FnOnce(&mut VolumeRow),
+    ) -> Result<VolumeRow, StoreError> {
+        let _one_at_a_time = self.changing.lock();
+        let row = self.row(volume);
+        let mut row =
+            row.ok_or_else(|| StoreError::not_found("the volume is not known any more"))?;
+        change(&mut row);
+        assert_eq!(row.id, volume, "a volume keeps its number");
+        let writes = std::iter::once(Write::PutVolume(row.clone())).chain(others);
+        self.commit(writes.collect())?;
+        Ok(row)
+    }
+
+    /// Notes that a volume has given trouble. `access` is the access to it from now on.
+    pub(crate) fn note_trouble(
+        &self,
+        volume: u64,
+        access: Option<VolumeAccess>,
+        reason: &str,
+    ) -> Result<(), StoreError> {
+        let Some(row) = self.row(volume) else { return Ok(()) };
+        tracing::warn!(volume = row.name, reason, "a volume gives trouble");
+        let details = format!("{}: {reason}", row.name);
+        let event = self.event(SERVER, "volume trouble", details);
+        let changed = self.change(volume, vec![event], |row| {
+            row.errors += 1;
+            // A volume that cannot be read already stays so.
+            let is_usable = matches!(row.access, VolumeAccess::ReadWrite | VolumeAccess::ReadOnly);
+            if let Some(access) = access.filter(|_| is_usable) {
+                row.access = access;
+            }
+        });
+        changed.map(drop)
+    }
+
+    pub(crate) fn event(&self, actor: &str, what: &str, details: String) -> Write {
+        let (actor, what) = (actor.to_owned(), what.to_owned());
+        Write::AddEvent(EventRow { time: sys::clock::now(), actor, what, details })
+    }
+
+    /// Returns a listener for the events of a library.
+    pub(crate) fn listener(self: &Arc<Self>, library: &str) -> Listener {
+        let (volumes, library) = (Arc::downgrade(self), library.to_owned());
+        Box::new(move |event| {
+            if let Some(volumes) = volumes.upgrade()
+                && let Err(error) = volumes.hear(&library, event)
+            {
+                tracing::error!(library, error = model::chain(&error), "an event is not recorded");
+            }
+        })
+    }
+
+    pub(crate) fn hear(&self, library: &str, event: Event) -> Result<(), StoreError> {
+        match event {
+            Event::Missing { volume, reason } => {
+                self.note_trouble(volume.0, Some(VolumeAccess::Unavailable), &reason)
+            }
+            Event::Damaged { volume, reason } => self.note_trouble(volume.0, None, &reason),
+            Event::RobotFailed { drive, reason } => {
+                tracing::error!(library, drive, reason, "the robot did not bring a volume");
+                let details = format!("to drive {drive} of {library}: {reason}");
+                self.commit(vec![self.event(SERVER, "robot failed", details)])
+            }
+            Event::DriveFailed { drive, reason } => {
+                tracing::error!(library, drive, reason, "a drive has failed");
+                let details = format!("drive {drive} of {library}: {reason}");
+                self.commit(vec![self.event(SERVER, "drive failed", details)])
+            }
+            Event::Alert { drive, alert } => {
+                tracing::warn!(library, drive, %alert, "a drive has raised an alert");
+                let details = format!("drive {drive} of {library}: {alert}");
+                self.commit(vec![self.event(SERVER, "drive alert", details)])
+            }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Trouble that ends the filling of a volume early.
+
+use tape::volume::VolumeError;
+
+use crate::error::StoreError;
+
+/// Trouble that ends the filling of a volume early.
+pub(crate) enum Trouble {
+    /// The drive or the volume failed: the run goes on with another.
+    Volume(VolumeError),
+    /// The run ends.
+    Store(StoreError),
+}
+
+impl From<VolumeError> for Trouble {
+    fn from(error: VolumeError) -> Self {
+        Self::Volume(error)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}

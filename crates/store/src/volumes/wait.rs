@@ -1,0 +1,65 @@
+//! The readers of packs on volumes, and their waits as administrators see them.
+
+use std::hash::Hasher as _;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+use catalog::Node;
+use model::ServerTime;
+use sys::lock::Mutex;
+use tape::schedule::{Kind, OwnerId, ProgramId, WaiterId};
+
+/// A party on whose behalf packs are read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reader {
+    pub kind: Kind,
+    /// `None`: the server itself.
+    pub node: Option<String>,
+    pub user: u32,
+    pub program: String,
+}
+
+impl Reader {
+    /// The server itself: it copies, moves or checks.
+    pub fn server() -> Self {
+        Self { kind: Kind::Restore, node: None, user: 0, program: String::new() }
+    }
+
+    /// A program of a user on the node.
+    pub fn of_node(node: &Node, kind: Kind, user: u32, program: String) -> Self {
+        Self { kind, node: Some(node.name.to_string()), user, program }
+    }
+
+    pub fn owner(&self) -> OwnerId {
+        OwnerId(hash(&(&self.node, self.user)))
+    }
+
+    pub fn program(&self) -> ProgramId {
+        ProgramId(hash(&(&self.node, &self.program)))
+    }
+}
+
+fn hash(value: &impl std::hash::Hash) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A reader's wait for packs.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    pub reader: Reader,
+    pub since: ServerTime,
+    pub packs: AtomicU32,
+    pub packs_done: AtomicU32,
+    pub is_cancelled: AtomicBool,
+    /// The last request for a part of a pack.
+    pub last: Mutex<Option<Request>>,
+}
+
+/// A request for a part of a pack, as the queue of a library has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Request {
+    pub library: String,
+    pub waiter: WaiterId,
+    pub volume: String,
+}

@@ -1,0 +1,347 @@
+//! A library or folder that was opened for work by hand: volumes in it are mounted, worked on, and
+//! put back.
+//!
+//! One process at a time has a library: a volume that another process has in a drive would look
+//! forgotten.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use format::volume::{BLOCK_BYTES_MAX, Label, VolumeName};
+use sys::durable::Lock;
+
+use crate::address::{self, Address};
+use crate::changer::ChangerError;
+use crate::device::CommandError;
+use crate::drive::Drive;
+use crate::file_volume::FileVolumes;
+use crate::library::{self, Labelling, Library, LibraryError, ListedVolume, MountedVolume};
+use crate::medium::{Medium, MediumError};
+use crate::scsi::{ElementKind, TapeAlert};
+use crate::site::Site;
+use crate::volume::{self, Identification, VolumeError};
+
+/// Reason why a site or a drive could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("there is no folder {0}")]
+    NoFolder(PathBuf),
+    /// Try again when the other process has ended.
+    #[error("the volumes in {0} are in use by another process")]
+    FolderInUse(PathBuf),
+    #[error("cannot use the folder {path}")]
+    Folder { path: PathBuf, source: io::Error },
+    /// Try again when the other process has ended.
+    #[error("the library at {0} is in use by another process")]
+    LibraryInUse(Address),
+    #[error("cannot lock {address}")]
+    Lock { address: Address, source: io::Error },
+    #[error("cannot use {address}")]
+    Device { address: Address, source: io::Error },
+    #[error(transparent)]
+    Changer(ChangerError),
+    /// Leave the drive out until it is repaired.
+    #[error("drive {address} does not answer like a drive")]
+    Drive { address: Address, source: CommandError },
+}
+
+/// Reason why work in a depot was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum DepotError {
+    #[error("{0} is a folder: it has no slots and no drives, its volumes are used as they are")]
+    NoLibrary(PathBuf),
+    /// Label a volume of this name: that makes it.
+    #[error("volume {name} is not in {folder}")]
+    NotInFolder { name: VolumeName, folder: PathBuf },
+    #[error("{0} is a cleaning cartridge")]
+    Cleaner(VolumeName),
+    #[error("volume {name} is not in {place}")]
+    Elsewhere { name: VolumeName, place: &'static str },
+    #[error("there is no drive {0}")]
+    NoDrive(u16),
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+}
+
+/// Something that a person should know although the work was done.
+#[derive(Debug, thiserror::Error)]
+pub enum Warning {
+    #[error("drive {drive}: {alert}")]
+    Alert { drive: u16, alert: TapeAlert },
+    /// The volume that was worked on is still in its drive.
+    #[error(transparent)]
+    NotPutBack(LibraryError),
+}
+
+/// A volume and the element that it is in now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Location {
+    pub name: VolumeName,
+    /// `None` where the changer does not show the volume any more.
+    pub element: Option<u16>,
+}
+
+/// A volume that was put into a drive, and what is on it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MountReport {
+    pub drive: u16,
+    pub content: Identification,
+}
+
+/// The volumes of a depot.
+pub enum Holding {
+    Folder { volumes: FileVolumes, path: PathBuf },
+    Library { library: Box<Library>, lock: Lock },
+}
+
+/// A depot. See the module.
+pub struct Depot {
+    holding: Holding,
+    warnings: Vec<Warning>,
+}
+
+impl Depot {
+    pub fn open(site: &Site) -> Result<Self, OpenError> {
+        let holding = match site {
+            Site::Folder { path, capacity_bytes } => open_folder(path, *capacity_bytes)?,
+            Site::Devices { changer, drives } => open_library(changer, drives)?,
+        };
+        Ok(Self { holding, warnings: Vec::new() })
+    }
+
+    pub fn holding(&mut self) -> &mut Holding {
+        &mut self.holding
+    }
+
+    /// Returns the library, for work that a folder does not know.
+    pub fn library(&mut self) -> Result<&mut Library, DepotError> {
+        match &mut self.holding {
+            Holding::Library { library, .. } => Ok(library),
+            Holding::Folder { path, .. } => Err(DepotError::NoLibrary(path.clone())),
+        }
+    }
+
+    /// Performs `work` on a volume, which must have our label; then puts the volume back where it
+    /// was.
+    pub fn with_volume<T>(
+        &mut self,
+        name: &VolumeName,
+        work: impl FnOnce(&mut dyn Medium, &Label) -> Result<T, VolumeError>,
+    ) -> Result<T, DepotError> {
+        match &mut self.holding {
+            Holding::Folder { volumes, path } => {
+                in_folder(volumes, name, work).map_err(|error| missing_in_folder(error, name, path))
+            }
+            Holding::Library { library, .. } => {
+                let was_in_drive = find(library, name)?.kind == ElementKind::Drive;
+                let (mut mounted, label) = library.mount(name)?;
+                let result = work(&mut mounted.drive, &label);
+                if let Err(error) = put_back(library, mounted, was_in_drive, &result) {
+                    self.warnings.push(Warning::NotPutBack(error));
+                }
+                self.note_alerts();
+                Ok(result?)
+            }
+        }
+    }
+
+    /// Labels a volume; in a folder, makes it.
+    pub fn label(&mut self, name: &VolumeName, labelling: &Labelling) -> Result<Label, DepotError> {
+        match &mut self.holding {
+            Holding::Folder { volumes, .. } => {
+                let label = labelling.label(name, BLOCK_BYTES_MAX);
+                volumes.label(&label, labelling.overwrite)?;
+                Ok(label)
+            }
+            Holding::Library { library, .. } => {
+                find(library, name)?;
+                let label = library.label(name, labelling);
+                self.note_alerts();
+                Ok(label?)
+            }
+        }
+    }
+
+    /// Moves the volume, or all that are in import/export elements, into slots.
+    pub fn check_in(&mut self, name: Option<&VolumeName>) -> Result<Vec<Location>, DepotError> {
+        let library = self.library()?;
+        let names = match name {
+            None => library.check_in()?,
+            Some(name) if library.check_in_volume(name)? => vec![name.clone()],
+            Some(name) => {
+                let place = "an import/export element";
+                return Err(DepotError::Elsewhere { name: name.clone(), place });
+            }
+        };
+        let locations = names.into_iter().map(|name| locate(library, name)).collect();
+        self.note_alerts();
+        Ok(locations)
+    }
+
+    /// Moves a volume to an import/export element; returns the element.
+    pub fn check_out(&mut self, name: &VolumeName) -> Result<u16, DepotError> {
+        let element = self.library()?.check_out(name)?;
+        self.note_alerts();
+        Ok(element)
+    }
+
+    /// Puts a volume into a drive and leaves the volume there.
+    pub fn mount(&mut self, name: &VolumeName) -> Result<MountReport, DepotError> {
+        let library = self.library()?;
+        find(library, name)?;
+        let mut mounted = library.mount_any(name)?;
+        let drive = mounted.address();
+        let content = volume::identify(&mut mounted.drive);
+        library.leave(mounted);
+        self.note_alerts();
+        Ok(MountReport { drive, content: content? })
+    }
+
+    /// Takes a volume out of its drive and puts it away.
+    pub fn dismount(&mut self, name: &VolumeName) -> Result<Location, DepotError> {
+        let library = self.library()?;
+        if listed(library, name)?.kind != ElementKind::Drive {
+            return Err(DepotError::Elsewhere { name: name.clone(), place: "a drive" });
+        }
+        let mounted = library.mount_any(name)?;
+        library.dismount(mounted)?;
+        library.refresh()?;
+        let location = locate(library, name.clone());
+        self.note_alerts();
+        Ok(location)
+    }
+
+    /// Cleans the drive with this element address.
+    pub fn clean(&mut self, drive: u16) -> Result<(), DepotError> {
+        let library = self.library()?;
+        if !library.drives().iter().any(|listed| listed.address == drive) {
+            return Err(DepotError::NoDrive(drive));
+        }
+        library.clean(drive)?;
+        self.note_alerts();
+        Ok(())
+    }
+
+    fn note_alerts(&mut self) {
+        let Holding::Library { library, .. } = &mut self.holding else { return };
+        for (drive, alerts) in library.take_alerts() {
+            let warnings = alerts.into_iter().map(|alert| Warning::Alert { drive, alert });
+            self.warnings.extend(warnings);
+        }
+    }
+
+    /// Returns the warnings since the last call.
+    pub fn take_warnings(&mut self) -> Vec<Warning> {
+        std::mem::take(&mut self.warnings)
+    }
+}
+
+/// Opens a drive without a changer, or without asking its changer, and loads the volume in it.
+pub fn open_drive(address: &Address) -> Result<Drive, OpenError> {
+    let transport = open_device(address)?;
+    Drive::open(transport).map_err(|source| OpenError::Drive { address: address.clone(), source })
+}
+
+/// Works on the volume in `drive`.
+pub fn with_drive<T>(
+    mut drive: Drive,
+    work: impl FnOnce(&mut dyn Medium, &Label) -> Result<T, VolumeError>,
+) -> Result<T, VolumeError> {
+    drive.load()?;
+    let label = volume::read_label(&mut drive)?;
+    work(&mut drive, &label)
+}
+
+fn listed(library: &Library, name: &VolumeName) -> Result<ListedVolume, LibraryError> {
+    let listed = library.volumes().into_iter().find(|listed| listed.name == *name);
+    listed.ok_or_else(|| LibraryError::NotFound(name.clone()))
+}
+
+/// Finds a data cartridge.
+fn find(library: &Library, name: &VolumeName) -> Result<ListedVolume, DepotError> {
+    let listed = listed(library, name)?;
+    if listed.is_cleaning { Err(DepotError::Cleaner(name.clone())) } else { Ok(listed) }
+}
+
+fn locate(library: &Library, name: VolumeName) -> Location {
+    let element = listed(library, &name).ok().map(|listed| listed.address);
+    Location { name, element }
+}
+
+fn put_back<T>(
+    library: &mut Library,
+    mounted: MountedVolume,
+    was_in_drive: bool,
+    result: &Result<T, VolumeError>,
+) -> Result<(), LibraryError> {
+    match result {
+        Err(VolumeError::Medium(error @ MediumError::Failed(_))) => {
+            library.retire(mounted, &error.to_string())
+        }
+        _ if was_in_drive => {
+            library.leave(mounted);
+            Ok(())
+        }
+        _ => library.dismount(mounted),
+    }
+}
+
+fn in_folder<T>(
+    volumes: &FileVolumes,
+    name: &VolumeName,
+    work: impl FnOnce(&mut dyn Medium, &Label) -> Result<T, VolumeError>,
+) -> Result<T, VolumeError> {
+    let mut medium = volumes.medium(name)?;
+    let label = volume::read_label(&mut medium)?;
+    if label.name != *name {
+        return Err(VolumeError::Another { found: label.name });
+    }
+    work(&mut medium, &label)
+}
+
+fn missing_in_folder(error: VolumeError, name: &VolumeName, folder: &Path) -> DepotError {
+    match error {
+        VolumeError::Medium(MediumError::NoMedium) => {
+            DepotError::NotInFolder { name: name.clone(), folder: folder.to_owned() }
+        }
+        error => DepotError::Volume(error),
+    }
+}
+
+fn open_folder(path: &Path, capacity_bytes: Option<u64>) -> Result<Holding, OpenError> {
+    let volumes = FileVolumes::open(path, capacity_bytes.unwrap_or(u64::MAX));
+    let path = path.to_owned();
+    match volumes {
+        Ok(volumes) => Ok(Holding::Folder { volumes, path }),
+        Err(error) => Err(match error.kind() {
+            io::ErrorKind::WouldBlock => OpenError::FolderInUse(path),
+            io::ErrorKind::NotFound => OpenError::NoFolder(path),
+            _ => OpenError::Folder { path, source: error },
+        }),
+    }
+}
+
+fn open_library(changer: &Address, drives: &[Address]) -> Result<Holding, OpenError> {
+    let lock = match address::lock(changer) {
+        Ok(Some(lock)) => lock,
+        Ok(None) => return Err(OpenError::LibraryInUse(changer.clone())),
+        Err(source) => return Err(OpenError::Lock { address: changer.clone(), source }),
+    };
+    let opened: Vec<_> = drives.iter().map(open_device).collect::<Result<_, _>>()?;
+    assert_eq!(opened.len(), drives.len(), "a drive that fails is found by its index");
+    let library = Library::open(open_device(changer)?, opened);
+    let library = library.map_err(|error| match error {
+        library::OpenError::Changer(error) => OpenError::Changer(error),
+        library::OpenError::Drive { index, source } => {
+            OpenError::Drive { address: drives[index].clone(), source }
+        }
+    })?;
+    Ok(Holding::Library { library: Box::new(library), lock })
+}
+
+fn open_device(address: &Address) -> Result<Box<dyn crate::transport::ScsiTransport>, OpenError> {
+    let opened = address.open();
+    opened.map_err(|source| OpenError::Device { address: address.clone(), source })
+}

@@ -1,0 +1,35 @@
+//! Instructions for labelling volumes.
+
+use format::volume::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Label, VolumeId, VolumeName};
+use sys::{clock, entropy};
+
+use crate::volume::Overwrite;
+
+/// Instructions for labelling one volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Labelling {
+    pub pool: String,
+    /// Number of the volume among those of its pool, in the order of labelling.
+    pub sequence: u64,
+    /// Maximum size of a block. The label gets a smaller size if the drive takes no more; the size
+    /// stays within the limits of the format.
+    pub block_bytes: u32,
+    pub overwrite: Overwrite,
+}
+
+impl Labelling {
+    /// The label of a volume called `name`, with an identity that no other volume has.
+    pub fn label(&self, name: &VolumeName, block_bytes_max: u32) -> Label {
+        Label {
+            volume: VolumeId(entropy::bytes()),
+            name: name.clone(),
+            pool: self.pool.clone(),
+            labelled: clock::now(),
+            sequence: self.sequence,
+            block_bytes: self
+                .block_bytes
+                .min(block_bytes_max)
+                .clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX),
+        }
+    }
+}

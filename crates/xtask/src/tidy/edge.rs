@@ -1,0 +1,107 @@
+//! Keeps the surroundings of the process at its edge: only the binary and the crates beside it read
+//! the environment or the working directory, print, or end the process. `sys` may do that too,
+//! because all other crates use it.
+
+use super::finding::{Finding, Rule};
+use crate::source::{Rooms, SourceFile, Tree, UsedPath};
+
+/// Crates that may reach out of the process. All others take values and return values.
+const ALLOWED: [&str; 6] = ["bench", "e2e", "holdfast", "sim", "sys", "xtask"];
+/// Functions that reach out of the process, each with the module that has it.
+const REACHING: [(&str, &[&str]); 3] = [
+    (
+        "env",
+        &[
+            "args",
+            "args_os",
+            "current_dir",
+            "current_exe",
+            "home_dir",
+            "remove_var",
+            "set_current_dir",
+            "set_var",
+            "temp_dir",
+            "var",
+            "var_os",
+            "vars",
+            "vars_os",
+        ],
+    ),
+    ("process", &["abort", "exit", "getcwd"]),
+    ("io", &["stderr", "stdin", "stdout"]),
+];
+const PRINTING: [&str; 4] = ["eprint", "eprintln", "print", "println"];
+
+pub(crate) fn check(tree: &Tree<'_>) -> Vec<Finding> {
+    let is_below = |folder: &&str| ALLOWED.iter().all(|name| *folder != format!("crates/{name}"));
+    let folders = tree.crates().into_iter().filter(is_below);
+    let files = folders.flat_map(|folder| Rooms::of_crate(folder, tree).files);
+    files.flat_map(|file| of_one_file(file, tree)).collect()
+}
+
+fn of_one_file(file: &SourceFile, tree: &Tree<'_>) -> Vec<Finding> {
+    let scopes = tree
+        .syntax
+        .get(file.path.as_str())
+        .into_iter()
+        .flat_map(|syntax| &syntax.scopes);
+    let paths = scopes.flat_map(|scope| {
+        scope.paths.iter().chain(scope.imports.iter().map(|import| &import.path))
+    });
+    let reaching = paths.filter(|path| reaches_out(path));
+    reaching
+        .map(|path| {
+            let name = path.segments.join("::");
+            let message =
+                format!("'{name}' reaches out of the process, hand in what it is to give");
+            Finding::new(&file.path, path.line, Rule::Edge, message)
+        })
+        .collect()
+}
+
+fn reaches_out(path: &UsedPath) -> bool {
+    match path.segments.as_slice() {
+        [.., last] if path.is_macro => PRINTING.contains(&last.as_str()),
+        [.., module, last] => REACHING
+            .iter()
+            .any(|(known, names)| module == known && names.contains(&last.as_str())),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `expected` are the lines of the findings in the root of the crate `name`.
+    #[track_caller]
+    fn check_root(name: &str, text: &str, expected: &[usize]) {
+        let file = |path: &str, text: &str| SourceFile {
+            path: format!("crates/{name}/{path}"),
+            text: text.to_owned(),
+        };
+        let files = [file("Cargo.toml", ""), file("src/lib.rs", text)];
+        let found: Vec<_> = check(&Tree::parse(&files)).iter().map(|found| found.line).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn libraries_do_not_reach_out_of_the_process() {
+        check_root("pool", "fn f() {\n    std::env::var(\"A\");\n    println!();\n}", &[2, 3]);
+        check_root("pool", "use std::process::{Command, exit};\nfn f() { io::stdout() }", &[2, 1]);
+        check_root("pool", "fn f() { m!(std::env::current_dir()) }", &[1]);
+    }
+
+    #[test]
+    fn what_is_handed_in_and_what_is_compiled_in_is_no_reach() {
+        check_root("pool", "fn f(env: &Env) { env.var(\"A\"); env!(\"B\"); self.exit() }", &[]);
+        check_root("pool", "#[cfg(test)]\nmod t { fn f() { println!(); } }", &[]);
+    }
+
+    #[test]
+    fn the_crates_at_the_edge_may() {
+        for name in ALLOWED {
+            check_root(name, "fn f() { println!(); std::process::exit(0) }", &[]);
+        }
+    }
+}
