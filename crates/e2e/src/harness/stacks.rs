@@ -75,7 +75,11 @@ mod tests {
     /// answered before anybody looks.
     #[test]
     fn own_processes_are_found() {
-        let cat = Command::new("cat").arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let cat = Command::new("cat")
+            .arg("-")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
         let mut cat = cat.unwrap();
         cat.stdin.as_mut().unwrap().write_all(b"?").unwrap();
         cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
