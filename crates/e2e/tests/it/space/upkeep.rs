@@ -1,5 +1,7 @@
 //! Operations on a file system as a whole.
 
+use e2e::harness::Server;
+
 use super::*;
 
 impl Space {
@@ -29,6 +31,7 @@ fn stubs_whose_copies_are_lost_are_named() {
         space.scene.server.terminate().expect(&[0]);
         fs::remove_dir_all(&server).unwrap();
         fs::rename(&saved, &server).unwrap();
+        Server::command(&["adopt".as_ref(), server.as_os_str()]).expect(&[0]);
         space.scene.server.restart();
         // And once more.
         drop(space.hsm(&["reconcile"], &space.fs()));
