@@ -55,11 +55,15 @@ impl Header {
         if reader.array()? != MAGIC {
             return Err(Damaged::quantum("no magic number"));
         }
-        let codec = match reader.u32()? {
+        let [codec, reserved @ ..] = reader.array::<4>()?;
+        let codec = match codec {
             0 => Codec::Stored,
             1 => Codec::Zstd,
             _ => return Err(Damaged::quantum("unknown codec")),
         };
+        if reserved != [0; 3] {
+            return Err(Damaged::quantum("reserved bytes are not zero"));
+        }
         let header = Self {
             codec,
             raw_bytes: reader.u32()?,
@@ -141,7 +145,7 @@ pub fn encode(codec: Codec, lengths: &[u32], payload: &[u8]) -> Vec<u8> {
 
     let mut record = Vec::with_capacity(HEADER_BYTES + table.len() + payload.len());
     record.extend_from_slice(&MAGIC);
-    record.extend_from_slice(&u32::from(codec == Codec::Zstd).to_le_bytes());
+    record.extend_from_slice(&[u8::from(codec == Codec::Zstd), 0, 0, 0]);
     record.extend_from_slice(&raw_bytes.to_le_bytes());
     for length in [payload.len(), lengths.len(), table.len()] {
         let length = u32::try_from(length).expect("bounded by the quantum");
@@ -187,6 +191,29 @@ mod tests {
         }
         for end in 0..bytes.len() {
             assert!(Record::decode(&bytes[..end]).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn reserved_bits_and_unknown_codecs_are_refused() {
+        let changed = |at: usize, bit: u32| {
+            let mut record = encode(Codec::Stored, &[3], b"abc");
+            record[at] ^= 1 << bit;
+            let (head, body) = record.split_at(HEADER_BYTES);
+            let checksum = checksum(&head[..24], body).to_le_bytes();
+            record[24..32].copy_from_slice(&checksum);
+            Record::decode(&record).map(|_| ()).map_err(|damaged| damaged.why)
+        };
+        for (at, bit) in (5..8).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            assert_eq!(
+                changed(at, bit),
+                Err("reserved bytes are not zero"),
+                "byte {at}, bit {bit}"
+            );
+        }
+        assert_eq!(changed(4, 0), Ok(()), "the other codec");
+        for bit in 1..8 {
+            assert_eq!(changed(4, bit), Err("unknown codec"), "bit {bit}");
         }
     }
 }

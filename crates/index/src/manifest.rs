@@ -257,6 +257,17 @@ mod tests {
     }
 
     #[test]
+    fn reserved_bytes_are_refused() {
+        for at in 6..8 {
+            let mut bytes = sample().encode();
+            bytes[at] = 1;
+            let (body, checksum) = bytes.split_last_chunk_mut::<8>().expect("it is longer");
+            *checksum = xxh3_64(body).to_le_bytes();
+            assert_eq!(Manifest::decode(&bytes), None, "byte {at}");
+        }
+    }
+
+    #[test]
     fn well_summed_nonsense_is_refused() {
         let spoil: [fn(&mut Manifest); 6] = [
             |manifest| manifest.complete_to = PackNumber(1 << 39),

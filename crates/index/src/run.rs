@@ -201,7 +201,9 @@ impl Run {
 
     fn check(&self, block_index: usize, block: &Block) -> Result<(), IndexError> {
         let (content, checksum) = split_checksum(block);
-        if checksum == block_checksum(self.named.number, block_index, content) {
+        let is_written = checksum == block_checksum(self.named.number, block_index, content);
+        let padding = &content[self.entries_in(block_index) * ENTRY_BYTES..];
+        if is_written && padding.iter().all(|&byte| byte == 0) {
             Ok(())
         } else {
             Err(self.damaged(block_index))
@@ -532,6 +534,37 @@ mod tests {
         let expected = Damage::Block { run: NUMBER, block: 1 };
         assert!(matches!(found, Err(IndexError::Damaged(damage)) if damage == expected));
         assert!(Arc::new(opened).scan().any(|entry| entry.is_err()));
+    }
+
+    #[test]
+    fn padding_of_a_block_is_zero() {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let (run, entries) = create(folder.path(), 200);
+        let mut bytes = std::fs::read(run.path()).expect("readable");
+        let last = &mut bytes[BLOCK_BYTES..2 * BLOCK_BYTES];
+        last[BLOCK_BYTES - CHECKSUM_BYTES - 1] = 1;
+        let checksum = block_checksum(NUMBER, 1, &last[..BLOCK_BYTES - CHECKSUM_BYTES]);
+        last[BLOCK_BYTES - CHECKSUM_BYTES..].copy_from_slice(&checksum.to_le_bytes());
+        std::fs::write(run.path(), bytes).expect("written");
+        let opened = Run::open(folder.path(), run.named()).expect("the blocks are not read");
+        let found = opened.find(&[(entries[180].prefix, 0)], |_, _| panic!("it is damaged"));
+        assert!(matches!(found, Err(IndexError::Damaged(Damage::Block { block: 1, .. }))));
+    }
+
+    #[test]
+    fn reserved_bytes_of_a_trailer_are_refused() {
+        let trailer = Trailer {
+            number: NUMBER,
+            entries: 1,
+            filter_lines: 1,
+            fence_checksum: 2,
+            filter_checksum: 3,
+        };
+        let mut bytes = trailer.encode();
+        bytes[6] = 1;
+        let (body, checksum) = bytes.split_last_chunk_mut::<CHECKSUM_BYTES>().expect("longer");
+        *checksum = xxh3_64(body).to_le_bytes();
+        assert_eq!(Trailer::decode(&bytes), None);
     }
 
     #[test]

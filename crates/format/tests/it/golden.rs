@@ -6,18 +6,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use format::catalog_copy::{BLOCK_BYTES, CatalogCopy};
+use format::stub::{Grains, State, Stub, Unsynced};
 use format::volume::{
     BlockHeader, BlockKind, HEADER_BYTES, Index, Label, ObjectId, Part, VolumeId, VolumeName,
 };
 use format::{pack, page, quantum};
 use model::{
-    Attributes, ChunkDigest, ChunkRange, ClassId, DomainId, Extent, Kind, Name, Object, PackNumber,
-    Payload, Place, ServerTime, Stat, Timestamp, Xattr,
+    Attributes, BatchId, ChunkDigest, ChunkRange, ClassId, CopyId, DomainId, Extent, Kind, Name,
+    Object, PackNumber, Payload, Place, ServerTime, Stat, Timestamp, Xattr,
 };
 
-/// Compares with `testdata/format-v1/NAME`; `HOLDFAST_GOLDEN=write` makes files that do not exist.
+const VOLUME: VolumeId = VolumeId([9; 16]);
+const OBJECT: ObjectId = ObjectId(*b"0123456789abcdef");
+
+/// Returns the content of `testdata/format-v1/NAME`, after comparing it with `bytes`, which version
+/// 1 writes today. `HOLDFAST_GOLDEN=write` makes files that do not exist.
 #[track_caller]
-fn check(name: &str, bytes: &[u8]) {
+fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata/format-v1").join(name);
     if std::env::var_os("HOLDFAST_GOLDEN").is_some_and(|value| value == "write") {
         let mut options = std::fs::OpenOptions::new();
@@ -28,6 +33,7 @@ fn check(name: &str, bytes: &[u8]) {
     }
     let golden = std::fs::read(&path).expect("golden file");
     assert!(golden == bytes, "{name} differs from what version 1 writes");
+    golden
 }
 
 fn object(name: &[u8], kind: Kind, size: u64, payload: Payload) -> Object {
@@ -79,9 +85,8 @@ fn objects() -> Vec<Object> {
 
 #[test]
 fn pages() {
-    let bytes = page::encode(&objects());
-    check("page", &bytes);
-    assert_eq!(page::decode::<Place>(&bytes), Ok(objects()));
+    let golden = golden("page", &page::encode(&objects()));
+    assert_eq!(page::decode::<Place>(&golden), Ok(objects()));
 }
 
 #[test]
@@ -92,24 +97,31 @@ fn pages_of_sealed_files() {
         object(b"far", Kind::File, 178_192, Payload::Extents(extents)),
         object(b"next", Kind::File, 10, Payload::Extents(vec![sealed(7, 10)])),
     ];
-    let bytes = page::encode(&objects);
-    check("page-sealed", &bytes);
-    assert_eq!(page::decode::<Place>(&bytes), Ok(objects.to_vec()));
+    let golden = golden("page-sealed", &page::encode(&objects));
+    assert_eq!(page::decode::<Place>(&golden), Ok(objects.to_vec()));
 }
 
 #[test]
 fn quanta() {
-    check("quantum-stored", &quantum::encode(quantum::Codec::Stored, &[3, 2], b"abcde"));
+    let stored = quantum::encode(quantum::Codec::Stored, &[3, 2], b"abcde");
+    let golden = golden("quantum-stored", &stored);
+    let record = quantum::Record::decode(&golden).expect("version 1 is read for ever");
+    assert_eq!(record.codec, quantum::Codec::Stored);
+    assert_eq!((&record.lengths[..], record.payload), (&[3, 2][..], &b"abcde"[..]));
 }
 
 #[test]
 fn packs() {
     let header = pack::Header { pack: PackNumber(42), domain: DomainId(1) };
-    check("pack-header", &header.encode());
+    assert_eq!(pack::Header::decode(&golden("pack-header", &header.encode())), Ok(header));
     let mut table = pack::Table::new(header.pack, header.domain);
     table.push(41, &[3, 2], &[ChunkDigest([1; 32]), ChunkDigest([2; 32])]);
     table.push(1000, &[70_000], &[ChunkDigest([3; 32])]);
-    check("pack-footer", &table.encode_footer());
+    let golden = golden("pack-footer", &table.encode_footer());
+    let (footer, trailer) = golden.split_at(golden.len() - pack::TRAILER_BYTES);
+    let pack_bytes = table.end() + golden.len() as u64;
+    let trailer = pack::Trailer::decode(trailer, pack_bytes).expect("version 1 is read for ever");
+    assert_eq!(trailer.open(footer), Ok(table));
 }
 
 #[test]
@@ -123,43 +135,75 @@ fn catalog_copies() {
             .map(|(pack, at)| Place::new(PackNumber(pack), at))
             .into(),
     };
-    check("catalog-copy", &copy.encode());
-    assert_eq!(CatalogCopy::decode(&copy.encode()), Ok(copy));
+    assert_eq!(CatalogCopy::decode(&golden("catalog-copy", &copy.encode())), Ok(copy));
 }
 
 #[test]
-fn volumes() {
+fn records_of_space_managed_files() {
+    let mut synced = Grains::none(9 << 20);
+    synced.set(&(0..1 << 20));
+    let mut grains = synced.clone();
+    grains.set(&(4 << 20..6 << 20));
+    let premigrated = Stub {
+        state: State::Premigrated,
+        was_recalled: true,
+        copy: CopyId { batch: BatchId(77), index: 5 },
+        size: 9 << 20,
+        mtime: Timestamp { secs: -5, nanos: 999_999_999 },
+        content: [6; 16],
+        unsynced: None,
+    };
+    let file = golden("stub-premigrated", &premigrated.encode());
+    assert_eq!(Stub::decode(&file), Ok(premigrated.clone()));
+    let migrated = Stub {
+        state: State::Migrated(grains),
+        unsynced: Some(Unsynced { boot: 0x0123_4567_89ab_cdef, synced }),
+        ..premigrated
+    };
+    assert_eq!(Stub::decode(&golden("stub-migrated", &migrated.encode())), Ok(migrated));
+}
+
+#[test]
+fn volume_labels() {
     let label = Label {
-        volume: VolumeId([9; 16]),
+        volume: VOLUME,
         name: VolumeName::new("A00001L8").expect("a name"),
         pool: "tape".to_owned(),
         labelled: ServerTime(1_760_000_000_000_001),
         sequence: 300,
         block_bytes: 512 << 10,
     };
-    check("volume-label", &label.encode());
-    assert_eq!(Label::decode(&label.encode()), Ok(label.clone()));
+    assert_eq!(Label::decode(&golden("volume-label", &label.encode())), Ok(label));
+}
+
+fn check_block(name: &str, header: BlockHeader, payload: &[u8]) {
     let mut block = vec![0; HEADER_BYTES];
-    block.extend(b"payload");
+    block.extend(payload);
+    header.seal(&mut block);
+    assert_eq!(BlockHeader::open(&golden(name, &block)), Ok((header, payload)));
+}
+
+#[test]
+fn volume_blocks() {
     let header = BlockHeader {
         kind: BlockKind::Object,
         is_last: true,
-        volume: label.volume,
+        volume: VOLUME,
         position: 77,
-        object: ObjectId(*b"0123456789abcdef"),
+        object: OBJECT,
         sequence: 3,
         offset: 1_500_000,
         object_sequence: 12,
         name_bytes: 0,
     };
-    header.seal(&mut block);
-    check("volume-block", &block);
-    let mut named = block[..HEADER_BYTES].to_vec();
-    named.extend(b"pay\xffload");
-    BlockHeader { name_bytes: 4, ..header }.seal(&mut named);
-    check("volume-block-named", &named);
+    check_block("volume-block", header, b"payload");
+    check_block("volume-block-named", BlockHeader { name_bytes: 4, ..header }, b"pay\xffload");
+}
+
+#[test]
+fn volume_indexes() {
     let part = Part {
-        object: header.object,
+        object: OBJECT,
         object_sequence: 12,
         position: 74,
         block_count: 4,
@@ -171,9 +215,7 @@ fn volumes() {
     let rest = Part { position: 79, object_sequence: 13, is_last: false, ..part };
     let (parts, names) = (vec![part, rest], BTreeMap::new());
     let mut index = Index { session: 2, previous: Some(40), parts, names };
-    check("volume-index", &index.encode());
-    assert_eq!(Index::decode(&index.encode()).as_ref(), Ok(&index));
+    assert_eq!(Index::decode(&golden("volume-index", &index.encode())).as_ref(), Ok(&index));
     index.names.insert(13, Name::new(b"pay\xff").expect("a name"));
-    check("volume-index-named", &index.encode());
-    assert_eq!(Index::decode(&index.encode()), Ok(index));
+    assert_eq!(Index::decode(&golden("volume-index-named", &index.encode())), Ok(index));
 }

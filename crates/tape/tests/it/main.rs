@@ -3,6 +3,7 @@
 mod answers;
 mod calibration;
 mod drive;
+mod golden;
 mod istgt;
 mod library;
 mod manual;

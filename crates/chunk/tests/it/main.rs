@@ -1,0 +1,3 @@
+//! Data that an earlier release compressed or encrypted.
+
+mod golden;
