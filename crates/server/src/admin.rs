@@ -109,11 +109,15 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::DomainsRequest>,
     ) -> Result<Response<proto::DomainsReply>, Status> {
-        let name = request.into_inner().name;
+        let proto::DomainsRequest { name, portion } = request.into_inner();
         self.blocking(move |store| {
             let domains = domains::list(store, messages::name(&name))?;
-            let domains = domains.into_iter().map(messages::domains::domain).collect();
-            Ok(proto::DomainsReply { domains })
+            let Section { items, next } = Portion::parse(portion).of_list(
+                domains,
+                |domain| domain.domain.name.clone().into(),
+                messages::domains::domain,
+            );
+            Ok(proto::DomainsReply { domains: items, next })
         })
         .await
     }
@@ -244,10 +248,15 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::PoolsRequest>,
     ) -> Result<Response<proto::PoolsReply>, Status> {
-        let name = request.into_inner().name;
+        let proto::PoolsRequest { name, portion } = request.into_inner();
         self.blocking(move |store| {
             let pools = pools::list(store, messages::name(&name))?;
-            Ok(proto::PoolsReply { pools: pools.into_iter().map(messages::pools::pool).collect() })
+            let Section { items, next } = Portion::parse(portion).of_list(
+                pools,
+                |pool| number_key(u64::from(pool.row.id.0)),
+                messages::pools::pool,
+            );
+            Ok(proto::PoolsReply { pools: items, next })
         })
         .await
     }
@@ -307,8 +316,12 @@ impl Admin for AdminApi {
         self.blocking(move |store| {
             let name = messages::name(&request.name);
             let libraries = store.volumes.libraries(name, request.inventory)?;
-            let libraries = libraries.into_iter().map(messages::libraries::library).collect();
-            Ok(proto::LibrariesReply { libraries })
+            let Section { items, next } = Portion::parse(request.portion).of_list(
+                libraries,
+                |library| library.row.name.clone().into(),
+                messages::libraries::library,
+            );
+            Ok(proto::LibrariesReply { libraries: items, next })
         })
         .await
     }
@@ -419,23 +432,32 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::TapeQueueRequest>,
     ) -> Result<Response<proto::TapeQueueReply>, Status> {
-        let cancel = request.into_inner().cancel;
+        let proto::TapeQueueRequest { cancel, portion } = request.into_inner();
         self.housekeeping(move |store| {
             let waits = store.volumes.queue(messages::positive(cancel))?;
-            let waits = waits.into_iter().map(messages::queue::wait).collect();
-            Ok(proto::TapeQueueReply { waits })
+            let Section { items, next } = Portion::parse(portion).of_list(
+                waits,
+                |wait| number_key(wait.number),
+                messages::queue::wait,
+            );
+            Ok(proto::TapeQueueReply { waits: items, next })
         })
         .await
     }
 
     async fn catalog_copies(
         &self,
-        _request: Request<proto::CatalogCopiesRequest>,
+        request: Request<proto::CatalogCopiesRequest>,
     ) -> Result<Response<proto::CatalogCopiesReply>, Status> {
-        self.blocking(|store| {
-            let copies = catalog_copy::list(store)?;
-            let copies = copies.into_iter().map(messages::copies::copy).collect();
-            Ok(proto::CatalogCopiesReply { copies })
+        let portion = Portion::parse(request.into_inner().portion);
+        self.blocking(move |store| {
+            // The newest copy comes first.
+            let Section { items, next } = portion.of_list(
+                catalog_copy::list(store)?,
+                |copy| number_key(u64::MAX - copy.number),
+                messages::copies::copy,
+            );
+            Ok(proto::CatalogCopiesReply { copies: items, next })
         })
         .await
     }
@@ -456,11 +478,15 @@ impl Admin for AdminApi {
         &self,
         request: Request<proto::OptionSetsRequest>,
     ) -> Result<Response<proto::OptionSetsReply>, Status> {
-        let name = request.into_inner().name;
+        let proto::OptionSetsRequest { name, portion } = request.into_inner();
         self.blocking(move |store| {
             let sets = options::list(store, messages::name(&name))?;
-            let sets = sets.into_iter().map(messages::nodes::option_set).collect();
-            Ok(proto::OptionSetsReply { sets })
+            let Section { items, next } = Portion::parse(portion).of_list(
+                sets,
+                |set| set.name.to_lowercase().into(),
+                messages::nodes::option_set,
+            );
+            Ok(proto::OptionSetsReply { sets: items, next })
         })
         .await
     }
@@ -492,11 +518,14 @@ impl Admin for AdminApi {
 
     async fn servers(
         &self,
-        _request: Request<proto::ServersRequest>,
+        request: Request<proto::ServersRequest>,
     ) -> Result<Response<proto::ServersReply>, Status> {
-        let servers = self.edge.store.servers();
-        let servers = servers.into_iter().map(messages::servers::server).collect();
-        Ok(Response::new(proto::ServersReply { servers }))
+        let Section { items, next } = Portion::parse(request.into_inner().portion).of_list(
+            self.edge.store.servers(),
+            |server| format!("{}\0{:020}", server.address, server.started.0).into(),
+            messages::servers::server,
+        );
+        Ok(Response::new(proto::ServersReply { servers: items, next }))
     }
 
     async fn events(

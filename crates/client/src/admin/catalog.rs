@@ -5,6 +5,7 @@ use wire::proto;
 
 use super::connection::Admin;
 use crate::ClientError;
+use crate::link::portions::{self, Section};
 
 /// A copy of the catalogue.
 #[derive(Clone, Debug)]
@@ -46,9 +47,12 @@ impl From<proto::CopyCatalogReply> for CatalogCopying {
 impl Admin {
     /// Lists the copies of the catalogue, newest first.
     pub fn catalog_copies(&mut self) -> Result<Vec<CatalogCopy>, ClientError> {
-        let request = proto::CatalogCopiesRequest {};
-        let reply = self.call(async |server| server.catalog_copies(request).await)?;
-        Ok(reply.copies.into_iter().map(CatalogCopy::from).collect())
+        let copies = portions::all(|portion| {
+            let request = proto::CatalogCopiesRequest { portion: Some(portion) };
+            let reply = self.call(async |server| server.catalog_copies(request).await)?;
+            Ok(Section { items: reply.copies, next: reply.next })
+        })?;
+        Ok(copies.into_iter().map(CatalogCopy::from).collect())
     }
 
     /// Copies the catalogue to the pools; `visit` sees the progress.

@@ -7,6 +7,7 @@ use super::connection::Admin;
 use super::optional;
 use super::words::words;
 use crate::ClientError;
+use crate::link::portions::{self, Section};
 
 words!(
     /// State of a drive.
@@ -200,10 +201,13 @@ impl Admin {
         name: Option<&str>,
         inventory: bool,
     ) -> Result<Vec<Library>, ClientError> {
-        let name = name.unwrap_or_default().to_owned();
-        let request = proto::LibrariesRequest { name, inventory };
-        let reply = self.call(async |server| server.libraries(request).await)?;
-        Ok(reply.libraries.into_iter().map(Library::from).collect())
+        let libraries = portions::all(|portion| {
+            let name = name.unwrap_or_default().to_owned();
+            let request = proto::LibrariesRequest { name, inventory, portion: Some(portion) };
+            let reply = self.call(async |server| server.libraries(request).await)?;
+            Ok(Section { items: reply.libraries, next: reply.next })
+        })?;
+        Ok(libraries.into_iter().map(Library::from).collect())
     }
 
     pub fn add_library(&mut self, library: NewLibrary) -> Result<Library, ClientError> {
@@ -230,7 +234,7 @@ impl Admin {
     }
 
     pub fn remove_library(&mut self, name: &str) -> Result<Library, ClientError> {
-        let request = proto::LibrariesRequest { name: name.to_owned(), inventory: false };
+        let request = proto::LibrariesRequest { name: name.to_owned(), ..Default::default() };
         Ok(self.call(async |server| server.remove_library(request).await)?.into())
     }
 

@@ -4,6 +4,7 @@ use wire::proto;
 
 use super::connection::Admin;
 use crate::ClientError;
+use crate::link::portions::{self, Section};
 
 /// An option set.
 #[derive(Clone, Debug, Default)]
@@ -22,10 +23,14 @@ impl From<OptionSet> for proto::OptionSet {
 impl Admin {
     /// Lists one option set, or all.
     pub fn option_sets(&mut self, name: Option<&str>) -> Result<Vec<OptionSet>, ClientError> {
-        let request = proto::OptionSetsRequest { name: name.unwrap_or_default().to_owned() };
-        let reply = self.call(async |server| server.option_sets(request).await)?;
+        let sets = portions::all(|portion| {
+            let name = name.unwrap_or_default().to_owned();
+            let request = proto::OptionSetsRequest { name, portion: Some(portion) };
+            let reply = self.call(async |server| server.option_sets(request).await)?;
+            Ok(Section { items: reply.sets, next: reply.next })
+        })?;
         let set = |set: proto::OptionSet| OptionSet { name: set.name, text: set.text.to_vec() };
-        Ok(reply.sets.into_iter().map(set).collect())
+        Ok(sets.into_iter().map(set).collect())
     }
 
     /// Makes or replaces an option set.

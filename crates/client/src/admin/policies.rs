@@ -10,6 +10,7 @@ use super::expiration::Expiration;
 use super::optional::{self, unreadable};
 use crate::ClientError;
 use crate::link::hello::Class;
+use crate::link::portions::{self, Section};
 
 /// A policy domain.
 #[derive(Clone, Debug)]
@@ -228,9 +229,13 @@ impl From<proto::PolicyReview> for PolicyReview {
 impl Admin {
     /// Lists one policy domain, or all.
     pub fn domains(&mut self, name: Option<&str>) -> Result<Vec<Domain>, ClientError> {
-        let request = proto::DomainsRequest { name: name.unwrap_or_default().to_owned() };
-        let reply = self.call(async |server| server.domains(request).await)?;
-        reply.domains.into_iter().map(Domain::try_from).collect()
+        let domains = portions::all(|portion| {
+            let name = name.unwrap_or_default().to_owned();
+            let request = proto::DomainsRequest { name, portion: Some(portion) };
+            let reply = self.call(async |server| server.domains(request).await)?;
+            Ok(Section { items: reply.domains, next: reply.next })
+        })?;
+        domains.into_iter().map(Domain::try_from).collect()
     }
 
     pub fn add_domain(&mut self, name: &str) -> Result<Domain, ClientError> {

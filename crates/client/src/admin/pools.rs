@@ -8,6 +8,7 @@ use super::optional::{self, NameChange};
 use super::packs::PackWork;
 use super::words::words;
 use crate::ClientError;
+use crate::link::portions::{self, Section};
 
 words!(
     /// The nodes whose packs share volumes.
@@ -191,9 +192,13 @@ impl From<PoolTask> for proto::TendPoolRequest {
 impl Admin {
     /// Lists one pool, or all.
     pub fn pools(&mut self, name: Option<&str>) -> Result<Vec<Pool>, ClientError> {
-        let request = proto::PoolsRequest { name: name.unwrap_or_default().to_owned() };
-        let reply = self.call(async |server| server.pools(request).await)?;
-        Ok(reply.pools.into_iter().map(Pool::from).collect())
+        let pools = portions::all(|portion| {
+            let name = name.unwrap_or_default().to_owned();
+            let request = proto::PoolsRequest { name, portion: Some(portion) };
+            let reply = self.call(async |server| server.pools(request).await)?;
+            Ok(Section { items: reply.pools, next: reply.next })
+        })?;
+        Ok(pools.into_iter().map(Pool::from).collect())
     }
 
     pub fn add_pool(&mut self, pool: NewPool) -> Result<Pool, ClientError> {
@@ -210,7 +215,7 @@ impl Admin {
     }
 
     pub fn remove_pool(&mut self, name: &str) -> Result<Pool, ClientError> {
-        let request = proto::PoolsRequest { name: name.to_owned() };
+        let request = proto::PoolsRequest { name: name.to_owned(), portion: None };
         Ok(self.call(async |server| server.remove_pool(request).await)?.into())
     }
 

@@ -9,6 +9,7 @@ use super::connection::Admin;
 use super::optional;
 use super::words::words;
 use crate::ClientError;
+use crate::link::portions::{self, Section};
 
 words!(
     /// Kind of a request for packs on volumes.
@@ -71,8 +72,14 @@ impl From<proto::TapeWait> for QueuedRequest {
 impl Admin {
     /// Lists the requests that wait, after cancelling the one with the number `cancel`.
     pub fn tape_queue(&mut self, cancel: Option<u64>) -> Result<Vec<QueuedRequest>, ClientError> {
-        let request = proto::TapeQueueRequest { cancel: cancel.unwrap_or(0) };
-        let reply = self.call(async |server| server.tape_queue(request).await)?;
-        Ok(reply.waits.into_iter().map(QueuedRequest::from).collect())
+        let mut cancel = cancel.unwrap_or(0);
+        let waits = portions::all(|portion| {
+            let request = proto::TapeQueueRequest { cancel, portion: Some(portion) };
+            // The first portion has ended the request.
+            cancel = 0;
+            let reply = self.call(async |server| server.tape_queue(request).await)?;
+            Ok(Section { items: reply.waits, next: reply.next })
+        })?;
+        Ok(waits.into_iter().map(QueuedRequest::from).collect())
     }
 }

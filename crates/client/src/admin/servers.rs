@@ -7,6 +7,7 @@ use wire::proto;
 
 use super::connection::Admin;
 use crate::ClientError;
+use crate::link::portions::{self, Section};
 
 /// A server of the catalogue.
 #[derive(Clone, Debug)]
@@ -41,8 +42,11 @@ impl From<proto::Server> for Server {
 impl Admin {
     /// Lists the servers of the catalogue, as the server that is asked sees them.
     pub fn servers(&mut self) -> Result<Vec<Server>, ClientError> {
-        let request = proto::ServersRequest {};
-        let reply = self.call(async |server| server.servers(request).await)?;
-        Ok(reply.servers.into_iter().map(Server::from).collect())
+        let servers = portions::all(|portion| {
+            let request = proto::ServersRequest { portion: Some(portion) };
+            let reply = self.call(async |server| server.servers(request).await)?;
+            Ok(Section { items: reply.servers, next: reply.next })
+        })?;
+        Ok(servers.into_iter().map(Server::from).collect())
     }
 }

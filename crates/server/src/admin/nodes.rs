@@ -11,6 +11,8 @@ use crate::messages;
 use crate::messages::nodes::NodeSummary;
 use crate::sessions::filespaces;
 
+/// Maximum number of filespaces in the description of a node.
+const FILESPACES_SHOWN_MAX: usize = 1000;
 /// Default lifetime of a token.
 const TOKEN_SECS: i64 = 24 * 3600;
 /// Maximum lifetime of a token: 30 days.
@@ -39,7 +41,7 @@ pub(super) fn select(store: &Store, name: Option<&str>) -> Result<Vec<Node>, Sto
 
 fn describe(store: &Store, node: Node) -> Result<NodeSummary, StoreError> {
     let is_enrolled = store.catalog.is_enrolled(node.id)?;
-    let filespaces = filespaces(store, &node, BACKUP_FILESPACE_MIN, usize::MAX)?;
+    let filespaces = filespaces(store, &node, BACKUP_FILESPACE_MIN, FILESPACES_SHOWN_MAX)?;
     Ok(NodeSummary { node, is_enrolled, filespaces })
 }
 

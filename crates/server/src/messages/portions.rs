@@ -72,6 +72,24 @@ impl Portion {
         Ok(VolumeKey { library: library.to_owned(), name: name.to_owned() })
     }
 
+    /// Makes the portion of a list that is in memory as a whole. `key` is a key of each item by
+    /// which the list is sorted.
+    pub(crate) fn of_list<I, T: Message>(
+        &self,
+        items: Vec<I>,
+        key: impl Fn(&I) -> Bytes,
+        message: impl Fn(I) -> T,
+    ) -> Section<T> {
+        let keyed = items.into_iter().map(|item| (key(&item), item));
+        let mut keyed: Vec<(Bytes, I)> = keyed.filter(|(key, _)| *key >= self.from).collect();
+        keyed.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let (keys, items): (Vec<Bytes>, Vec<I>) = keyed.into_iter().unzip();
+        let Section { items, .. } =
+            self.cut(items.into_iter().map(message).collect(), |_| Bytes::new());
+        let next = keys.get(items.len()).cloned().unwrap_or_default();
+        Section { items, next }
+    }
+
     /// Leaves of `items`, which begin with the portion, those that are in it.
     pub(crate) fn cut<T: Message>(
         &self,
@@ -137,6 +155,21 @@ mod tests {
         check(9999, 1001, 1, 1000, Some(1001));
         check(9, 9, PORTION_BYTES_MAX / 3, 2, Some(3));
         check(9, 2, PORTION_BYTES_MAX + 1, 1, Some(2));
+    }
+
+    #[test]
+    fn a_list_in_memory_is_sorted_and_cut() {
+        let section = |items_max, from: &[u8]| {
+            let event = |number| proto::Event { number, ..<_>::default() };
+            let list = vec![4, 2, 9, 7];
+            let Section { items, next } =
+                portion(items_max, from).of_list(list, |number| number_key(*number), event);
+            (items.iter().map(|event| event.number).collect::<Vec<_>>(), next)
+        };
+        assert_eq!(section(2, b""), (vec![2, 4], number_key(7)));
+        assert_eq!(section(2, &number_key(7)), (vec![7, 9], Bytes::new()));
+        assert_eq!(section(2, &number_key(5)), (vec![7, 9], Bytes::new()), "5 is gone");
+        assert_eq!(section(9, &number_key(10)), (vec![], Bytes::new()));
     }
 
     #[test]
