@@ -130,6 +130,37 @@ mod tests {
         assert!(!is_dismissed(waits), "it was left alone");
     }
 
+    /// Name of the environment variable that makes this program the child of a test.
+    const CHILD: &str = "HOLDFAST_TEST_HOLDER";
+
+    /// Runs in the child process: a holder that is left alone has a bug in one of its threads.
+    #[test]
+    fn a_child_holds_and_has_a_bug() {
+        if std::env::var_os(CHILD).is_none() {
+            return;
+        }
+        let (waits, pipe) = io::pipe().expect("a pipe");
+        drop(pipe);
+        let become_keeper = |_: &Group| {
+            let thread = std::thread::spawn(|| panic!("a bug of the holder"));
+            io::Error::other(format!("{:?}", thread.join()))
+        };
+        hold(&group(), waits.into(), &become_keeper, &|_| {});
+    }
+
+    #[test]
+    fn a_panic_of_any_thread_of_a_holder_ends_it() {
+        let program = std::env::current_exe().expect("a test knows its program");
+        let child = Command::new(program)
+            .args(["--exact", "holder::tests::a_child_holds_and_has_a_bug", "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .expect("the test can be run again");
+        let said = String::from_utf8_lossy(&child.stderr);
+        assert_eq!(child.status.code(), Some(sys::lock::ENDED_BY_A_BUG), "{said}");
+        assert!(said.contains("src/holder.rs"), "it hides where it was: {said}");
+    }
+
     #[test]
     fn a_keeper_sees_that_its_holder_has_died() {
         let launch = |ends: HolderEnds<'_>| {

@@ -56,6 +56,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use model::{ChunkDigest, PackNumber, Place};
+use sys::fault::EndsProcess;
 
 use entry::{Entry, Prefix};
 use manifest::Manifest;
@@ -104,7 +105,10 @@ impl ChunkIndex {
         let for_merger = Arc::clone(&state);
         let merger = std::thread::Builder::new()
             .name("chunk-index-merge".to_owned())
-            .spawn(move || merge_when_woken(&for_merger, &woken))
+            .spawn(move || {
+                let _guard = EndsProcess;
+                merge_when_woken(&for_merger, &woken);
+            })
             .map_err(IndexError::at(folder))?;
         let index = Self { state, wake: Some(wake), merger: Some(merger) };
         index.wake_merger();
@@ -208,9 +212,8 @@ impl Drop for ChunkIndex {
     fn drop(&mut self) {
         self.state.closing.store(true, Ordering::Relaxed);
         self.wake = None;
-        if let Some(Err(_)) = self.merger.take().map(JoinHandle::join) {
-            tracing::error!("the merger of a chunk index panicked");
-        }
+        // A panic of the merger ends the process.
+        drop(self.merger.take().map(JoinHandle::join));
     }
 }
 

@@ -30,6 +30,9 @@ use crate::messages::portions::{Portion, Section, number_key};
 use crate::tls::Peer;
 use crate::{messages, refusal, unknown};
 
+/// Maximum number of damaged packs that a greeting names. A client that does not know a damaged
+/// pack is asked for its data when it commits.
+const DAMAGED_PACKS_MAX: usize = 1 << 16;
 /// Number of bytes of digest rows after which a message ends.
 const ROWS_BYTES: usize = 256 << 10;
 
@@ -402,7 +405,13 @@ fn hello(store: &Store, node: &Node, own: Speaker) -> Result<proto::HelloReply, 
         default_class: u32::from(policy.default_class.0),
         directory_class: u32::from(policy.directory_class().0),
         option_set: Some(option_set(store, node)?),
-        damaged_packs: store.condemned().damaged.iter().map(|pack| pack.0).collect(),
+        damaged_packs: store
+            .condemned()
+            .damaged
+            .iter()
+            .take(DAMAGED_PACKS_MAX)
+            .map(|pack| pack.0)
+            .collect(),
         servers: store.addresses(),
     })
 }
@@ -468,6 +477,7 @@ fn send_digests(
         sent.is_ok()
     })?;
     sent?;
+    sys::fault::point("digests");
     replies.blocking_send(Ok(proto::Rows { rows: rows.into() })).map_err(gone)
 }
 
@@ -517,6 +527,7 @@ fn answer_pages(
             },
         };
         last = Some(filespace);
+        sys::fault::point("page");
         replies.blocking_send(Ok(reply)).map_err(gone)?;
     }
     Ok(())
@@ -581,6 +592,7 @@ fn send_list(
             })
         };
         let directories = selection::split(batch).into_iter().map(describe).collect();
+        sys::fault::point("list");
         replies.blocking_send(Ok(proto::VersionsReply { directories })).map_err(gone)
     })
 }

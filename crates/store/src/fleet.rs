@@ -33,6 +33,7 @@ use catalog::PoolRow;
 use catalog::postgres::{Beat, Postgres, Roll, SILENCE};
 use model::PackNumber;
 use pool::{NumberSource, Numbers};
+use sys::fault::EndsProcess;
 use sys::lock::{Mutex, MutexGuard};
 
 use crate::folder::config;
@@ -60,12 +61,12 @@ pub struct Fleet {
     pub(crate) postgres: Arc<Postgres>,
     /// This server's number.
     pub(crate) id: u64,
-    pub(crate) state: Mutex<State>,
+    state: Mutex<State>,
     /// Position in the list of changes of packs up to which this server has taken them in. Locked
     /// while it takes in more.
-    pub(crate) position: Mutex<u64>,
+    position: Mutex<u64>,
     /// Packs of other servers that the chunk index lacks.
-    pub(crate) unindexed: Mutex<BTreeSet<PackNumber>>,
+    unindexed: Mutex<BTreeSet<PackNumber>>,
     /// Number below which the index has all packs.
     pub(crate) indexed: AtomicU64,
     /// True from the end of a server until its unfinished packs and uploads are cleared up.
@@ -158,7 +159,10 @@ impl Fleet {
         let (thread_pulse, thread_postgres) = (Arc::clone(&pulse), Arc::clone(postgres));
         std::thread::Builder::new()
             .name("pulse".to_owned())
-            .spawn(move || Self::beat_on(&thread_postgres, &thread_pulse))
+            .spawn(move || {
+                let _guard = EndsProcess;
+                Self::beat_on(&thread_postgres, &thread_pulse);
+            })
             .map_err(unusable)?;
         let state = State {
             roll: Roll::empty(),
@@ -180,6 +184,11 @@ impl Fleet {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Position in the list of changes of packs. The guard keeps other threads from taking in more.
+    pub(crate) fn position(&self) -> MutexGuard<'_, u64> {
+        self.position.lock()
     }
 
     pub(crate) fn unindexed(&self) -> MutexGuard<'_, BTreeSet<PackNumber>> {

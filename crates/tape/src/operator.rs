@@ -26,6 +26,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use format::volume::Part;
+use sys::fault::EndsProcess;
 
 use self::drive::DriveThread;
 use self::state::{Bench, Shared};
@@ -58,7 +59,11 @@ impl Operator {
             operator.employ(id, address)?;
         }
         let timer = std::thread::Builder::new().name("tape-clock".to_owned());
-        operator.threads.push(timer.spawn(move || shared.watch())?);
+        let watch = move || {
+            let _guard = EndsProcess;
+            shared.watch();
+        };
+        operator.threads.push(timer.spawn(watch)?);
         Ok(operator)
     }
 
@@ -79,8 +84,12 @@ impl Operator {
         }
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name(format!("tape-drive-{address}"));
-        let thread = thread.spawn(move || DriveThread::new(shared, id, address).run(&orders))?;
-        self.threads.push(thread);
+        let work = move || {
+            // The waiters of the drive's objects would wait for ever.
+            let _guard = EndsProcess;
+            DriveThread::new(shared, id, address).run(&orders);
+        };
+        self.threads.push(thread.spawn(work)?);
         Ok(())
     }
 

@@ -32,6 +32,9 @@ struct State {
     is_closed: bool,
     rejections: Vec<Rejection>,
     failure: Option<ClientError>,
+    /// True if the server has given no reason for the end of the session. Then it ended because
+    /// this side did, or because the server was told to stop.
+    is_unexplained: bool,
 }
 
 impl Answers {
@@ -55,9 +58,15 @@ impl Answers {
         self.arrived.load(Relaxed)
     }
 
-    /// Returns the failure of the session, if it has failed.
-    pub(super) fn take_failure(&self) -> Option<ClientError> {
-        self.state().failure.take()
+    /// Returns the reason why the session has failed, if it has, and otherwise `outcome`, which is
+    /// what came of it on this side. A reason of the server says more than its consequences here.
+    pub(super) fn conclude<T>(&self, outcome: Result<T, ClientError>) -> Result<T, ClientError> {
+        let mut state = self.state();
+        match state.failure.take() {
+            Some(_) if state.is_unexplained && outcome.is_err() => outcome,
+            Some(failure) => Err(failure),
+            None => outcome,
+        }
     }
 
     /// Notes that a quantum goes to the server, whose chunks have `digests`.
@@ -111,6 +120,7 @@ impl Answers {
                 Ok(Some(message)) => self.take_in(message, chunks, tally),
                 Ok(None) => {
                     if !self.state().is_closed {
+                        self.state().is_unexplained = !self.has_failed();
                         let message = "the server ended the session";
                         self.fail(ClientError::new(ErrorKind::Retry, message));
                     }
@@ -211,6 +221,21 @@ mod tests {
         assert!(answers.has_failed());
         let kind = |error: ClientError| error.kind;
         assert_eq!(answers.wait_for_answers(0).map_err(kind), Err(ErrorKind::NoSpace));
-        assert_eq!(answers.take_failure().map(kind), Some(ErrorKind::NoSpace));
+        let lost = || Err::<(), _>(ClientError::lost());
+        assert_eq!(answers.conclude(lost()).map_err(kind), Err(ErrorKind::NoSpace));
+    }
+
+    #[test]
+    fn a_session_that_ends_because_this_side_ended_fails_for_the_reason_of_this_side() {
+        let kind = |error: ClientError| error.kind;
+        let ended = || {
+            let answers = Answers::default();
+            answers.state().is_unexplained = true;
+            answers.fail(ClientError::new(ErrorKind::Retry, "the server ended the session"));
+            answers
+        };
+        let interrupted = Err::<(), _>(ClientError::interrupted());
+        assert_eq!(ended().conclude(interrupted).map_err(kind), Err(ErrorKind::Interrupted));
+        assert_eq!(ended().conclude(Ok(())).map_err(kind), Err(ErrorKind::Retry));
     }
 }

@@ -336,7 +336,8 @@ mod tests {
         let mut outbox = Outbox::new(sender, &answers, &tally, Tuning::default());
         outbox.take(change(&[7])).expect("kept");
         outbox.finish();
-        assert_eq!(answers.take_failure().map(|error| error.kind), Some(ErrorKind::Bug));
+        let concluded = answers.conclude(Ok(()));
+        assert_eq!(concluded.map_err(|error| error.kind), Err(ErrorKind::Bug));
         assert!(take().is_empty());
     }
 

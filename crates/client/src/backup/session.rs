@@ -95,7 +95,7 @@ pub(super) fn in_session<T>(
     let Run { link, home, options, rules, seal_key, tally } = run;
     let cache = open_cache(link, home);
     let tuning = options.tuning.or(home.config.tuning);
-    let deduplicates = tuning.deduplication.unwrap_or(true) || !link.takes_quanta_without_digests();
+    let deduplicates = tuning.deduplicates() || !link.takes_quanta_without_digests();
     let chunks = Chunks::new(link, &cache, deduplicates, seal_key);
     let digester = Digester::new(&link.digest_key, &canonical(rules, options));
     let crews = Crews::new(&tuning);
@@ -133,10 +133,9 @@ pub(super) fn in_session<T>(
         let reading =
             receiver.map(|receiver| threads.spawn(|| answers.read(receiver, &chunks, tally)));
         let outcome = work(&session, Outbox::new(sender, &answers, tally, tuning));
-        // The server's reason for the end of the session says more than its consequences. It may
-        // come after them.
+        // The server's reason for the end of the session may come after its consequences.
         reading.map(joined);
-        answers.take_failure().map_or(outcome, Err)
+        answers.conclude(outcome)
     })
 }
 

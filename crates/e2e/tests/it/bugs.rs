@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use e2e::harness::Node;
+use e2e::harness::{Node, Outcome};
 use e2e::manifest::assert_same;
 
 use crate::scene::{Scene, manifest};
@@ -55,6 +55,73 @@ fn a_bug_while_a_change_is_decoded_ends_one_session() {
 #[test]
 fn a_bug_while_a_question_is_answered_ends_one_session() {
     check_session("answer");
+}
+
+/// A command meets the bug at `point` in the middle of a stream. It fails: the end of a stream that
+/// a bug has cut short is not taken for its end. The same command succeeds afterwards.
+#[track_caller]
+fn check_stream(point: &str, command: impl Fn(&Scene) -> Outcome) {
+    let mut scene = Scene::with_files(40, 3000);
+    scene.backup();
+    std::fs::write(scene.tree.join("new"), "new").expect("the tree can be changed");
+    scene.server.terminate().expect(&[0]);
+    scene.server.set_environment(&[&format!("HOLDFAST_FAULTS={point}")]);
+    scene.server.restart();
+    let outcome = command(&scene);
+    assert_ne!(outcome.code(), 0, "{point}: {outcome}");
+    outcome.says("the server failed at this request");
+    assert!(scene.server.is_up(), "{point}: one stream ended the server");
+    command(&scene).expect(&[0]);
+}
+
+#[test]
+fn a_bug_in_the_middle_of_a_list_is_reported() {
+    check_stream("list", |scene| scene.node.run(&["list", scene.tree.to_str().unwrap()]));
+}
+
+#[test]
+fn a_bug_in_the_middle_of_the_digests_is_reported() {
+    check_stream("digests", |scene| scene.node.backup(&scene.tree, &[]));
+}
+
+#[test]
+fn a_bug_in_the_middle_of_the_pages_is_reported() {
+    check_stream("page", |scene| scene.node.backup(&scene.tree, &[]));
+}
+
+#[test]
+fn a_bug_while_a_message_of_a_backup_is_received_is_reported() {
+    check_stream("message", |scene| scene.node.backup(&scene.tree, &["--full"]));
+}
+
+#[test]
+fn a_bug_in_the_middle_of_a_restore_is_reported() {
+    check_stream("restore", |scene| {
+        scene.node.run(&["verify", "--data", scene.tree.to_str().unwrap()])
+    });
+}
+
+/// Readers wait for a drive's thread. A panic of the thread ends the server; once a supervisor has
+/// started it again, the reader is served.
+#[test]
+fn a_bug_of_a_drive_ends_the_server() {
+    let mut scene = Scene::with_files(20, 100_000);
+    scene.copy_no_catalog();
+    scene.add_library("64M");
+    scene.add_tape(&[]);
+    scene.backup();
+    scene.drain();
+    scene.server.terminate().expect(&[0]);
+    std::fs::remove_dir_all(scene.server.dir().join("stage")).unwrap();
+    scene.server.set_environment(&["HOLDFAST_FAULTS=drive"]);
+    scene.server.restart();
+    assert_ne!(scene.node.verify().code(), 0, "its data is on a volume that nobody reads");
+    let ended = scene.server.ends();
+    assert_eq!(ended.code(), ENDED_BY_A_BUG, "{ended}");
+    assert!(ended.stderr.contains("drive.rs"), "it hides where it was: {ended}");
+    scene.server.set_environment(&[]);
+    scene.server.restart();
+    scene.node.verify().expect(&[0]);
 }
 
 /// The thread that panics holds the lock of the claims. The next one that wants it ends the server,

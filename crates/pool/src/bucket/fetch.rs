@@ -12,7 +12,7 @@ use object_store::ObjectStoreExt as _;
 
 use super::Bucket;
 use super::runtime::{io_error, runtime};
-use super::segments::{Content, Segment};
+use super::segments::{Content, Segment, Settlement};
 
 /// Number of bytes at the end of a pack in which the table of a pack of common files lies.
 const END_BYTES: u64 = 512 << 10;
@@ -96,13 +96,14 @@ impl Bucket {
         }
     }
 
-    /// Begins to fetch a segment, which is settled in any case.
+    /// Begins to fetch a segment, which is settled in any case: by the answer, or when the task
+    /// ends without one.
     fn fetch(self: &Arc<Self>, pack: PackNumber, segment: &Arc<Segment>) {
-        let (bucket, coming) = (Arc::clone(self), Arc::clone(segment));
+        let (bucket, coming) = (Arc::clone(self), Settlement::of(segment));
         let task = async move {
             let key = bucket.pack_key(pack);
             let _permit = bucket.fetching.acquire().await;
-            let content = match bucket.store.get_range(&key, coming.range.clone()).await {
+            let content = match bucket.store.get_range(&key, coming.range()).await {
                 Ok(bytes) => Content::Here(bytes),
                 Err(error) => Content::failed(&io_error(error)),
             };

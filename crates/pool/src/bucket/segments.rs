@@ -89,6 +89,37 @@ impl Segment {
     }
 }
 
+/// The duty to settle a segment. Dropped without an answer it settles the segment as failed,
+/// because readers wait for it.
+pub(super) struct Settlement {
+    segment: Arc<Segment>,
+    is_settled: bool,
+}
+
+impl Settlement {
+    pub(super) fn of(segment: &Arc<Segment>) -> Self {
+        Self { segment: Arc::clone(segment), is_settled: false }
+    }
+
+    pub(super) fn range(&self) -> Range<u64> {
+        self.segment.range.clone()
+    }
+
+    pub(super) fn settle(mut self, content: Content) {
+        self.segment.settle(content);
+        self.is_settled = true;
+    }
+}
+
+impl Drop for Settlement {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.segment
+                .settle(Content::failed(&io::Error::other("the request was broken off")));
+        }
+    }
+}
+
 /// Position of a pack's last reader, and the size that was asked for on its behalf.
 #[derive(Clone, Copy, Default)]
 struct Reader {
@@ -205,6 +236,19 @@ mod tests {
         assert_eq!(elsewhere.range, 5..5 + ASK_MIN);
         let at_the_end = segments.add_for_reader(PACK, &(90..100), 120);
         assert_eq!(at_the_end.range, 90..120);
+    }
+
+    /// The readers of a range waited for ever after a panic of the task that fetched it.
+    #[test]
+    fn a_task_that_panics_fails_its_readers() {
+        let segment = Arc::new(Segment::new(0..100));
+        let settlement = Settlement::of(&segment);
+        let task = std::thread::spawn(move || {
+            let _settlement = settlement;
+            panic!("a bug in the task");
+        });
+        assert!(segment.wait(&(10..20)).is_err());
+        assert!(task.join().is_err());
     }
 
     #[test]

@@ -57,7 +57,9 @@ pub(super) async fn serve(
     mut stream: Streaming<proto::ToServer>,
     replies: Replies,
 ) {
-    if let Err(status) = receive(&edge, node, &mut stream, &replies).await {
+    let sender = replies.clone();
+    let receiving = tokio::spawn(async move { receive(&edge, node, &mut stream, &sender).await });
+    if let Err(status) = super::stream::ended(receiving.await) {
         // The send fails only if the client is gone.
         drop(replies.send(Err(status)).await);
     }
@@ -76,7 +78,7 @@ async fn receive(
     };
     let store = Arc::clone(&edge.store);
     let opening = move || Intake::open(&store, node, &open.filespace);
-    let intake = ended(tokio::task::spawn_blocking(opening).await)?;
+    let intake = stored(tokio::task::spawn_blocking(opening).await)?;
     let opened = proto::Opened { session: intake.id().0 };
     send(replies, proto::from_server::Message::Opened(opened)).await?;
     let (work, waiting) = mpsc::channel(WAITING_MAX);
@@ -90,14 +92,14 @@ async fn receive(
     let collector = Collector { edge, filler, work, arrivals };
     let received = tokio::select! {
         received = collector.run(stream) => received,
-        committed = &mut committer => return ended(committed),
+        committed = &mut committer => return stored(committed),
     };
-    ended(committer.await).and(received)
+    stored(committer.await).and(received)
 }
 
-/// The result of a thread.
-fn ended<T>(joined: Result<Result<T, StoreError>, JoinError>) -> Result<T, Status> {
-    joined.map_err(|_| refusal::panicked())?.map_err(refusal::status)
+/// Returns the result of a thread that works with the store.
+fn stored<T>(joined: Result<Result<T, StoreError>, JoinError>) -> Result<T, Status> {
+    super::stream::ended(joined.map(|result| result.map_err(refusal::status)))
 }
 
 fn malformed(what: &str) -> Status {
@@ -138,6 +140,7 @@ impl Collector<'_> {
         let mut quanta = Vec::new();
         let mut changes = Vec::new();
         while let Some(message) = next(stream).await? {
+            sys::fault::point("message");
             match message {
                 proto::to_server::Message::Quantum(quantum) => {
                     quanta.push((quantum.number, self.store(quantum, &storing).await?));

@@ -38,6 +38,7 @@ impl<'a> Client<'a> {
 
 impl Recipient for Client<'_> {
     fn send(&mut self, message: Message) -> bool {
+        sys::fault::point("restore");
         let reply = proto::RestoreReply { message: Some(encode(message)) };
         self.replies.blocking_send(Ok(reply)).is_ok()
     }

@@ -4,6 +4,7 @@ use std::pin::Pin;
 
 use store::StoreError;
 use tokio::sync::mpsc;
+use tokio::task::JoinError;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -23,16 +24,24 @@ pub(crate) fn streaming<T: Send + 'static>(
     replying(move |replies| work(replies).map_err(refusal::status))
 }
 
-/// Runs `work` like [`streaming`], where `work` fails with a status.
+/// Runs `work` like [`streaming`], where `work` fails with a status. A panic of `work` ends the
+/// stream with a status too: the end of a stream without one means that it is whole.
 pub(crate) fn replying<T: Send + 'static>(
     work: impl FnOnce(&Replies<T>) -> Result<(), Status> + Send + 'static,
 ) -> ReplyStream<T> {
     let (replies, receiver) = mpsc::channel(REPLIES_WAITING);
-    tokio::task::spawn_blocking(move || {
-        if let Err(status) = work(&replies) {
+    let sender = replies.clone();
+    let working = tokio::task::spawn_blocking(move || work(&sender));
+    tokio::spawn(async move {
+        if let Err(status) = ended(working.await) {
             // The send fails only if the client is gone.
-            drop(replies.blocking_send(Err(status)));
+            drop(replies.send(Err(status)).await);
         }
     });
     Box::pin(ReceiverStream::new(receiver))
+}
+
+/// Returns the result of a thread or task, whose panic becomes a status.
+pub(super) fn ended<T>(joined: Result<Result<T, Status>, JoinError>) -> Result<T, Status> {
+    joined.map_err(|_| refusal::panicked())?
 }

@@ -103,7 +103,7 @@ impl Store {
     /// Takes in the changes of packs by other servers.
     pub fn catch_up(&self) -> Result<(), CatalogError> {
         let Some(fleet) = &self.fleet else { return Ok(()) };
-        let mut position = fleet.position.lock();
+        let mut position = fleet.position();
         let mut changes = fleet.postgres.pack_changes(*position)?;
         let is_news = |condemned: &Condemned| {
             changes.generation != condemned.generation

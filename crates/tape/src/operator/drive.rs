@@ -68,6 +68,7 @@ impl DriveThread {
         match task {
             Task::Mount(volume) => self.mount(volume),
             Task::Read { object, part, deliver, salvages } => {
+                sys::fault::point("drive");
                 let result = self.try_read(&part, &deliver);
                 let result = match result {
                     Err(_) if salvages => self.salvage(&part, &deliver),
