@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The program is that of the release that introduced protocol N. Recorded sessions are never
-//! written again.
+//! written again: a file that exists stays as it is.
 
 use std::path::Path;
 
@@ -28,8 +28,10 @@ fn main() {
     drop(std::fs::remove_dir_all(tree));
     session_tree::plant(tree);
     let write = |name: &str| {
-        let bytes = encode(&recorder.take());
-        std::fs::write(folder.join(name), bytes).expect("the transcript is written");
+        let (bytes, path) = (encode(&recorder.take()), folder.join(name));
+        if !path.try_exists().expect("a folder") {
+            std::fs::write(path, bytes).expect("the transcript is written");
+        }
     };
     node.backup(tree, &[]).expect(&[0]);
     write("backup");
@@ -40,5 +42,10 @@ fn main() {
     write("list");
     node.restore(tree, &scratch.folder("out"), &[]).expect(&[0]);
     write("restore");
+    server.admin(&["node", "set", "anna", "--backdelete", "yes"]);
+    for (name, arguments) in session_tree::FURTHER {
+        node.run(arguments).expect(&[0]);
+        write(name);
+    }
     std::fs::remove_dir_all(tree).expect("the tree is removed");
 }

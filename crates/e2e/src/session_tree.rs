@@ -12,6 +12,19 @@ use crate::nasty::Random;
 /// Path of the tree while a session is recorded.
 pub const RECORDED: &str = "/tmp/holdfast-session/tree";
 
+/// Further sessions after backup, incremental, list and restore, in this order: a name and the
+/// arguments of the command.
+pub const FURTHER: [(&str, &[&str]); 8] = [
+    ("archive", &["archive", RECORDED, "--description", "session"]),
+    ("archives", &["archives"]),
+    ("hold", &["archives", "--hold", "1"]),
+    ("release", &["archives", "--release", "1"]),
+    ("retrieve", &["retrieve", RECORDED, "--to", "/tmp/holdfast-session/out", "--archive", "1"]),
+    ("delete", &["delete", "/tmp/holdfast-session/tree/folder/noise"]),
+    ("deletions", &["undelete"]),
+    ("undelete", &["undelete", "1"]),
+];
+
 /// Master key of the recorded server.
 const MASTER_KEY: [u8; 32] = *b"the master key of the recording!";
 /// Time of every file and directory, in seconds since 1970.

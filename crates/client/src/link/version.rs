@@ -41,3 +41,21 @@ pub(crate) fn unknown(status: &Status) -> String {
         text => format!("{text} (client {PROGRAM}, protocol {PROTOCOL})"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_a_server_does_not_know_names_both_versions() {
+        let of_first_protocol = unknown(&Status::unimplemented(""));
+        assert!(of_first_protocol.contains("a server of protocol 1"), "{of_first_protocol}");
+        let of_server = "server 0.7.0 does not know a call of this client; upgrade the server";
+        let of_later_protocol = unknown(&Status::unimplemented(of_server));
+        assert!(of_later_protocol.starts_with(of_server), "{of_later_protocol}");
+        for text in [of_first_protocol, of_later_protocol] {
+            assert!(text.contains(&format!("client {PROGRAM}")), "{text}");
+            assert!(text.contains("upgrade the server"), "{text}");
+        }
+    }
+}

@@ -59,6 +59,7 @@ pub fn end_of_call(home: &Path, port: u16, path: &str, questions: &[Vec<u8>]) ->
         for question in questions {
             grpc::send(&mut call.questions, question);
         }
+        grpc::finish(&mut call.questions);
         let status = tokio::time::timeout(ANSWER_MAX, call.end()).await;
         status.expect("the call ends in time").replace("%20", " ")
     })
@@ -155,6 +156,9 @@ type Scripts = HashMap<String, Vec<Vec<Event>>>;
 
 /// Imitation of a server: it answers each call as a recorded one of the same method was answered.
 /// A call beyond the recorded ones is answered as the last of them.
+///
+/// The calls of a client's threads may come in another order than in the recording. So a call
+/// without a question gets a script without one.
 pub struct Imitation {
     scripts: Mutex<Scripts>,
 }
@@ -177,18 +181,45 @@ impl Imitation {
         let Ok(stream) = acceptor.accept(stream).await else { return };
         let Ok(mut connection) = server::handshake(stream).await else { return };
         while let Some(Ok((request, respond))) = connection.accept().await {
-            let script = self.script(request.uri().path());
-            tokio::spawn(play(script, request, respond));
+            tokio::spawn(Arc::clone(&self).play(request, respond));
         }
     }
 
-    fn script(&self, path: &str) -> Option<Vec<Event>> {
+    fn knows(&self, path: &str) -> bool {
+        self.scripts.lock().expect("nobody panics while he looks").contains_key(path)
+    }
+
+    fn script(&self, path: &str, has_question: bool) -> Vec<Event> {
         let mut scripts = self.scripts.lock().expect("nobody panics while he looks");
-        let of_method = scripts.get_mut(path)?;
-        if of_method.len() > 1 {
-            return Some(of_method.remove(0));
+        let of_method = scripts.get_mut(path).expect("it was looked for");
+        let asks = |script: &Vec<Event>| matches!(script.first(), Some(Event::Question(_)));
+        let fitting = of_method.iter().position(|script| asks(script) == has_question);
+        let at = fitting.unwrap_or(0);
+        let is_last =
+            of_method.iter().filter(|other| asks(other) == asks(&of_method[at])).count() == 1;
+        if is_last { of_method[at].clone() } else { of_method.remove(at) }
+    }
+
+    /// Answers one call. Each answer waits until the client has sent as many messages of each kind
+    /// as in the recording.
+    async fn play(
+        self: Arc<Self>,
+        request: http::Request<RecvStream>,
+        mut respond: SendResponse<Bytes>,
+    ) -> Option<()> {
+        let path = request.uri().path().to_owned();
+        if !self.knows(&path) {
+            let mut answer = grpc::response();
+            answer.headers_mut().extend(grpc::trailers("12 "));
+            respond.send_response(answer, true).ok()?;
+            return Some(());
         }
-        of_method.first().cloned()
+        let incoming = Incoming::new(request.into_body());
+        let mut questions = Questions { incoming, counts: HashMap::new(), has_ended: false };
+        let answers = respond.send_response(grpc::response(), false).ok()?;
+        questions.read().await;
+        let script = self.script(&path, !questions.has_ended);
+        follow(script, questions, answers).await
     }
 }
 
@@ -226,22 +257,12 @@ impl Questions {
     }
 }
 
-/// Answers one call. Each answer waits until the client has sent as many messages of each kind as
-/// in the recording.
-async fn play(
-    script: Option<Vec<Event>>,
-    request: http::Request<RecvStream>,
-    mut respond: SendResponse<Bytes>,
+/// Sends the answers of `script` as the questions come.
+async fn follow(
+    script: Vec<Event>,
+    mut questions: Questions,
+    mut answers: SendStream<Bytes>,
 ) -> Option<()> {
-    let Some(script) = script else {
-        let mut answer = grpc::response();
-        answer.headers_mut().extend(grpc::trailers("12 "));
-        respond.send_response(answer, true).ok()?;
-        return Some(());
-    };
-    let incoming = Incoming::new(request.into_body());
-    let mut questions = Questions { incoming, counts: HashMap::new(), has_ended: false };
-    let mut answers = respond.send_response(grpc::response(), false).ok()?;
     let mut recorded: HashMap<u32, usize> = HashMap::new();
     let mut last = 0;
     for event in script {
