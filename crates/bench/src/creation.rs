@@ -57,6 +57,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Trouble> {
     output::result(&document.to_string())
 }
 
+struct PlannedLink {
+    path: PathBuf,
+    target: PathBuf,
+    metadata: Metadata,
+}
+
 /// The objects to make; paths are relative to the top.
 #[derive(Default)]
 struct Plan {
@@ -64,8 +70,7 @@ struct Plan {
     folders: Vec<(PathBuf, Metadata)>,
     /// Files; the files of one folder follow each other.
     files: Vec<PlannedFile>,
-    /// Path and target.
-    links: Vec<(PathBuf, PathBuf, Metadata)>,
+    links: Vec<PlannedLink>,
     unreadable: usize,
 }
 
@@ -110,7 +115,7 @@ impl Plan {
             } else if metadata.is_file() {
                 self.files.push(PlannedFile { folder, name: entry.file_name(), metadata });
             } else if let Ok(target) = fs::read_link(tree.join(&path)) {
-                self.links.push((path, target, metadata));
+                self.links.push(PlannedLink { path, target, metadata });
             }
         }
     }
@@ -147,7 +152,7 @@ impl Plan {
 
     /// Makes the links, and gives directories their attributes, after everything in them is made.
     fn finish(&self, target: &Path) -> rustix::io::Result<()> {
-        for (path, link_target, metadata) in &self.links {
+        for PlannedLink { path, target: link_target, metadata } in &self.links {
             let path = target.join(path);
             symlinkat(link_target, CWD, &path)?;
             let (uid, gid) = owner(metadata);

@@ -132,15 +132,25 @@ fn left_out(rules: &Rules, ruled: Decision, index: usize, about: Option<Vec<u8>>
 /// Decides about a path by the statements on it and on the directories above it.
 fn decide(rules: &Rules, path: &[u8], kind: Kind, bytes: u64) -> Decision {
     let (verdict, about) = rules.selection.explain(path, kind, Operation::Backup);
-    ruled(rules, verdict, (path, kind, bytes), Some(about).filter(|about| *about != path))
+    let about = Some(about).filter(|about| *about != path);
+    ruled(rules, verdict, Candidate { path, kind, bytes }, about)
+}
+
+/// An object that statements decide about.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    path: &'a [u8],
+    kind: Kind,
+    bytes: u64,
 }
 
 fn ruled(
     rules: &Rules,
     verdict: Verdict,
-    (path, kind, bytes): (&[u8], Kind, u64),
+    candidate: Candidate<'_>,
     about: Option<&[u8]>,
 ) -> Decision {
+    let Candidate { path, kind, bytes } = candidate;
     let class = rules.ruling(|| path.to_vec(), kind).class;
     let shown = |index| {
         let (source, text) = rules.shown(index);
@@ -240,7 +250,8 @@ fn below(
         let mut children = Vec::new();
         for (name, found) in entries {
             let of_entry = [&path[..], b"/", &name].concat();
-            let object = (&of_entry[..], found.stat.kind, found.stat.size);
+            let (kind, bytes) = (found.stat.kind, found.stat.size);
+            let object = Candidate { path: &of_entry, kind, bytes };
             let ruling = rules.ruling(|| of_entry.clone(), found.stat.kind);
             let mut entry = ruled(rules, ruling.verdict, object, None);
             // A statement that excludes the object comes before a tag, as in an explanation.

@@ -101,23 +101,27 @@ impl FromStr for Stillness {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tuning {
-    /// Number of walking threads, and of reading threads, from 1 to 100. Without it the client
-    /// chooses while it runs.
+    /// Number of walking threads, and of reading threads, from 1 to 100.
     #[serde(deserialize_with = "threads")]
+    #[schemars(extend("x-unit" = "threads", "x-default" = "chosen while a backup runs"))]
     pub resource_utilization: Option<u8>,
-    /// Strength of compression: `none`, a level of zstd from 1 to 19, `standard`, or `auto`, which
+    /// Strength of compression: `none`, a level of zstd from -7 to 19, `standard`, or `auto`, which
     /// follows the bottleneck of the running backup.
     #[schemars(with = "Option<String>")]
+    #[schemars(extend("default" = CompressionChoice::default()))]
     pub compression: Option<CompressionChoice>,
-    /// True if chunks that the server has are presented by grants instead of sent; true by default.
+    /// True if chunks that the server has are presented by grants instead of sent.
+    #[schemars(extend("default" = DEDUPLICATION))]
     pub deduplication: Option<bool>,
-    /// Bytes sent after which a transaction closes; 33554432 (32 MiB) by default.
+    /// Number of bytes sent after which a transaction closes.
+    #[schemars(extend("default" = TRANSACTION_BYTES))]
     pub transaction_bytes: Option<u64>,
-    /// Objects after which a transaction closes; 65536 by default.
+    /// Number of objects after which a transaction closes.
+    #[schemars(extend("default" = TRANSACTION_OBJECTS))]
     pub transaction_objects: Option<u32>,
-    /// Bytes of the connection's buffers in the kernel, for each direction; at least 65536, and
-    /// without it as the kernel chooses.
+    /// Size of the connection's buffers in the kernel, for each direction; at least 65536.
     #[serde(deserialize_with = "socket_buffer")]
+    #[schemars(extend("x-default" = "chosen by the kernel"))]
     pub socket_buffer_bytes: Option<u32>,
 }
 
@@ -154,6 +158,7 @@ fn socket_buffer<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::E
 /// often; larger ones lose more when they are cut off.
 const TRANSACTION_BYTES: u64 = 32 << 20;
 const TRANSACTION_OBJECTS: u32 = 1 << 16;
+const DEDUPLICATION: bool = true;
 
 impl Tuning {
     /// Returns these settings, with those of `other` for the settings that are not set.
@@ -167,6 +172,10 @@ impl Tuning {
             transaction_objects: self.transaction_objects.or(other.transaction_objects),
             socket_buffer_bytes: self.socket_buffer_bytes.or(other.socket_buffer_bytes),
         }
+    }
+
+    pub(crate) fn deduplicates(&self) -> bool {
+        self.deduplication.unwrap_or(DEDUPLICATION)
     }
 
     pub(crate) fn transaction_bytes(&self) -> u64 {

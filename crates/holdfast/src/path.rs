@@ -38,17 +38,37 @@ pub(crate) fn absolute(folder: &Path) -> Result<Vec<u8>, CommandError> {
     }
 }
 
+/// Returns `paths` from `/` on. Their parts stay as they are: `..` after a symbolic link leads
+/// elsewhere than its text says.
+pub(crate) fn from_root(paths: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, CommandError> {
+    // An empty path names nothing.
+    let is_relative = |path: &Vec<u8>| !path.is_empty() && !path.starts_with(b"/");
+    if !paths.iter().any(is_relative) {
+        return Ok(paths);
+    }
+    let working = working_directory()?;
+    let from_root = |path: Vec<u8>| {
+        if is_relative(&path) { [working.as_slice(), b"/", &path].concat() } else { path }
+    };
+    Ok(paths.into_iter().map(from_root).collect())
+}
+
+fn working_directory() -> Result<Vec<u8>, CommandError> {
+    let working = std::env::current_dir();
+    let working = working
+        .map_err(|error| CommandError::new(format!("there is no working directory: {error}")))?;
+    Ok(bytes(&working))
+}
+
 /// Returns `paths` from `/` on, as the server names them.
 pub(crate) fn on_node(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, CommandError> {
     if paths.iter().all(|path| path.is_absolute()) {
         return Ok(paths.iter().map(|path| resolved(b"/", path.as_os_str().as_bytes())).collect());
     }
-    let working = std::env::current_dir()
-        .map_err(|error| CommandError::new(format!("there is no working directory: {error}")))?;
-    let working = working.as_os_str().as_bytes();
+    let working = working_directory()?;
     Ok(paths
         .iter()
-        .map(|path| resolved(working, path.as_os_str().as_bytes()))
+        .map(|path| resolved(&working, path.as_os_str().as_bytes()))
         .collect())
 }
 

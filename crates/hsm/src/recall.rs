@@ -6,7 +6,8 @@
 //!                                            the waiters that have their content, until none waits
 //! ```
 //!
-//! Order of locks: records before queue. Neither is held while content is filled.
+//! Neither the records nor the queue is locked while content is filled. The order of locks is in
+//! `docs/design/ordering.md`.
 
 mod queue;
 mod records;

@@ -53,8 +53,15 @@ impl fmt::Display for Limit {
     }
 }
 
+/// Refusal of a word that is not a value of a rule.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("it must be {choices}")]
+pub struct InvalidWord {
+    choices: String,
+}
+
 impl FromStr for Limit {
-    type Err = String;
+    type Err = InvalidWord;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.eq_ignore_ascii_case("nolimit") {
@@ -62,13 +69,15 @@ impl FromStr for Limit {
         }
         match text.parse() {
             Ok(number @ 0..=Self::DAYS_MAX) => Ok(Self::AtMost(number)),
-            _ => Err(format!("it is a number from 0 to {}, or NOLIMIT", Self::DAYS_MAX)),
+            _ => Err(InvalidWord {
+                choices: format!("a number from 0 to {}, or NOLIMIT", Self::DAYS_MAX),
+            }),
         }
     }
 }
 
 impl TryFrom<String> for Limit {
-    type Error = String;
+    type Error = InvalidWord;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse()
@@ -117,12 +126,14 @@ macro_rules! words {
         }
 
         impl FromStr for $choice {
-            type Err = String;
+            type Err = InvalidWord;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 match text.to_ascii_lowercase().as_str() {
                     $($word => Ok(Self::$variant),)+
-                    _ => Err(format!("it is one of {}", [$($word),+].join(", "))),
+                    _ => Err(InvalidWord {
+                        choices: format!("one of {}", [$($word),+].join(", ")),
+                    }),
                 }
             }
         }

@@ -15,8 +15,8 @@ mod selection;
 pub mod statement;
 
 pub use class::{
-    ArchiveCopyGroup, BackupCopyGroup, Limit, ManagementClass, Mode, PolicyDomain, PolicySet,
-    RetentionStart, STANDARD, Serialization, is_name,
+    ArchiveCopyGroup, BackupCopyGroup, InvalidWord, Limit, ManagementClass, Mode, PolicyDomain,
+    PolicySet, RetentionStart, STANDARD, Serialization, is_name,
 };
 pub use migration::{Eligibility, FileFacts};
 pub use pattern::{PATTERN_BYTES_MAX, Pattern, PatternError};

@@ -79,26 +79,40 @@ pub fn differences(active: &PolicySet, draft: &PolicySet) -> Vec<Difference> {
     found
 }
 
-/// One line of a class: its name, its value, and the value as a limit where it is one.
-type Line = (&'static str, String, Option<Limit>);
+/// One line of a class.
+#[derive(Clone)]
+struct Line {
+    name: &'static str,
+    value: String,
+    /// The value as a limit, where it is one.
+    limit: Option<Limit>,
+}
+
+impl Line {
+    fn word(name: &'static str, value: String) -> Self {
+        Self { name, value, limit: None }
+    }
+
+    fn limit(name: &'static str, limit: Limit) -> Self {
+        Self { name, value: limit.to_string(), limit: Some(limit) }
+    }
+}
 
 fn lines(class: Option<&ManagementClass>) -> Vec<Line> {
     let Some(class) = class else { return Vec::new() };
-    let mut lines: Vec<Line> = vec![("NAME", class.name.clone(), None)];
+    let mut lines = vec![Line::word("NAME", class.name.clone())];
     if let Some(group) = class.backup {
-        let limit = |(what, limit): (&'static str, Limit)| (what, limit.to_string(), Some(limit));
-        lines.extend(group.limits().map(limit));
+        lines.extend(group.limits().map(|(name, limit)| Line::limit(name, limit)));
         let BackupCopyGroup { mode, frequency_days, serialization, .. } = group;
-        lines.push(("MODE", mode.to_string().to_uppercase(), None));
-        lines.push(("FREQUENCY", frequency_days.to_string(), None));
-        lines.push(("SERIALIZATION", serialization.to_string().to_uppercase(), None));
+        lines.push(Line::word("MODE", mode.to_string().to_uppercase()));
+        lines.push(Line::word("FREQUENCY", frequency_days.to_string()));
+        lines.push(Line::word("SERIALIZATION", serialization.to_string().to_uppercase()));
     }
     if let Some(group) = class.archive {
         let ArchiveCopyGroup { keep_days, starts, minimum_days } = group;
-        lines.push(("RETVER", keep_days.to_string(), Some(keep_days)));
-        lines.push(("RETINIT", starts.to_string().to_uppercase(), None));
-        let limit = Limit::AtMost(minimum_days);
-        lines.push(("RETMIN", minimum_days.to_string(), Some(limit)));
+        lines.push(Line::limit("RETVER", keep_days));
+        lines.push(Line::word("RETINIT", starts.to_string().to_uppercase()));
+        lines.push(Line::limit("RETMIN", Limit::AtMost(minimum_days)));
     }
     lines
 }
@@ -110,22 +124,22 @@ fn compare(
 ) {
     let class = to.or(from).map(|class| class.name.clone());
     let (before, after) = (lines(from), lines(to));
-    let of = |lines: &[Line], what: &str| lines.iter().find(|line| line.0 == what).cloned();
-    let mut whats: Vec<&'static str> = before.iter().map(|line| line.0).collect();
-    whats.extend(after.iter().map(|line| line.0).filter(|what| of(&before, what).is_none()));
+    let of = |lines: &[Line], what: &str| lines.iter().find(|line| line.name == what).cloned();
+    let mut whats: Vec<&'static str> = before.iter().map(|line| line.name).collect();
+    whats.extend(after.iter().map(|line| line.name).filter(|what| of(&before, what).is_none()));
     for what in whats {
         let (old, new) = (of(&before, what), of(&after, what));
-        let shorter = |old: &Line, new: &Line| match (old.2, new.2) {
+        let shorter = |old: &Line, new: &Line| match (old.limit, new.limit) {
             (Some(old), Some(new)) => new.is_shorter_than(old),
             _ => false,
         };
         let keeps_less = match (&old, &new) {
             (Some(old), Some(new)) => shorter(old, new),
             // Versions of a removed group get the rules of the default class, or the days of grace.
-            (Some(old), None) => old.2.is_some(),
+            (Some(old), None) => old.limit.is_some(),
             (None, _) => false,
         };
-        let text = |line: Option<Line>| line.map(|line| line.1).unwrap_or_default();
+        let text = |line: Option<Line>| line.map(|line| line.value).unwrap_or_default();
         let (from, to) = (text(old), text(new));
         if from != to {
             found.push(Difference { class: class.clone(), what, from, to, keeps_less });

@@ -150,6 +150,7 @@ impl TestServer {
 
     /// Opens the server again as after a kill: everything that was not committed is lost.
     pub(crate) fn reopen(&mut self) {
+        self.store.ownership.die();
         let store = Store::open_alone(&self.path, &self.config).expect("opens again");
         self.store = Arc::new(store);
     }

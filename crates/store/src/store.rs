@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use catalog::{Catalog, CatalogError, CommitError, EventRow, PackRow, PackState, Write};
-use index::ChunkIndex;
+use index::{ChunkIndex, IndexError};
 use model::{ChunkDigest, DomainId, FilespaceId, PackNumber, Place, ServerTime, SessionId};
 use pool::{Numbers, PackRecord, PoolSpec, Pools};
 use sys::lock::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -35,6 +35,8 @@ use crate::pools::buckets::Buckets;
 use crate::pools::place::{self, Stores};
 use crate::volumes::holdings::Volumes;
 
+/// Maximum number of attempts to commit while other servers condemn packs.
+const ATTEMPTS_MAX: u32 = 100;
 /// Number of sealed packs after which the chunk index is made durable again.
 const PACKS_PER_FLUSH: u64 = 32;
 
@@ -147,7 +149,8 @@ impl Store {
         if fleet.is_some() {
             fetch_index(&pools, folder);
         }
-        let (index, recovered) = ChunkIndex::open(&folder.join(INDEX), Default::default())?;
+        let (index, recovered) = ChunkIndex::open(&folder.join(INDEX), Default::default())
+            .map_err(|error| index_unusable(folder, error))?;
         let store = Self {
             catalog,
             pools,
@@ -262,7 +265,8 @@ impl Store {
             }
         }
         if last > complete {
-            self.index.flush(self.index_limit(last))?;
+            let flushed = self.index.flush(self.index_limit(last));
+            flushed.map_err(|error| index_unusable(&self.folder, error))?;
         }
         Ok(())
     }
@@ -273,7 +277,8 @@ impl Store {
         let entries: Vec<_> =
             (0..).zip(digests).map(|(index, digest)| (digest, place(index))).collect();
         assert_eq!(entries.len(), table.chunk_count() as usize, "each chunk has a digest");
-        Ok(self.index.insert(&entries)?)
+        let inserted = self.index.insert(&entries);
+        inserted.map_err(|error| index_unusable(&self.folder, error))
     }
 
     /// Adds packs that serve again to the index.
@@ -379,6 +384,22 @@ impl Store {
         Ok(())
     }
 
+    /// Calls `attempt` until it returns a value. It returns `None` where other servers have
+    /// condemned packs that this one has not heard of; then this server hears of them first.
+    /// Fails with `Busy` after many attempts.
+    pub(crate) fn until_current<T>(
+        &self,
+        mut attempt: impl FnMut() -> Result<Option<T>, StoreError>,
+    ) -> Result<T, StoreError> {
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(value) = attempt()? {
+                return Ok(value);
+            }
+            self.catch_up()?;
+        }
+        Err(StoreError::busy("other servers condemn packs all the time; try again in a while"))
+    }
+
     /// Adds an action of the server itself to the audit trail.
     pub fn record(&self, what: &str, details: String) -> Result<(), StoreError> {
         let (actor, what) = ("server".to_owned(), what.to_owned());
@@ -425,7 +446,7 @@ impl Store {
             return Ok(());
         };
         let limit = self.index_limit(PackNumber(u64::MAX));
-        if limit > index_share::complete_to(&bucket)? {
+        if Some(limit) > index_share::complete_to(&bucket)? {
             self.index.flush(limit).map_err(io::Error::other)?;
             let complete_to = index_share::send(&bucket, &self.index, &self.folder)?;
             tracing::info!(%complete_to, "the chunk index was stored");
@@ -591,6 +612,10 @@ fn fetch_index(pools: &Pools, folder: &Path) {
         // The server reads the tables of the packs instead.
         Err(error) => tracing::warn!(%error, "the chunk index cannot be fetched"),
     }
+}
+
+fn index_unusable(folder: &Path, error: IndexError) -> OpenError {
+    OpenError::File { path: folder.join(INDEX), source: io::Error::other(error) }
 }
 
 fn known_packs(rows: &[PackRow]) -> BTreeMap<PackNumber, PackRecord> {

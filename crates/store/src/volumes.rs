@@ -14,6 +14,7 @@
 pub(crate) mod choose;
 pub(crate) mod drive;
 pub(crate) mod error;
+mod failures;
 pub(crate) mod fetch;
 pub(crate) mod holdings;
 mod libraries;

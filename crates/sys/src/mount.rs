@@ -6,7 +6,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, StatVfsMountFlags};
 use rustix::io::Errno;
@@ -28,16 +27,14 @@ const HANDLE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXE
 /// up the link itself, unless a slash follows it. The root is the highest directory above the
 /// object's directory (or the object itself, if it is a directory) with the same `st_dev`: a bind
 /// mount of the same file system is not seen, a btrfs subvolume is a root. `path` may have any
-/// length. A relative one starts at the process's working directory, as in any system call: only
-/// this crate asks for that directory.
+/// length. Fails with `InvalidInput` for a relative path.
 pub fn filespace_root(path: &[u8]) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut walk = Walk::new()?;
     if path.is_empty() {
         return Err(Errno::NOENT.into());
     }
     if path[0] != b'/' {
-        walk.go(std::env::current_dir()?.as_os_str().as_bytes())?;
-        assert!(walk.leaf.is_none(), "the working directory is a directory");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path does not begin with /"));
     }
     walk.go(path)?;
     Ok(walk.split())

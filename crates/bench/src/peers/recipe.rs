@@ -233,30 +233,43 @@ impl Ground {
     }
 }
 
+/// A command line of a recipe, before its words are expanded.
+struct Words<'a> {
+    words: &'a [&'a str],
+    /// Folder in which the command runs.
+    folder: &'a str,
+    /// Number of the backup.
+    number: usize,
+}
+
 impl Recipe {
     /// Returns the commands that make an empty repository.
     pub(crate) fn inits(&self, program: &Path, ground: &Ground) -> Vec<Command> {
         self.init
             .iter()
-            .map(|words| self.command(program, ground, (words, "/", 0)))
+            .map(|words| self.command(program, ground, Words { words, folder: "/", number: 0 }))
             .collect()
     }
 
     /// Returns the command of backup `number`, which counts from 1.
     pub(crate) fn backup(&self, program: &Path, ground: &Ground, number: usize) -> Command {
-        self.command(program, ground, (self.backup, self.backup_in, number))
+        self.command(program, ground, Words { words: self.backup, folder: self.backup_in, number })
     }
 
     /// Returns the command that brings back backup `number`, the newest.
     pub(crate) fn restore(&self, program: &Path, ground: &Ground, number: usize) -> Command {
-        self.command(program, ground, (self.restore, self.restore_in, number))
+        self.command(
+            program,
+            ground,
+            Words { words: self.restore, folder: self.restore_in, number },
+        )
     }
 
     fn command(
         &self,
         program: &Path,
         ground: &Ground,
-        (words, folder, number): (&[&str], &str, usize),
+        Words { words, folder, number }: Words<'_>,
     ) -> Command {
         let expand = |word: &str| ground.expand(word, number);
         let mut command = match words.split_first() {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use model::FilespaceId;
-use sys::lock::Mutex;
+use sys::lock::{Mutex, MutexGuard};
 
 use super::connect::Connector;
 use super::connections::{Connections, PATIENCE};
@@ -22,12 +22,18 @@ const TRIES_MAX: usize = 20;
 pub struct Postgres {
     pub(super) connections: Connections,
     /// Connection that holds the lock of the catalogue's users.
-    pub(super) claim: Mutex<Option<Session>>,
+    claim: Mutex<Option<Session>>,
     /// This server's number in the list, or [`NO_SERVER`], or [`membership::GONE`].
     pub(super) server: AtomicI64,
 }
 
 impl Postgres {
+    /// The connection that holds the lock of the catalogue's users. Others wait until the guard is
+    /// dropped.
+    pub(super) fn claim(&self) -> MutexGuard<'_, Option<Session>> {
+        self.claim.lock()
+    }
+
     /// Opens the catalogue at `url`, `postgres://USER@HOST/DATABASE?...`; an empty database becomes
     /// a new catalogue. Fails with `Unusable` for a URL that names no database.
     pub fn open(url: &str) -> Result<Self, CatalogError> {

@@ -116,7 +116,7 @@ impl Postgres {
         address: &str,
         version: &str,
     ) -> Result<Option<u64>, CatalogError> {
-        let mut claim = self.claim.lock();
+        let mut claim = self.claim();
         let session = self.connections.connect(PATIENCE)?;
         if !session.try_lock_shared()? {
             return Ok(None);
@@ -145,7 +145,7 @@ impl Postgres {
     /// Keeps everybody else from using the catalogue while this value lives. Returns false if
     /// somebody uses it.
     pub fn try_alone(&self) -> Result<bool, CatalogError> {
-        let mut claim = self.claim.lock();
+        let mut claim = self.claim();
         let session = self.connections.connect(PATIENCE)?;
         if !session.try_lock()? {
             return Ok(false);
@@ -164,7 +164,7 @@ impl Postgres {
     /// Records a sign of life of this server, on a connection that nobody else waits for. Fails
     /// with `Fenced` if the server is not in the list any more.
     pub fn say_alive(&self) -> Result<(), CatalogError> {
-        let mut claim = self.claim.lock();
+        let mut claim = self.claim();
         if claim.as_ref().is_none_or(|session| session.client.is_closed()) {
             *claim = None;
             let session = self.connections.connect(PATIENCE)?;

@@ -32,28 +32,34 @@ pub(crate) struct ClientConfig {
     /// Maximum size of the deduplication cache, in megabytes.
     #[serde(default = "default_cache_megabytes")]
     pub(crate) dedup_cache_megabytes: u64,
-    /// Folder of the deduplication cache, on a fast disk; the node's folder if there is none.
+    /// Folder of the deduplication cache, on a fast disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "the node's folder"))]
     pub(crate) dedup_cache_folder: Option<PathBuf>,
-    /// File with the node's include and exclude statements; `inclexcl` in its folder if there is
-    /// none.
+    /// File with the node's include and exclude statements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`inclexcl` in the node's folder"))]
     pub(crate) inclexcl: Option<PathBuf>,
-    /// File with the node's encryption keys; `encryption.keys` in its folder if there is none.
+    /// File with the node's encryption keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`encryption.keys` in the node's folder"))]
     pub(crate) encryption_keys: Option<PathBuf>,
-    /// Management class of directories (DIRMC); the class that keeps longest if there is none.
+    /// Management class of directories (DIRMC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "the class that keeps longest"))]
     pub(crate) dirmc: Option<String>,
     /// Shell command that runs before each backup and archive. If it fails, they do not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "none"))]
     pub(crate) pre_command: Option<String>,
     /// Shell command that runs after each backup and archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "none"))]
     pub(crate) post_command: Option<String>,
-    /// Means by which backups make files stand still while they are read: `off` (the default),
-    /// `auto`, `btrfs`, `lvm` or `reflink`.
+    /// Means by which backups make files stand still while they are read: `off`, `auto`,
+    /// `btrfs`, `lvm` or `reflink`.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = Stillness::default()))]
     pub(crate) snapshot: Stillness,
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) tuning: Tuning,

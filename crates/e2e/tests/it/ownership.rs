@@ -75,9 +75,9 @@ fn a_second_process_is_refused_after_server_toml_was_edited() {
     let folder = scene.server.dir();
     edit(&folder.join("server.toml"));
     for round in 0..3 {
-        scene.refused(folder).expect(&[12]).says("another server is running");
+        scene.refused(folder).expect(&[12]).says("another server is using");
         for command in ["rebuild-catalog", "adopt"] {
-            server_command(command, folder).expect(&[12]).says("another server is running");
+            server_command(command, folder).expect(&[12]).says("another server is using");
         }
         scene.goes_on(round);
     }
@@ -88,7 +88,7 @@ fn a_copy_of_the_folder_is_refused_until_it_is_adopted() {
     let Some(mut scene) = scene() else { return };
     let copy = scene.copy_server("copy");
     scene.refused(&copy).expect(&[12]).says("server adopt");
-    server_command("adopt", &copy).expect(&[12]).says("another server is using it");
+    server_command("adopt", &copy).expect(&[12]).says("another server is using");
     scene.goes_on(0);
     scene.server.terminate().expect(&[0]);
     // Also while nobody uses the pool: the original may come back.
@@ -102,7 +102,7 @@ fn a_copy_of_the_folder_is_refused_until_it_is_adopted() {
     let original = scene.server.dir().to_path_buf();
     scene.server = Server::start_at(&copy, scene.server.port());
     scene.goes_on(2);
-    scene.refused(&original).expect(&[12]).says("another server is using it");
+    scene.refused(&original).expect(&[12]).says("another server is using");
     scene.goes_on(3);
     scene.server.terminate().expect(&[0]);
     scene.refused(&original).expect(&[12]).says("server adopt");
@@ -124,7 +124,7 @@ fn a_recovery_beside_a_running_server_is_refused() {
     let (file, new) = (scene.recovery_file(), scene.scratch.join("new"));
     scene.copy_catalog();
     for round in 0..3 {
-        recover(&new, &file, &[]).expect(&[12]).says("another server is using it");
+        recover(&new, &file, &[]).expect(&[12]).says("another server is using");
         assert!(!new.try_exists().unwrap(), "nothing is left of it");
         scene.goes_on(round);
     }

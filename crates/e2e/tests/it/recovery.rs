@@ -186,7 +186,7 @@ fn a_lost_catalogue_comes_from_its_newest_copy_that_is_whole() {
     scene.copy_catalog();
     plant_files(&scene.tree.join("last"), FILES, FILE_BYTES, 6);
     scene.backup();
-    scene.rebuild().expect(&[12]).says("another server is running");
+    scene.rebuild().expect(&[12]).says("another server is using");
     scene.server.terminate().expect(&[0]);
     destroy_catalog(scene.server.dir());
     let newest = scene.primary().join("catalogue/0000000002.copy");

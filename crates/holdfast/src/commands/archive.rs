@@ -60,7 +60,7 @@ pub(super) fn run(args: Args, context: &mut Context) -> Result<u8, CommandError>
             let message = "name the paths to archive, as in 'holdfast archive /srv/project'";
             return Err(CommandError::usage(message, COMMAND));
         }
-        None => args.paths.iter().map(|path| path::bytes(path)).collect(),
+        None => path::from_root(args.paths.iter().map(|path| path::bytes(path)).collect())?,
     };
     let today = moment::shown(sys::clock::now());
     let description = args.description.unwrap_or_else(|| format!("Archive Date: {today}"));

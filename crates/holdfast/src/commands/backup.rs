@@ -250,7 +250,7 @@ pub(super) fn filelist(list: &Path, nul: bool) -> Result<Vec<Vec<u8>>, CommandEr
         let message = format!("the file list {} names no file", list.display());
         return Err(CommandError::new(message));
     }
-    Ok(paths)
+    path::from_root(paths)
 }
 
 fn targets(args: Args) -> Result<Targets, CommandError> {
@@ -264,7 +264,7 @@ fn targets(args: Args) -> Result<Targets, CommandError> {
         let message = "name the paths to back up, as in 'holdfast backup /home'";
         return Err(CommandError::usage(message, COMMAND));
     }
-    let paths = args.paths.iter().map(|path| path::bytes(path)).collect();
+    let paths = path::from_root(args.paths.iter().map(|path| path::bytes(path)).collect())?;
     Ok(if args.selective { Targets::Selective(paths) } else { Targets::Paths(paths) })
 }
 

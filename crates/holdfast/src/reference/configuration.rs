@@ -25,9 +25,22 @@ const UNITS: [(&str, &str); 8] = [
     ("_kept", "number"),
 ];
 
-fn unit(key: &str) -> &'static str {
-    let found = UNITS.iter().rev().find(|(end, _)| key.ends_with(end));
-    found.map_or("", |(_, unit)| unit)
+/// Returns the unit of the key `name`: the one in its definition, or the one at the end of the
+/// name.
+fn unit<'a>(name: &str, property: &'a Value) -> &'a str {
+    let found = UNITS.iter().rev().find(|(end, _)| name.ends_with(end));
+    let named = property.get("x-unit").and_then(Value::as_str);
+    named.or(found.map(|(_, unit)| *unit)).unwrap_or_default()
+}
+
+/// The default of a key that a file may leave out.
+fn default(name: &str, property: &Value) -> String {
+    match (property.get("x-default"), property.get("default")) {
+        (Some(Value::String(text)), _) => text.clone(),
+        (_, Some(Value::String(text))) => format!("`{text}`"),
+        (_, Some(value @ (Value::Bool(_) | Value::Number(_)))) => format!("`{value}`"),
+        _ => panic!("{name} is optional and has no default"),
+    }
 }
 
 /// The definition of a property, which may stand elsewhere in the schema.
@@ -55,13 +68,13 @@ fn rows(root: &Map<String, Value>, prefix: &str, section: &Value, text: &mut Str
             |of: &Value| of.get("description").and_then(Value::as_str).map(str::to_owned);
         let effect = description(property).or_else(|| description(definition)).unwrap_or_default();
         assert!(!effect.is_empty(), "{prefix}{key} has no description");
-        let default = match property.get("default") {
-            _ if required.contains(&key.as_str()) => "required".to_owned(),
-            None | Some(Value::Null) => String::new(),
-            Some(value) => format!("`{value}`"),
+        let default = if required.contains(&key.as_str()) {
+            "required".to_owned()
+        } else {
+            default(key, property)
         };
         let effect = effect.replace('\n', " ").replace('|', "\\|");
-        writeln!(text, "| `{prefix}{key}` | {} | {default} | {effect} |", unit(key))
+        writeln!(text, "| `{prefix}{key}` | {} | {default} | {effect} |", unit(key, property))
             .expect("a text takes all");
     }
 }

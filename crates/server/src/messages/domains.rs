@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use model::ServerTime;
 use policy::review::Difference;
-use policy::{ArchiveCopyGroup, BackupCopyGroup, Limit, ManagementClass, PolicySet};
+use policy::{ArchiveCopyGroup, BackupCopyGroup, InvalidWord, Limit, ManagementClass, PolicySet};
 use store::StoreError;
 use store::domains::{
     ArchiveGroupEdit, BackupGroupEdit, ClassEdit, DomainSummary, GroupRemoval, PolicyEdit,
@@ -108,7 +108,7 @@ fn archive_edit(group: &proto::ArchiveCopyGroup) -> Result<ArchiveGroupEdit, Sto
 }
 
 /// Parses the word for `rule`, if there is one.
-fn word<T: FromStr<Err = String>>(
+fn word<T: FromStr<Err = InvalidWord>>(
     text: Option<&String>,
     rule: &str,
 ) -> Result<Option<T>, StoreError> {

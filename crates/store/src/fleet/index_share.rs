@@ -51,9 +51,9 @@ fn current(bucket: &Bucket) -> io::Result<Option<Current>> {
     toml::from_str(&text).map(Some).map_err(io::Error::other)
 }
 
-/// Returns the last pack up to which the index in the bucket is complete.
-pub(crate) fn complete_to(bucket: &Bucket) -> io::Result<PackNumber> {
-    Ok(PackNumber(current(bucket)?.map_or(0, |current| current.complete_to)))
+/// Returns the last pack up to which the index in the bucket is complete; `None` if there is none.
+pub(crate) fn complete_to(bucket: &Bucket) -> io::Result<Option<PackNumber>> {
+    Ok(current(bucket)?.map(|current| PackNumber(current.complete_to)))
 }
 
 /// Stores the durable files of `index` that the bucket does not have. `folder` is the server's.

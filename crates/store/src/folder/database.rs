@@ -145,7 +145,7 @@ fn move_rows(
     let (from, to) = (place(config, folder), place(moved, folder));
     let claimed = Database::open(config, folder)?;
     if !claimed.try_alone()? {
-        return Err(OpenError::Claimed);
+        return Err(OpenError::catalog_in_use());
     }
     let number = i64::from_le_bytes(sys::entropy::bytes()) & i64::MAX;
     let rows = catalog::relocate(&from, &to, number, &mut |table, rows| {

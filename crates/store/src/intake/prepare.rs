@@ -6,7 +6,7 @@
 //! the page that the change before it has left. No node walks below a directory that is gone. So no
 //! share changes pages there while another share removes them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 
 use sys::lock::Mutex;
@@ -70,7 +70,7 @@ impl Preparation {
 }
 
 /// Pages of a share, as the changes so far have left them; `None` where the page does not exist.
-type Pages = HashMap<PageKey, Option<PageRow>>;
+type Pages = BTreeMap<PageKey, Option<PageRow>>;
 
 impl Intake {
     /// Applies `changes` to their pages.
@@ -168,7 +168,7 @@ impl Intake {
         }
         for directory in vanishing(&key.directory, &current, &change) {
             prepared.expired_objects += self.expire_subtree(&directory, at)?;
-            pages.retain(|key, _| !directory.contains(&key.directory));
+            remove_subtree(pages, &directory);
         }
         let mut changed = apply(&key, current, change, at.now)
             .map_err(|error| StoreError::conflict(error.to_string()))?;
@@ -294,6 +294,17 @@ fn vanishing(directory: &DirPath, current: &[Object], change: &Change) -> Vec<Di
         .filter(vanishes)
         .map(|object| directory.child(&object.name))
         .collect()
+}
+
+/// Removes the pages of the subtree, which are neighbours in `pages`.
+fn remove_subtree(pages: &mut Pages, directory: &DirPath) {
+    let from = PageKey::first_of(directory.clone());
+    let subtree = pages.range(from..).map(|(key, _)| key);
+    let subtree = subtree.take_while(|key| directory.contains(&key.directory));
+    let gone: Vec<PageKey> = subtree.cloned().collect();
+    for key in gone {
+        pages.remove(&key);
+    }
 }
 
 #[cfg(test)]

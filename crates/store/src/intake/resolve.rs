@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use catalog::change::Change;
-use catalog::{Filespace, Node, PageKey};
+use catalog::{Node, PageKey};
 use model::{
     CHUNK_BYTES_MAX, ChunkDigest, ChunkRange, DirPath, Extent, FilespaceId, Name, Object, Payload,
     Place, SessionPlace, Stat,
@@ -78,8 +78,8 @@ pub struct Resolver<'a> {
     quanta: &'a Quanta,
     /// Packs that nothing new may name.
     condemned: &'a Condemned,
-    /// The node's filespaces, from the first time that they are needed.
-    filespaces: RefCell<Option<Vec<Filespace>>>,
+    /// Numbers of the node's filespaces by name, from the first time that they are needed.
+    filespaces: RefCell<Option<BTreeMap<Vec<u8>, FilespaceId>>>,
     /// Pages of known content, the newest last.
     known_pages: RefCell<Vec<KnownPage>>,
 }
@@ -167,10 +167,11 @@ impl<'a> Resolver<'a> {
     fn filespace(&self, name: &[u8]) -> Result<Option<FilespaceId>, StoreError> {
         let mut filespaces = self.filespaces.borrow_mut();
         if filespaces.is_none() {
-            *filespaces = Some(self.store.catalog.filespaces(self.node.id)?);
+            let all = self.store.catalog.filespaces(self.node.id)?;
+            let by_name = all.into_iter().map(|filespace| (filespace.name, filespace.id));
+            *filespaces = Some(by_name.collect());
         }
-        let found = filespaces.iter().flatten().find(|filespace| filespace.name == name);
-        Ok(found.map(|filespace| filespace.id))
+        Ok(filespaces.as_ref().and_then(|by_name| by_name.get(name).copied()))
     }
 
     fn payload(

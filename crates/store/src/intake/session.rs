@@ -23,8 +23,6 @@ const TRANSACTIONS_KEPT: usize = 64;
 /// Number of chunks up to which older quanta are kept too: 12 MiB of memory. Large files have few
 /// chunks and many transactions, and a client without grants cannot name them otherwise.
 const CHUNKS_KEPT: usize = 1 << 18;
-/// Maximum number of attempts to commit while other servers condemn packs.
-const ATTEMPTS_MAX: u32 = 100;
 
 /// A backup session of one filespace.
 pub struct Intake {
@@ -139,15 +137,12 @@ impl Intake {
         &self,
         parse: &dyn Fn() -> Result<Vec<PageChange>, StoreError>,
     ) -> Result<Preparation, StoreError> {
-        for _ in 0..ATTEMPTS_MAX {
-            match self.try_commit(parse()?) {
-                // Another server has condemned packs. The changes are resolved anew.
-                Err(CommitFailure::Stale) => self.store.catch_up()?,
-                Err(CommitFailure::Failed(error)) => return Err(error),
-                Ok(prepared) => return Ok(prepared),
-            }
-        }
-        Err(StoreError::busy("other servers condemn packs all the time; try again in a while"))
+        self.store.until_current(|| match self.try_commit(parse()?) {
+            // Another server has condemned packs. The changes are resolved anew.
+            Err(CommitFailure::Stale) => Ok(None),
+            Err(CommitFailure::Failed(error)) => Err(error),
+            Ok(prepared) => Ok(Some(prepared)),
+        })
     }
 
     fn try_commit(&self, changes: Vec<PageChange>) -> Result<Preparation, CommitFailure> {

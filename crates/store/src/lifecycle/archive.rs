@@ -239,9 +239,7 @@ pub fn delete(
     let noted = Write::AddEvent(event(node, now, "versions deleted", &row.details));
     store.catalog.commit(vec![noted])?;
     let removal = Removal { store, filespace: filespace.id, deletion: number, now, states };
-    while !removal.run(&selection, archive)? {
-        store.catch_up()?;
-    }
+    store.until_current(|| Ok(removal.run(&selection, archive)?.then_some(())))?;
     tracing::info!(node = %node.name, versions, "versions deleted");
     Ok(DeletionResult::Done(deletion(store, row)))
 }

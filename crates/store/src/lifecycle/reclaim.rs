@@ -542,14 +542,22 @@ fn redirect(object: &mut Object, moved: &HashMap<Place, Place>) -> bool {
     true
 }
 
+/// A quantum that was read, and its place.
+struct SourceQuantum {
+    pack: PackNumber,
+    /// Index of its first chunk in the pack.
+    first: u32,
+    raw: RawQuantum,
+}
+
 /// Chunks that are written again, in the order in which they are taken.
 struct Rewrite<'a> {
     store: &'a Store,
     named: &'a Named,
     decompressor: Decompressor,
     compressor: Compressor,
-    /// The quantum that was read last: its pack, its first index, and its chunks.
-    source: Option<(PackNumber, u32, RawQuantum)>,
+    /// The quantum that was read last.
+    source: Option<SourceQuantum>,
     /// The quantum that is filled now.
     open: RawQuantum,
     /// Old places of the chunks in `open`, with their digests.
@@ -623,14 +631,15 @@ impl<'a> Rewrite<'a> {
         let table = self.store.pools.table(place.pack()).ok()?;
         let (_, digest) = table.chunk(place.index())?;
         let quantum = table.quanta()[table.quantum_of(place.index())?];
-        let source = (place.pack(), quantum.first_index);
-        if self.source.as_ref().is_none_or(|(pack, first, _)| (*pack, *first) != source) {
+        let (pack, first) = (place.pack(), quantum.first_index);
+        let is_other = |source: &SourceQuantum| source.pack != pack || source.first != first;
+        if self.source.as_ref().is_none_or(is_other) {
             let record = self.store.pools.read(place.pack(), &quantum).ok()?;
             let raw = self.decompressor.decode(&record).ok()?;
-            self.source = Some((place.pack(), quantum.first_index, raw));
+            self.source = Some(SourceQuantum { pack, first, raw });
         }
-        let (_, first, raw) = self.source.as_ref()?;
-        let chunk = raw.chunks().nth((place.index() - first) as usize)?;
+        let source = self.source.as_ref()?;
+        let chunk = source.raw.chunks().nth((place.index() - first) as usize)?;
         (self.store.pools.digest_of(DOMAIN, chunk) == digest).then(|| (chunk.to_vec(), digest))
     }
 

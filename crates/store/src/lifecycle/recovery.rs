@@ -94,11 +94,19 @@ struct RecoveryFile {
     pools: Vec<PoolEntry>,
 }
 
+/// The copy of the catalogue from which a server was made again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CopyOrigin {
+    pub number: u64,
+    pub taken: ServerTime,
+    pub bytes: u64,
+}
+
 /// Outcome of a recovery.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryReport {
-    /// Number, time and bytes of the copy from which the catalogue was made, if there was one.
-    pub copy: Option<(u64, ServerTime, u64)>,
+    /// The copy from which the catalogue was made, if there was one.
+    pub copy: Option<CopyOrigin>,
     /// Numbers of newer copies that are not whole, with the reasons.
     pub passed_over: Vec<(u64, String)>,
     pub nodes: u64,
@@ -408,7 +416,7 @@ fn remake_catalog(
         });
         match restored {
             Ok(copy) => {
-                rebuilt.copy = Some((number, copy.taken, copy.bytes));
+                rebuilt.copy = Some(CopyOrigin { number, taken: copy.taken, bytes: copy.bytes });
                 break;
             }
             Err(error) => rebuilt.passed_over.push((number, error.to_string())),
@@ -480,7 +488,7 @@ fn survey(
     // The rows are read before the store opens, because opening adds the packs that it finds.
     let database = Database::open(config, folder)?;
     if !database.try_alone()? {
-        return Err(OpenError::Claimed.into());
+        return Err(OpenError::catalog_in_use().into());
     }
     // The hold begins before another server can enter.
     database.hold(folder, true)?;

@@ -21,7 +21,7 @@ impl FolderLock {
         let path = folder.join(LOCK_FILE);
         let unusable = |source| OpenError::File { path: path.clone(), source };
         let lock = Lock::try_exclusive(&path).map_err(unusable)?;
-        let lock = lock.ok_or_else(|| OpenError::Locked { folder: folder.to_owned() })?;
+        let lock = lock.ok_or_else(|| OpenError::folder_in_use(folder))?;
         let identity = lock.identity().map_err(unusable)?;
         Ok(Self { path, lock, identity })
     }

@@ -36,7 +36,10 @@ impl PoolLocks {
                 Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {}
                 Err(error) => return Err(failed(error)),
                 Ok(Some(lock)) => drop(self.0.insert(spec.folder.clone(), lock)),
-                Ok(None) => return Err(failed(io::Error::other("another server is using it"))),
+                Ok(None) => {
+                    let what = format!("the pool in {}", spec.place().display());
+                    return Err(OpenError::InUse { what });
+                }
             }
         }
         assert!(self.0.len() <= specs.len(), "only these are locked");

@@ -61,7 +61,7 @@ fn one_process_has_the_folder() {
     let folder = site.path("server");
     let first = Ownership::take(&folder).unwrap();
     let second = Ownership::take(&folder).err().expect("the first one has it");
-    assert!(matches!(second, OpenError::Locked { .. }), "{second}");
+    assert!(matches!(second, OpenError::InUse { .. }), "{second}");
     drop(first);
     Ownership::take(&folder).unwrap();
 }

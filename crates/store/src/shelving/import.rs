@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::error::StoreError;
 use catalog::{
@@ -93,7 +92,7 @@ fn read(store: &Store, site: &Site, name: &str) -> Result<(Label, Vec<Part>), Li
     let known = row.and_then(|row| site::known(&row).ok());
     let lent = known.and_then(|known| operator.borrow(&known).ok());
     // For a volume that the catalogue does not know, or that has another label than it knows.
-    let id = VolumeId(u64::MAX - store.volumes.last_wait.fetch_add(1, Ordering::Relaxed));
+    let id = VolumeId(u64::MAX - store.volumes.waits.next_number());
     let known = VolumeRef { id, name, label: None, block_bytes: BLOCK_BYTES };
     let mut lent = match lent {
         Some(lent) => lent,

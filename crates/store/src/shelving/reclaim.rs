@@ -18,7 +18,7 @@ use pool::ReadError;
 use super::write::{Carrying, write};
 use crate::store::Store;
 use crate::volumes::error::FetchError;
-use crate::volumes::fetch::Ahead;
+use crate::volumes::fetch::{Ahead, PUSHED_OUT};
 use crate::volumes::holdings::Volumes;
 use crate::volumes::listing::access_word;
 use crate::volumes::site::absence;
@@ -314,7 +314,7 @@ impl Volumes {
     ) -> Result<(), CheckError> {
         self.stage.forget(pack);
         self.fetch_own(pool, pack)?;
-        let file = self.stage.open_pack(pack).ok_or(FetchError::PushedOut)?;
+        let file = self.stage.open_pack(pack).ok_or(FetchError::Retry(PUSHED_OUT))?;
         let checked = store.pools.check_file(file, pack);
         if checked.is_err() {
             // The damaged copy must not serve any reader.

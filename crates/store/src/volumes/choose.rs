@@ -1,7 +1,6 @@
 //! Choice of the volume that is written next, and labels of new volumes.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 use crate::error::StoreError;
 use catalog::{PoolRow, VolumeAccess, VolumeRow, VolumeState, Write};
@@ -106,12 +105,12 @@ impl Volumes {
         let failed = |error: &dyn std::error::Error| {
             StoreError::conflict(format!("{name}: {}", model::chain(error)))
         };
-        let _one_at_a_time = self.labelling.lock();
+        let _one_at_a_time = self.label_alone();
         let operator = site.operator()?;
         let labelling =
             Labelling { pool: pool.to_owned(), sequence: self.sequence(), block_bytes, overwrite };
         let row = self.find_row(Some(&site.name), name.as_str());
-        let number = u64::MAX - self.last_wait.fetch_add(1, Ordering::Relaxed);
+        let number = u64::MAX - self.waits.next_number();
         let known = tape::operator::VolumeRef {
             id: tape::schedule::VolumeId(row.as_ref().map_or(number, |row| row.id)),
             name: name.clone(),

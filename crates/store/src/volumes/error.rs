@@ -101,12 +101,13 @@ pub enum FetchError {
     /// This copy, or its row in the catalogue, cannot be read: another copy may be whole.
     #[error("{0}")]
     Unreadable(String),
-    /// The reader asks again: the stage needed the room before the pack was opened.
-    #[error("it was pushed out of the stage")]
-    PushedOut,
-    /// The reader asks again: the library was closed, and opens again with other settings.
-    #[error("the library was closed")]
-    Closed,
+    /// The reader asks again: the stage needed the room before the pack was opened, or the library
+    /// opens again with other settings.
+    #[error("{0}")]
+    Retry(&'static str),
+    /// The catalogue did not say where the pack is.
+    #[error(transparent)]
+    Catalog(StoreError),
     /// Nobody waits for the pack any more.
     #[error("it was cancelled")]
     Cancelled,
@@ -148,7 +149,7 @@ impl From<InvalidName> for FetchError {
 
 impl From<catalog::CatalogError> for FetchError {
     fn from(error: catalog::CatalogError) -> Self {
-        Self::Unreadable(model::chain(&error))
+        Self::Catalog(error.into())
     }
 }
 
@@ -156,9 +157,8 @@ impl From<FetchError> for StoreError {
     fn from(error: FetchError) -> Self {
         let text = error.to_string();
         match error {
-            FetchError::Unreadable(_) | FetchError::PushedOut | FetchError::Closed => {
-                Self::Away(text)
-            }
+            FetchError::Catalog(error) => error,
+            FetchError::Unreadable(_) | FetchError::Retry(_) => Self::Away(text),
             FetchError::Unshelved
             | FetchError::Absent(_)
             | FetchError::Library(_)

@@ -6,10 +6,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use sys::lock::Mutex;
 
 use catalog::{PartRow, VolumeRow};
 use format::volume::{ObjectId as StoredId, Part};
@@ -26,10 +25,10 @@ use super::wait::{Reader, Request, Wait};
 
 /// Interval between two checks if a wait was cancelled.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
-/// Time for which a pack that could not be read is not tried again.
-const FAILURE_KEPT: Duration = Duration::from_secs(10);
 /// Maximum time for which room is kept for a pack that nobody uses.
 const UNUSED_MAX: Duration = Duration::from_secs(60);
+/// Error of a reader whose pack left the stage too soon.
+pub(crate) const PUSHED_OUT: &str = "it was removed from the stage to make room";
 /// Number of attempts for a pack that the stage drops before it was opened.
 const TRIES: u32 = 3;
 /// Number of bits for the part and for the copy in the number of an object.
@@ -41,16 +40,6 @@ const OWN_ORDINALS: u64 = 128;
 const SALVAGED_ORDINALS: u64 = 64;
 const _: () = assert!(SALVAGED_ORDINALS < OWN_ORDINALS && OWN_ORDINALS < 1 << ORDINAL_BITS);
 
-impl Wait {
-    fn note(&self, asked: &PackRequest) {
-        let mut last = self.last.lock();
-        if let Some(waiter) = asked.waiters.last() {
-            let (library, volume) = (asked.site.name.clone(), asked.volume.clone());
-            *last = Some(Request { library, waiter: *waiter, volume });
-        }
-    }
-}
-
 /// A wait in the list of waits. It ends when this is dropped.
 pub(crate) struct ListedWait {
     volumes: Arc<Volumes>,
@@ -60,19 +49,16 @@ pub(crate) struct ListedWait {
 
 impl ListedWait {
     pub(crate) fn new(volumes: &Arc<Volumes>, who: &Reader, packs: usize) -> Self {
-        let wait = Arc::new(Wait {
-            reader: who.clone(),
-            since: sys::clock::now(),
-            packs: AtomicU32::new(u32::try_from(packs).unwrap_or(u32::MAX)),
-            packs_done: AtomicU32::new(0),
-            is_cancelled: AtomicBool::new(false),
-            last: Mutex::new(None),
-        });
-        let number = volumes.last_wait.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut waits = volumes.waits.lock();
-        waits.insert(number, Arc::clone(&wait));
-        drop(waits);
+        let wait = Arc::new(Wait::new(who, packs));
+        let number = volumes.waits.add(&wait);
         Self { volumes: Arc::clone(volumes), number, wait }
+    }
+
+    fn note(&self, asked: &PackRequest) {
+        if let Some(waiter) = asked.waiters.last() {
+            let (library, volume) = (asked.site.name.clone(), asked.volume.clone());
+            self.wait.note(Request { library, waiter: *waiter, volume });
+        }
     }
 
     fn is_cancelled(&self) -> bool {
@@ -82,8 +68,7 @@ impl ListedWait {
 
 impl Drop for ListedWait {
     fn drop(&mut self) {
-        let mut waits = self.volumes.waits.lock();
-        waits.remove(&self.number);
+        self.volumes.waits.remove(self.number);
     }
 }
 
@@ -285,7 +270,7 @@ impl Volumes {
             let reason = "this thread writes a volume and cannot wait for another";
             return Err(ReadError::Volume { pack, reason: reason.to_owned() });
         }
-        if let Some(error) = self.failed_lately(pack) {
+        if let Some(error) = self.failures.of(pack) {
             return Err(unread(error));
         }
         let seen = ListedWait::new(self, who, 1);
@@ -302,7 +287,7 @@ impl Volumes {
                             return Ok(file);
                         }
                         is_pushed_out = true;
-                        last = FetchError::PushedOut;
+                        last = FetchError::Retry(PUSHED_OUT);
                     }
                     Err(error) => last = error,
                 }
@@ -318,8 +303,7 @@ impl Volumes {
             return Ok(file);
         }
         if !seen.is_cancelled() {
-            let mut failures = self.failures.lock();
-            failures.insert(pack, (sys::clock::monotonic(), last.clone()));
+            self.failures.note(pack, last.clone());
         }
         Err(unread(last))
     }
@@ -327,42 +311,22 @@ impl Volumes {
     /// Opens the readable rest of a pack of which no copy is whole, from the first copy that can be
     /// read at all.
     fn salvage(&self, pack: PackNumber, who: &Reader, seen: &ListedWait) -> Option<File> {
-        for (ordinal, mut plan) in (SALVAGED_ORDINALS..).zip(self.plans(pack).ok()?) {
+        let plans = self.plans(pack);
+        let plans = plans.inspect_err(|error| {
+            tracing::warn!(%pack, %error, "the rest of a damaged pack cannot be looked for");
+        });
+        for (ordinal, mut plan) in (SALVAGED_ORDINALS..).zip(plans.ok()?) {
             plan.salvages = true;
             for (index, piece) in (0..).zip(&mut plan.pieces) {
                 piece.object = object(pack, ordinal, index);
             }
             if self.fetch_by(pack, &plan, who, seen).is_ok() {
                 tracing::error!(%pack, "a pack is damaged on its volume; the rest of it is served");
-                let mut salvaged = self.salvaged.lock();
-                salvaged.insert(pack);
+                self.note_salvaged(pack);
                 return self.stage.open_pack(pack);
             }
         }
         None
-    }
-
-    /// Drops a salvaged pack from the stage, so that the next reader tries to read it whole.
-    pub(crate) fn drop_salvaged(&self, pack: PackNumber) {
-        let mut salvaged = self.salvaged.lock();
-        if salvaged.remove(&pack) {
-            self.stage.forget(pack);
-        }
-    }
-
-    /// Forgets all failures, and drops all salvaged packs: a volume may have come back.
-    pub(crate) fn forget_failures(&self) {
-        self.failures.lock().clear();
-        let mut salvaged = self.salvaged.lock();
-        salvaged.drain().for_each(|pack| self.stage.forget(pack));
-    }
-
-    /// Error with which the pack could not be read a moment ago. Readers ask for each quantum, and
-    /// must not wait for the same failure each time.
-    fn failed_lately(&self, pack: PackNumber) -> Option<FetchError> {
-        let mut failures = self.failures.lock();
-        failures.retain(|_, (at, _)| at.elapsed() < FAILURE_KEPT);
-        failures.get(&pack).map(|(_, error)| error.clone())
     }
 
     fn fetch_by(
@@ -374,7 +338,7 @@ impl Volumes {
     ) -> Result<(), FetchError> {
         let (told, answers) = channel();
         let asked = self.ask(pack, plan, who, &told)?;
-        seen.wait.note(&asked);
+        seen.note(&asked);
         drop(told);
         for _ in 0..asked.left {
             let outcome = receive(&answers, seen, &|| true).inspect_err(|_| asked.cancel())?;
@@ -393,7 +357,9 @@ fn receive(
     loop {
         match answers.recv_timeout(LOOK_AROUND) {
             Ok(outcome) => return Ok(outcome),
-            Err(RecvTimeoutError::Disconnected) => return Err(FetchError::Closed),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(FetchError::Retry("the library was closed"));
+            }
             Err(RecvTimeoutError::Timeout) if seen.is_cancelled() || !goes_on() => {
                 return Err(FetchError::Cancelled);
             }
@@ -486,7 +452,7 @@ impl Ahead {
         for plan in plans {
             match self.volumes.ask(pack, &plan, &self.who, &self.told) {
                 Ok(asked) => {
-                    self.seen.wait.note(&asked);
+                    self.seen.note(&asked);
                     self.asked.insert(pack, asked);
                     return Ok(());
                 }

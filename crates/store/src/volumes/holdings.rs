@@ -1,20 +1,20 @@
 //! The libraries of a server and their volumes, with their state while the server runs.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::time::Instant;
 
 use catalog::{Catalog, EventRow, VolumeAccess, VolumeRow, Write};
+use model::{PackNumber, PoolId};
 use pool::Shelf;
 use sys::lock::{Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use tape::operator::{Event, Listener};
 
-use super::error::{FetchError, LibraryError};
+use super::error::LibraryError;
+use super::failures::RecentFailures;
 use super::site::{Site, is_same};
 use super::stage::Stage;
-use super::wait::Wait;
+use super::wait::WaitList;
 use crate::error::StoreError;
 use crate::folder::error::OpenError;
 
@@ -35,21 +35,18 @@ pub(crate) fn library_of(url: &str) -> Option<&str> {
 pub struct Volumes {
     pub(crate) catalog: Arc<dyn Catalog>,
     pub(crate) stage: Arc<Stage>,
-    pub(crate) sites: RwLock<Vec<Arc<Site>>>,
+    sites: RwLock<Vec<Arc<Site>>>,
     /// Rows of all volumes, equal to those of the catalogue.
-    pub(crate) rows: Mutex<BTreeMap<u64, VolumeRow>>,
-    pub(crate) shelves: Mutex<BTreeMap<model::PoolId, Arc<dyn Shelf>>>,
+    rows: Mutex<BTreeMap<u64, VolumeRow>>,
+    shelves: Mutex<BTreeMap<PoolId, Arc<dyn Shelf>>>,
     /// Lock for labelling a volume.
-    pub(crate) labelling: Mutex<()>,
+    labelling: Mutex<()>,
     /// Lock for changing a volume's row.
-    pub(crate) changing: Mutex<()>,
-    /// Packs that could not be read lately, with the time and the error. They are kept because a
-    /// reader asks for each quantum of such a pack.
-    pub(crate) failures: Mutex<HashMap<model::PackNumber, (Instant, FetchError)>>,
+    changing: Mutex<()>,
+    pub(super) failures: RecentFailures,
     /// Packs on the stage with a part that is lost.
-    pub(crate) salvaged: Mutex<HashSet<model::PackNumber>>,
-    pub(crate) waits: Mutex<BTreeMap<u64, Arc<Wait>>>,
-    pub(crate) last_wait: AtomicU64,
+    salvaged: Mutex<HashSet<PackNumber>>,
+    pub(crate) waits: WaitList,
 }
 
 impl Volumes {
@@ -72,10 +69,9 @@ impl Volumes {
             shelves: Mutex::default(),
             labelling: Mutex::default(),
             changing: Mutex::default(),
-            failures: Mutex::default(),
+            failures: RecentFailures::default(),
             salvaged: Mutex::default(),
-            waits: Mutex::default(),
-            last_wait: AtomicU64::new(0),
+            waits: WaitList::default(),
         });
         for library in libraries {
             let site = volumes.open_site(library);
@@ -96,6 +92,38 @@ impl Volumes {
         self.rows.lock()
     }
 
+    /// Keeps others from labelling a volume until the guard is dropped.
+    pub(crate) fn label_alone(&self) -> MutexGuard<'_, ()> {
+        self.labelling.lock()
+    }
+
+    /// Returns the shelf of the pool; the first call makes it with `new`.
+    pub(crate) fn shelf_or_insert(
+        &self,
+        pool: PoolId,
+        new: impl FnOnce() -> Arc<dyn Shelf>,
+    ) -> Arc<dyn Shelf> {
+        Arc::clone(self.shelves.lock().entry(pool).or_insert_with(new))
+    }
+
+    /// Notes that the pack on the stage lacks a part that is lost.
+    pub(crate) fn note_salvaged(&self, pack: PackNumber) {
+        self.salvaged.lock().insert(pack);
+    }
+
+    /// Drops a salvaged pack from the stage, so that the next reader tries to read it whole.
+    pub(crate) fn drop_salvaged(&self, pack: PackNumber) {
+        if self.salvaged.lock().remove(&pack) {
+            self.stage.forget(pack);
+        }
+    }
+
+    /// Forgets all failures, and drops all salvaged packs: a volume may have come back.
+    pub(crate) fn forget_failures(&self) {
+        self.failures.clear();
+        self.salvaged.lock().drain().for_each(|pack| self.stage.forget(pack));
+    }
+
     /// The volume's row.
     pub(crate) fn row(&self, volume: u64) -> Option<VolumeRow> {
         self.rows().get(&volume).cloned()
@@ -109,12 +137,12 @@ impl Volumes {
     }
 
     /// True for a pack on the stage: nobody has to wait for it.
-    pub fn is_staged(&self, pack: model::PackNumber) -> bool {
+    pub fn is_staged(&self, pack: PackNumber) -> bool {
         self.stage.has(pack)
     }
 
     /// Number of volumes that belong to the pool.
-    pub fn count_of(&self, pool: model::PoolId) -> u32 {
+    pub fn count_of(&self, pool: PoolId) -> u32 {
         let count = self.rows().values().filter(|row| row.pool == Some(pool)).count();
         u32::try_from(count).unwrap_or(u32::MAX)
     }

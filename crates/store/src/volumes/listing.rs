@@ -190,7 +190,7 @@ impl Volumes {
 
     /// Lists the waits of readers. Before that, ends the wait with the number `cancel`.
     pub fn queue(&self, cancel: Option<u64>) -> Result<Vec<QueueEntry>, StoreError> {
-        let waits = self.waits.lock().clone();
+        let waits = self.waits.all();
         if let Some(number) = cancel {
             let wait = waits.get(&number).ok_or_else(|| {
                 StoreError::not_found(format!(
@@ -204,7 +204,7 @@ impl Volumes {
     }
 
     fn describe_wait(&self, number: u64, wait: &Wait) -> QueueEntry {
-        let last = wait.last.lock().clone();
+        let last = wait.last();
         let forecast = last.as_ref().and_then(|request| {
             let site = self.site(&request.library).ok()?;
             site.operator.as_ref().ok()?.forecast(request.waiter)

@@ -69,8 +69,7 @@ impl Volumes {
     /// volumes.
     pub fn shelf(self: &Arc<Self>, pool: &PoolRow) -> Option<Arc<dyn Shelf>> {
         library_of(&pool.url)?;
-        let mut shelves = self.shelves.lock();
         let new = || Arc::new(PoolShelf::new(Arc::clone(self), pool.id)) as Arc<dyn Shelf>;
-        Some(Arc::clone(shelves.entry(pool.id).or_insert_with(new)))
+        Some(self.shelf_or_insert(pool.id, new))
     }
 }

@@ -228,6 +228,6 @@ fn a_list_shows_what_the_filter_lets_pass() {
     assert_eq!(listed(of_pool).expect("is empty").len(), 0, "scratch volumes are of no pool");
     let unknown = VolumeFilter { volume: Some("A9".to_owned()), ..none() };
     refused(listed(unknown).map(drop), "there is no volume A9");
-    refused(server.store.volumes.queue(Some(1)).map(drop), "nobody waits under the number 1");
+    refused(server.store.volumes.queue(Some(1)).map(drop), "no request has the number 1");
     assert_eq!(server.store.volumes.queue(None).map(|waits| waits.len()), Ok(0));
 }

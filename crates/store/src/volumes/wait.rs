@@ -1,7 +1,9 @@
 //! The readers of packs on volumes, and their waits as administrators see them.
 
+use std::collections::BTreeMap;
 use std::hash::Hasher as _;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use catalog::Node;
 use model::ServerTime;
@@ -53,7 +55,57 @@ pub(crate) struct Wait {
     pub packs_done: AtomicU32,
     pub is_cancelled: AtomicBool,
     /// The last request for a part of a pack.
-    pub last: Mutex<Option<Request>>,
+    last: Mutex<Option<Request>>,
+}
+
+impl Wait {
+    pub(crate) fn new(reader: &Reader, packs: usize) -> Self {
+        Self {
+            reader: reader.clone(),
+            since: sys::clock::now(),
+            packs: AtomicU32::new(u32::try_from(packs).unwrap_or(u32::MAX)),
+            packs_done: AtomicU32::new(0),
+            is_cancelled: AtomicBool::new(false),
+            last: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn note(&self, request: Request) {
+        *self.last.lock() = Some(request);
+    }
+
+    pub(crate) fn last(&self) -> Option<Request> {
+        self.last.lock().clone()
+    }
+}
+
+/// The waits of all readers, by number.
+#[derive(Debug, Default)]
+pub(crate) struct WaitList {
+    waits: Mutex<BTreeMap<u64, Arc<Wait>>>,
+    last: AtomicU64,
+}
+
+impl WaitList {
+    /// Returns a number that nothing else has.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Adds a wait, and returns its number.
+    pub(crate) fn add(&self, wait: &Arc<Wait>) -> u64 {
+        let number = self.next_number();
+        self.waits.lock().insert(number, Arc::clone(wait));
+        number
+    }
+
+    pub(crate) fn remove(&self, number: u64) {
+        self.waits.lock().remove(&number);
+    }
+
+    pub(crate) fn all(&self) -> BTreeMap<u64, Arc<Wait>> {
+        self.waits.lock().clone()
+    }
 }
 
 /// A request for a part of a pack, as the queue of a library has it.

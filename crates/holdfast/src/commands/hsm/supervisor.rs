@@ -1,5 +1,5 @@
 //! The service manager that has started the keeper, usually systemd. It is known by the variables
-//! that it sets.
+//! that it sets. `sd_notify` also takes over the descriptors that systemd keeps, by their names.
 
 use std::io;
 use std::os::fd::AsFd as _;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use model::escaped;
 use serde::Serialize;
-use store::lifecycle::recovery::{self, RecoveryReport};
+use store::lifecycle::recovery::{self, CopyOrigin, RecoveryReport};
 
 use crate::address;
 use crate::context::Context;
@@ -209,7 +209,7 @@ fn text(folder: &Path, rebuilt: &RecoveryReport) -> String {
         lines.push(format!("Copy {number} of the catalogue cannot be used: {why}"));
     }
     match rebuilt.copy {
-        Some((number, taken, bytes)) => lines.push(format!(
+        Some(CopyOrigin { number, taken, bytes }) => lines.push(format!(
             "The catalogue is copy {number} of {}, {}, with {}. It lacks later changes: the next\n\
              backup of each node finds the difference.",
             moment::shown(taken),
@@ -286,8 +286,8 @@ impl<'a> RebuiltDocument<'a> {
             active: victim.is_active,
         });
         Self {
-            copy: rebuilt.copy.map(|(number, ..)| number),
-            taken: rebuilt.copy.map(|(_, taken, _)| moment::rfc3339(taken)),
+            copy: rebuilt.copy.map(|copy| copy.number),
+            taken: rebuilt.copy.map(|copy| moment::rfc3339(copy.taken)),
             copies_passed_over: rebuilt.passed_over.iter().map(|(number, _)| *number).collect(),
             nodes: rebuilt.nodes,
             packs: rebuilt.packs,

@@ -18,7 +18,9 @@ fn url(path: &Path) -> String {
     format!("file://{}", path.display())
 }
 
+/// The place of the first pool, whose server has died.
 fn places_moved(server: &TestServer) -> Vec<(String, String)> {
+    server.store.ownership.die();
     vec![("PRIMARY".to_owned(), url(&server.path().join("pool")))]
 }
 
@@ -37,7 +39,7 @@ fn a_server_is_made_again_from_its_pools_and_the_recovery_file() {
     let text = export(server.path()).expect("is a server");
     let folder = server.beside("again");
     let report = recover(&folder, &text, &places_moved(&server)).expect("is recovered");
-    let (number, _, bytes) = report.copy.expect("there is a copy");
+    let CopyOrigin { number, bytes, .. } = report.copy.expect("there is a copy");
     assert!(number == 1 && bytes > 0);
     assert_eq!((report.nodes, report.victims.count), (1, 0));
     assert_eq!((report.passed_over.len(), report.damaged.len(), report.missing.len()), (0, 0, 0));
@@ -91,7 +93,7 @@ fn a_damaged_copy_is_passed_over_for_the_one_before() {
     let text = export(server.path()).expect("is a server");
     let folder = server.beside("again");
     let report = recover(&folder, &text, &places_moved(&server)).expect("is recovered");
-    assert_eq!(report.copy.map(|(number, ..)| number), Some(1));
+    assert_eq!(report.copy.map(|copy| copy.number), Some(1));
     let [(passed, reason)] = &report.passed_over[..] else { panic!("{report:?}") };
     assert!(*passed == 2 && !reason.is_empty());
     assert!(report.packs_new > 0, "the older catalogue lacks the newer packs");
@@ -158,7 +160,7 @@ fn a_rebuild_puts_the_old_catalogue_aside_and_takes_the_newest_copy() {
     let report = rebuild(&path, &[]).expect("is rebuilt");
     let aside = report.aside.expect("there was one");
     assert!(aside.is_file() && aside.starts_with(&path));
-    assert_eq!(report.copy.map(|(number, ..)| number), Some(1));
+    assert_eq!(report.copy.map(|copy| copy.number), Some(1));
     assert_eq!(files_in(&path, filespace), 1);
     drop(kept);
 }

@@ -158,13 +158,12 @@ fn a_node_has_packs_of_its_own_where_a_pool_keeps_nodes_apart() {
 
 #[test]
 fn two_servers_do_not_use_one_pool_at_once() {
-    let mut server = TestServer::new();
+    let server = TestServer::new();
     lock(&server.store).expect("nobody else uses it");
     lock(&server.store).expect("its own lock stays");
-    let first = std::sync::Arc::clone(&server.store);
-    server.reopen();
-    let error = lock(&server.store).expect_err("the first one runs still");
-    assert!(matches!(error, OpenError::Pool { .. }), "{error:?}");
-    drop(first);
-    lock(&server.store).expect("the first one has ended");
+    let specs = server.store.pools.specs();
+    let error = crate::ownership::check_unused(&specs).expect_err("the first one runs still");
+    assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
+    server.store.ownership.die();
+    crate::ownership::check_unused(&specs).expect("the first one has ended");
 }
