@@ -11,6 +11,8 @@ mod circles;
 mod edge;
 mod finding;
 mod layers;
+mod links;
+mod locks;
 mod manifest;
 mod modules;
 mod names;
@@ -60,6 +62,7 @@ fn ratchet_text(files: &[SourceFile]) -> &str {
 fn all_findings(files: &[SourceFile]) -> Vec<Finding> {
     let mut found: Vec<Finding> = files.iter().flat_map(of_one_file).collect();
     found.extend(modules::check(files));
+    found.extend(links::check(files));
     let tree = Tree::parse(files);
     found.extend(circles::check(&tree));
     found.extend(edge::check(&tree));
@@ -80,6 +83,7 @@ fn of_one_file(file: &SourceFile) -> Vec<Finding> {
         found.extend(names::type_names(path, &split.code));
         found.extend(words::check(path, &split));
         found.extend(prose::headless(path, &split));
+        found.extend(locks::check(path, &split));
     } else {
         found.extend(words::known_faults(path, text));
     }

@@ -1,14 +1,18 @@
 //! Keeps the surroundings of the process at its edge: only the binary and the crates beside it read
-//! the environment or the working directory, print, or end the process. `sys` may do that too,
-//! because all other crates use it.
+//! the environment or the working directory, print, or end the process. `sys` may print and end the
+//! process, because a thread that finds a broken lock does that.
 
 use super::finding::{Finding, Rule};
 use crate::source::{Rooms, SourceFile, Tree, UsedPath};
 
 /// Crates that may reach out of the process. All others take values and return values.
-const ALLOWED: [&str; 6] = ["bench", "e2e", "holdfast", "sim", "sys", "xtask"];
+const ALLOWED: [&str; 5] = ["bench", "e2e", "holdfast", "sim", "xtask"];
+/// Crate that may print and end the process, and nothing else.
+const ENDING: &str = "crates/sys";
+/// Modules whose functions print or end the process.
+const ENDS: [&str; 2] = ["process", "io"];
 /// Functions that reach out of the process, each with the module that has it.
-const REACHING: [(&str, &[&str]); 3] = [
+const REACHING: [(&str, &[&str]); 5] = [
     (
         "env",
         &[
@@ -29,17 +33,25 @@ const REACHING: [(&str, &[&str]); 3] = [
     ),
     ("process", &["abort", "exit", "getcwd"]),
     ("io", &["stderr", "stdin", "stdout"]),
+    ("path", &["absolute"]),
+    ("fs", &["canonicalize"]),
 ];
 const PRINTING: [&str; 4] = ["eprint", "eprintln", "print", "println"];
 
 pub(crate) fn check(tree: &Tree<'_>) -> Vec<Finding> {
     let is_below = |folder: &&str| ALLOWED.iter().all(|name| *folder != format!("crates/{name}"));
     let folders = tree.crates().into_iter().filter(is_below);
-    let files = folders.flat_map(|folder| Rooms::of_crate(folder, tree).files);
-    files.flat_map(|file| of_one_file(file, tree)).collect()
+    let of_crate = |folder: &str| {
+        let files = Rooms::of_crate(folder, tree).files;
+        files
+            .into_iter()
+            .flat_map(|file| of_one_file(file, folder == ENDING, tree))
+            .collect::<Vec<_>>()
+    };
+    folders.flat_map(of_crate).collect()
 }
 
-fn of_one_file(file: &SourceFile, tree: &Tree<'_>) -> Vec<Finding> {
+fn of_one_file(file: &SourceFile, may_end: bool, tree: &Tree<'_>) -> Vec<Finding> {
     let scopes = tree
         .syntax
         .get(file.path.as_str())
@@ -48,7 +60,7 @@ fn of_one_file(file: &SourceFile, tree: &Tree<'_>) -> Vec<Finding> {
     let paths = scopes.flat_map(|scope| {
         scope.paths.iter().chain(scope.imports.iter().map(|import| &import.path))
     });
-    let reaching = paths.filter(|path| reaches_out(path));
+    let reaching = paths.filter(|path| reaches_out(path, may_end));
     reaching
         .map(|path| {
             let name = path.segments.join("::");
@@ -59,9 +71,10 @@ fn of_one_file(file: &SourceFile, tree: &Tree<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn reaches_out(path: &UsedPath) -> bool {
+fn reaches_out(path: &UsedPath, may_end: bool) -> bool {
     match path.segments.as_slice() {
-        [.., last] if path.is_macro => PRINTING.contains(&last.as_str()),
+        [.., last] if path.is_macro => !may_end && PRINTING.contains(&last.as_str()),
+        [.., module, _] if may_end && ENDS.contains(&module.as_str()) => false,
         [.., module, last] => REACHING
             .iter()
             .any(|(known, names)| module == known && names.contains(&last.as_str())),
@@ -96,6 +109,15 @@ mod tests {
     fn what_is_handed_in_and_what_is_compiled_in_is_no_reach() {
         check_root("pool", "fn f(env: &Env) { env.var(\"A\"); env!(\"B\"); self.exit() }", &[]);
         check_root("pool", "#[cfg(test)]\nmod t { fn f() { println!(); } }", &[]);
+    }
+
+    #[test]
+    fn the_seam_to_the_system_ends_the_process_and_reads_nothing() {
+        check_root(
+            "sys",
+            "fn f() {\n    std::process::exit(0);\n    std::env::current_dir();\n}",
+            &[3],
+        );
     }
 
     #[test]

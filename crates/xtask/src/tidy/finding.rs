@@ -17,6 +17,8 @@ pub(crate) enum Rule {
     Header,
     Headless,
     Layers,
+    Links,
+    Locks,
     MachinePath,
     Ratchet,
     Spelling,
@@ -27,7 +29,7 @@ pub(crate) enum Rule {
 
 impl Rule {
     /// All rules that the ratchet can hold back.
-    const RATCHETED: [Self; 17] = [
+    const RATCHETED: [Self; 19] = [
         Self::Ascii,
         Self::Blanks,
         Self::Circles,
@@ -40,6 +42,8 @@ impl Rule {
         Self::Header,
         Self::Headless,
         Self::Layers,
+        Self::Links,
+        Self::Locks,
         Self::MachinePath,
         Self::Spelling,
         Self::TypeName,
@@ -61,6 +65,8 @@ impl Rule {
             Self::Header => "header",
             Self::Headless => "headless",
             Self::Layers => "layers",
+            Self::Links => "links",
+            Self::Locks => "locks",
             Self::MachinePath => "machine-path",
             Self::Ratchet => "ratchet",
             Self::Spelling => "spelling",

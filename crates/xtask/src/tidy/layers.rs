@@ -127,6 +127,20 @@ mod tests {
     }
 
     #[test]
+    fn the_architecture_has_the_same_layers() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ARCHITECTURE.md");
+        let text = std::fs::read_to_string(path).expect("it is in the tree");
+        for (name, layer) in LAYERS {
+            assert!(
+                text.contains(&format!("\n| {layer} | `{name}` |")),
+                "{name} is in layer {layer}"
+            );
+        }
+        assert!(FREE.iter().all(|name| !text.contains(&format!(" | `{name}` | "))
+            || text.contains(&format!("\n| - | `{name}` |"))));
+    }
+
+    #[test]
     fn the_exceptions_hold_one_way() {
         for Arrow { from, to, reason } in ALLOWED {
             check(from, to, true);
